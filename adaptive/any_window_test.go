@@ -14,7 +14,7 @@ var (
 	inf = math.Inf(1)
 )
 
-// refused wants an error that is a configuration's, and no optimizer.
+// refused checks that the error is an ErrConfig, and that there is no optimizer.
 func refused(t *testing.T, name string, of func() (Optimizer, error)) {
 	t.Helper()
 	if o, err := of(); o != nil || !errors.Is(err, ErrConfig) {
@@ -22,7 +22,7 @@ func refused(t *testing.T, name string, of func() (Optimizer, error)) {
 	}
 }
 
-// anyWindow is a window of which nothing has to make sense.
+// anyWindow is a random window, consistent or not.
 func anyWindow(limit int) *rapid.Generator[*Window] {
 	some := rapid.OneOf(rapid.Int64Range(0, 1000), rapid.SampledFrom([]int64{-1, math.MinInt64, math.MaxInt64, 0}))
 	times := rapid.Custom(func(t *rapid.T) time.Duration {
@@ -58,8 +58,8 @@ func anyWindow(limit int) *rapid.Generator[*Window] {
 	})
 }
 
-// TestAnyWindows: whatever an optimizer is shown, its limit is one that it may have,
-// there is a reason for every change, and another one of its kind decides the same.
+// TestAnyWindows: for any windows the limit is in the allowed range,
+// there is a reason for every change, and another optimizer of the same kind decides the same.
 // Invariants 7 and 8.
 func TestAnyWindows(t *testing.T) {
 	kinds := map[string]func(t *rapid.T) Optimizer{

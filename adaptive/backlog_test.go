@@ -7,9 +7,9 @@ import (
 )
 
 // TestBacklog: of tasks that came all at once each window completes older ones than the last,
-// whatever the limit is. Which limit does more of what waits is told by the rate all the
-// same, and nothing is kept that does not: 32 can run at once, each more makes all slower.
-// What was published looks at ages alone, and stays where it began.
+// whatever the limit is. The rate still shows which limit does more of the queue,
+// and a limit that does not is not kept: 32 can run at once, each more makes all slower.
+// The published algorithm looks at ages alone, and stays where it began.
 func TestBacklog(t *testing.T) {
 	for _, algorithm := range []string{"M", "99P"} {
 		for _, strict := range []bool{false, true} {

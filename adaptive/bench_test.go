@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// BenchmarkRecord is what is recorded of a task: its time of service, and its time
-// from submission to end. Apart from clock readings it is to cost 25 ns at most.
+// BenchmarkRecord is the recording of a task: its service time, and its time
+// from submission to end. Apart from clock readings it should cost 25 ns at most.
 func BenchmarkRecord(b *testing.B) {
 	var durations [1024]time.Duration
 	for i := range durations {
@@ -32,11 +32,11 @@ func BenchmarkRecord(b *testing.B) {
 	})
 }
 
-// BenchmarkTick is the end of a window: taking it, the optimizer's decision, and what
-// is kept for people.
+// BenchmarkTick is the end of a window: taking it, the optimizer's decision, and the
+// statistics.
 func BenchmarkTick(b *testing.B) {
 	p := open(b, Config{Start: 1 << 10})
-	p.stop() // its controller's place is ours
+	p.stop() // the benchmark takes the controller's place
 	<-p.controller.ended
 	r := rand.New(rand.NewPCG(1, 1))
 	var durations [1024]time.Duration
@@ -108,7 +108,7 @@ func BenchmarkSubmit(b *testing.B) {
 	})
 }
 
-// counted is a feed of tasks that are all the same.
+// counted is a task source of equal tasks.
 type counted struct {
 	pool  *Pool
 	task  Task
@@ -117,7 +117,7 @@ type counted struct {
 	left  int
 }
 
-// change adds tasks, or takes one, and tells how many there are then; -1 if there was
+// change adds tasks, or takes one, and returns how many there are then; -1 if there was
 // none to be taken.
 func (f *counted) change(by int) int {
 	f.mu.Lock()

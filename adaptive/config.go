@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// DefaultMax is the largest limit of an optimizer that is not given another.
+	// DefaultMax is the default largest limit of an optimizer.
 	DefaultMax = 1024
-	// MaxLimit is the largest limit that can be given: a pool of more goroutines
+	// MaxLimit is the largest limit that can be configured: a pool of more goroutines
 	// has another problem than its size.
 	MaxLimit = 1 << 20
 	// MinPeriod is the shortest window: a shorter one costs more than it shows.
 	MinPeriod = time.Millisecond
 )
 
-// checkCommon judges what every optimizer has.
+// checkCommon checks the settings that every optimizer has.
 func checkCommon(period time.Duration, least, most int) error {
 	switch {
 	case period < MinPeriod:
@@ -30,7 +30,7 @@ func checkCommon(period time.Duration, least, most int) error {
 	return nil
 }
 
-// orElse is v, or what is usual when v is the zero value.
+// orElse is v, or usual when v is the zero value.
 func orElse[T comparable](v, usual T) T {
 	var zero T
 	if v == zero {

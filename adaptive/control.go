@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// controller is what the controller keeps from window to window; it belongs to its
-// goroutine, but for ended.
+// controller is the controller's state from window to window; it belongs to its
+// goroutine, except ended.
 type controller struct {
-	ended    chan struct{} // closed when the goroutine has
+	ended    chan struct{} // closed when the goroutine has ended
 	counters counters      // at the end of the last window
 	times    *times        // of the last window, to be used for the next but one
 }
@@ -30,8 +30,8 @@ func (p *Pool) controlLoop(ctx context.Context) {
 	}
 }
 
-// endWindow ends a window. One in which the limit was changed by hand says nothing about
-// either limit, and is not shown to the optimizer.
+// endWindow ends a window. A window in which the limit was changed by hand is no evidence
+// about either limit, and is not shown to the optimizer.
 func (p *Pool) endWindow() {
 	w, whole := p.window()
 	p.recent.add(w)
@@ -40,7 +40,7 @@ func (p *Pool) endWindow() {
 	}
 }
 
-// window is what has happened since the last one, and whether under one limit.
+// window returns what happened since the last window, and whether under one limit.
 func (p *Pool) window() (*Window, bool) {
 	c := &p.controller
 	now := p.now()
@@ -75,7 +75,7 @@ func (p *Pool) window() (*Window, bool) {
 	return w, whole
 }
 
-// observe asks the optimizer. One that panics has decided nothing.
+// observe asks the optimizer. An optimizer that panics has decided nothing.
 func (p *Pool) observe(w *Window) (d Decision) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -92,8 +92,8 @@ func (p *Pool) observe(w *Window) (d Decision) {
 	return p.cfg.Optimizer.Observe(w)
 }
 
-// decide does as the optimizer said, unless somebody has changed the limit by hand
-// while it thought.
+// decide applies the optimizer's decision, unless the limit was changed by hand
+// in the meantime.
 func (p *Pool) decide(w *Window, d Decision) {
 	limit := min(max(d.Limit, 1), MaxLimit)
 	if limit == w.Limit && d.Why == "" {

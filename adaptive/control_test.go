@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// spy keeps the windows that it sees, and decides as it was told.
+// spy keeps the windows that it sees, and makes the decisions that it was given.
 type spy struct {
 	limit   int
 	decide  func(n int, w *Window) Decision
@@ -142,7 +142,7 @@ func TestDecisionsAreMade(t *testing.T) {
 		for range 6 {
 			submit(t, p, g.wait)
 		}
-		for i, want := range []int32{2, 4, 4, 4, 6} { // those that run are left alone
+		for i, want := range []int32{2, 4, 4, 4, 6} { // running tasks are left alone
 			synctest.Wait()
 			if n := g.at.Load(); n != want {
 				t.Errorf("after %d windows %d run, not %d", i, n, want)
@@ -181,7 +181,7 @@ func TestWindowsHaveOneLimit(t *testing.T) {
 		var p *Pool
 		o := newSpy(0)
 		o.decide = func(n int, w *Window) Decision {
-			if n == 2 { // somebody is faster
+			if n == 2 { // the limit is changed by hand first
 				if err := p.Resize(9); err != nil {
 					t.Error(err)
 				}
@@ -289,7 +289,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// TestKneeInAPool: users who wait for answers, at a service with room for twenty, in
+// TestKneeInAPool: users that wait for answers, at a service with room for twenty, in
 // a pool that begins with two workers.
 func TestKneeInAPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

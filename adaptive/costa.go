@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Throughput configures the optimizer that keeps a pool growing as long as a step
-// yields 10 % more completions in a second. The zero value is usable.
+// Throughput configures the optimizer that grows a pool as long as a step
+// gains 10 % more completions per second. The zero value is usable.
 type Throughput struct {
 	CostaConfig
 	// Threshold is by how much of its value throughput has to rise for a larger pool
@@ -31,23 +31,23 @@ type P99Latency struct {
 	Threshold float64
 }
 
-// CostaConfig is what the three optimizers of the source have in common.
+// CostaConfig is what the three optimizers of the dissertation have in common.
 type CostaConfig struct {
 	// Period is the length of a window. Defaults to 10 s.
 	Period time.Duration
 	// Step is by how much the limit changes at once. Defaults to 10.
 	Step int
-	// Lock is for how many windows a direction is left alone after a step in it has
+	// Lock is for how many windows a direction is not tried again after a step in it has
 	// failed. Defaults to 6.
 	Lock int
-	// Min and Max are the limits of the limit. A step that would leave them is not
+	// Min and Max bound the limit. A step that would leave them is not
 	// taken. Min defaults to 1; Max to 1024, or, with Strict, to MaxLimit, since the
-	// source knows none.
+	// dissertation has none.
 	Min, Max int
 	// KeepIdle leaves the limit alone when nothing has completed in a window, instead
-	// of going back to Min. Strict does not know it. Defaults to false.
+	// of going back to Min. Strict ignores it. Defaults to false.
 	KeepIdle bool
-	// Strict has everything as it was published, mistakes included: see the package
+	// Strict implements the algorithms as published, mistakes included: see the package
 	// documentation. Defaults to false.
 	Strict bool
 }

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// phase is what an iteration of the source's algorithms is there for. The names
-// are the source's.
+// phase is the purpose of an iteration of the dissertation's algorithms. The names
+// are the dissertation's.
 type phase uint8
 
 const (
 	none     phase = iota // no request has been completed yet
 	inc                   // try a larger limit
-	incCheck              // judge it
+	incCheck              // evaluate it
 	dec                   // try a smaller limit
-	decCheck              // judge it
+	decCheck              // evaluate it
 )
 
 // lock keeps a direction from being tried again too soon.
@@ -24,7 +24,7 @@ func (l lock) open() bool       { return l.left == 0 }
 func (l *lock) close(after int) { l.left = after + 1 } // the iteration that closes it counts
 func (l *lock) tick()           { l.left = max(0, l.left-1) }
 
-// cycle is what the three algorithms of the source share: the round of phases, the
+// cycle is what the three algorithms of the dissertation share: the round of phases, the
 // locks, and, unless they are strict, the memory of the probe that is under way.
 type cycle struct {
 	CostaConfig
@@ -39,7 +39,7 @@ type cycle struct {
 // Period is how long a window should be.
 func (c *cycle) Period() time.Duration { return c.CostaConfig.Period }
 
-// begin says whether the algorithm may look at a window, and if not, what to do
+// begin reports whether the algorithm may use a window, and if not, returns what to do
 // instead.
 func (c *cycle) begin(w *Window) (Decision, bool) {
 	size := min(max(w.Limit, c.Min), c.Max)
@@ -53,7 +53,7 @@ func (c *cycle) begin(w *Window) (Decision, bool) {
 		return Decision{Limit: size}, true
 	}
 	if c.asked != 0 && w.Limit != c.asked {
-		c.probed = 0 // somebody else has chosen: there is no going back behind that
+		c.probed = 0 // the limit was set by hand: do not go back behind that
 	}
 	switch {
 	case w.Completed == 0:
@@ -65,8 +65,8 @@ func (c *cycle) begin(w *Window) (Decision, bool) {
 	return Decision{Limit: size}, true
 }
 
-// idle is a window in which nothing has completed. It is evidence of nothing, and
-// what follows has nothing to be compared with.
+// idle handles a window in which nothing has completed. It is no evidence, and
+// the next window has nothing to be compared with.
 func (c *cycle) idle(size int) Decision {
 	d := Decision{Limit: size}
 	switch {
@@ -120,8 +120,8 @@ func (c *cycle) probe(d *Decision, limit int) {
 	*d = Decision{limit, fmt.Sprintf("trying %d after %d", limit, d.Limit)}
 }
 
-// evaluate ends a trial. What was published takes a step back, whether there was one
-// forth or not; what is meant is to return to where the trial began.
+// evaluate ends a trial. The published algorithm takes a step back, whether there was one
+// forth or not; to return to where the trial began is meant.
 func (c *cycle) evaluate(d *Decision, l *lock, back int, better bool, gain string) {
 	from := c.probed
 	c.probed = 0

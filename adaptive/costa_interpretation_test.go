@@ -10,13 +10,13 @@ import (
 // atRate is a window with so many completions in a second.
 func atRate(limit, rate int) *Window { return windowOf(limit, uint32(10*rate), 20*time.Millisecond) }
 
-// throughputOf gives the optimizer, ready to be looked into.
+// throughputOf returns the optimizer with its state accessible.
 func throughputOf(t *testing.T, s CostaConfig) *throughput {
 	t.Helper()
 	return makeCosta(t, "T", s).(*throughput)
 }
 
-// Row 2: a fall of throughput is looked up in every phase, and whatever is locked.
+// Row 2: a fall of throughput is looked up in every phase, whatever is locked.
 func TestLookupInEveryPhase(t *testing.T) {
 	for _, strict := range []bool{true, false} {
 		for lead := range 12 {
@@ -178,8 +178,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// Who changes the limit by hand in the middle of a probe has the last word: there is
-// no going back behind that.
+// A change of the limit by hand in the middle of a probe is final: the probe does not
+// go back behind it.
 func TestProbeInterruptedByHand(t *testing.T) {
 	for _, algorithm := range []string{"T", "M", "99P"} {
 		o := makeCosta(t, algorithm, CostaConfig{})

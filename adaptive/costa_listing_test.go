@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// listing is the source's listing, line by line: what Strict has to do, written by
-// somebody who did not think about it.
+// listing is the dissertation's listing, line by line: the reference for Strict, transcribed
+// without interpretation.
 type listing struct {
 	algorithm                                       string
 	locksFirst                                      bool // as the pseudocode has it

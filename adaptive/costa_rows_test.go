@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestRowsAreCited: every place where the source disagrees with itself is on the list
+// TestRowsAreCited: every place where the dissertation disagrees with itself is on the list
 // in the package documentation, and a test cites it, or the list says why none does.
 func TestRowsAreCited(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")

@@ -21,7 +21,7 @@ func windowOf(limit int, completed uint32, took time.Duration) *Window {
 	}
 }
 
-// make gives one of the source's optimizers.
+// make returns one of the dissertation's optimizers.
 func makeCosta(t interface {
 	Helper()
 	Fatal(...any)
@@ -53,7 +53,7 @@ func strict(t interface {
 	return makeCosta(t, algorithm, CostaConfig{Strict: true})
 }
 
-// drive shows windows to an optimizer, in each of which the limit is what the last
+// drive shows windows to an optimizer, each with the limit that the last
 // one led to, and returns the limits: that of the first window first.
 func drive(o Optimizer, limit, windows int, at func(i, limit int) *Window) []int {
 	limits := []int{limit}
@@ -64,11 +64,11 @@ func drive(o Optimizer, limit, windows int, at func(i, limit int) *Window) []int
 	return limits
 }
 
-// TestTable51 replays the source's table of sizes and mean latencies, of a quarter of
+// TestTable51 replays the dissertation's table of sizes and mean latencies, of a quarter of
 // an hour into an experiment. Two windows in front of it bring the algorithm into the
 // phase in which the table begins.
-//
-// Row 19: what is meant needs a window more, for the first one only says where
+// Row 19: the default needs a window more, as the first one is only
+// the reference.
 // things stand.
 func TestTable51(t *testing.T) {
 	latencies := []float64{48.62, 45.10, 46.01, 37.54, 44.84, 43.27, 55.97, 45.98, 52.48, 58.81, 57.81, 45.02, 45.26, 45.79, 45.88}
@@ -128,7 +128,7 @@ func TestCeilings(t *testing.T) {
 	}
 }
 
-// TestParity: where no mistake of the source plays a part, what is meant is what was
+// TestParity: where no mistake of the dissertation plays a part, the default decides as
 // published. It needs one window more, to begin with.
 func TestParity(t *testing.T) {
 	for _, algorithm := range []string{"T", "M", "99P"} {
@@ -174,7 +174,7 @@ func TestOddLocks(t *testing.T) {
 			t.Errorf("published, with a lock of %d: still at %d", lock, got)
 		}
 	}
-	// Such is the lock of 30 seconds in one of the source's experiments.
+	// Such is the lock of 30 seconds in one of the dissertation's experiments.
 	limits := drive(makeCosta(t, "T", CostaConfig{Lock: 3, Strict: true}), 1, 400, linear)
 	if got := slices.Max(limits[300:]); got > 11 {
 		t.Errorf("published, with a lock of 3: still at %d", got)

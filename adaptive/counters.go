@@ -5,7 +5,7 @@ import "time"
 // counters counts what happens in a pool. All but the maxima only add, and may wrap: a
 // window is the difference of two readings.
 type counters struct {
-	last time.Duration // up to which the integrals go
+	last time.Duration // end of the integrals
 
 	busy, waiting, bound time.Duration // integrals; see Window
 	busyMax, waitingMax  int           // since the last window
@@ -14,8 +14,8 @@ type counters struct {
 	failed, panicked, timedOut         uint64
 }
 
-// times has how long the tasks of a window took. They are recorded under the mutex,
-// which is held at the end of every task anyway, and in the same moment in which the
+// times has the durations of the tasks of a window. They are recorded under the mutex,
+// which is held at the end of every task anyway, and at the same moment at which the
 // task is counted.
 type times struct{ service, sojourn Histogram }
 
@@ -33,8 +33,8 @@ func (p *Pool) boundLocked() bool {
 	return p.source.limited > 0 || p.running >= p.limit && p.waitingLocked() > 0
 }
 
-// advanceLocked brings the integrals up to now. It comes before every change of what
-// they are the integrals of. Clock readings of different goroutines may arrive out
+// advanceLocked extends the integrals to now. It precedes every change of the integrated
+// numbers. Clock readings of different goroutines may arrive out
 // of order: a late one changes nothing. mu is held.
 func (p *Pool) advanceLocked(now time.Duration) {
 	m := &p.counters

@@ -1,150 +1,183 @@
-// Package adaptive runs tasks on a worker pool that finds its own size.
+// Package adaptive provides a worker pool that adapts its own size. Call [New], then [Pool.Do],
+// [Pool.Submit] or [Pool.TrySubmit] for each task, and [Pool.Close] at the end:
 //
-// # What
+//	pool, err := adaptive.New(adaptive.Config{})
+//	if err != nil {
+//		return err
+//	}
+//	defer pool.Close(context.Background())
+//	err = pool.Do(ctx, func() error { return callDatabase() })
 //
-// A [Pool] has a limit of tasks that run at once, and a bounded queue. An [Optimizer] looks at a [Window] of what
-// happened in the pool, and decides what the limit is from then on. There are four, and [Fixed], which is none:
+// A [Pool] has a limit of tasks that run at once, and a bounded queue. An [Optimizer] observes a
+// [Window] of what happened in the pool, and decides the next limit. There are four, and [Fixed],
+// which does not optimize:
 //
-//   - [Knee] looks for the smallest limit whose capacity is within 2 % of the best. It is the one to use.
-//   - [Throughput], [MeanLatency] and [P99Latency] are those of the source, for comparison, and for whoever wants
-//     one of these figures to be good, and nothing else.
+//   - [Knee] looks for the smallest limit whose capacity is within 2 % of the best. It is the one
+//     to use.
+//   - [Throughput], [MeanLatency] and [P99Latency] are those of the dissertation, for comparison,
+//     and for applications that need one of these figures to be good, and nothing else.
 //
 // # Why
 //
-// The right size depends on what the tasks do and on what they call: four for work of the processor on four cores, two
-// hundred for calls that wait. It changes when a neighbour becomes slow. A pool that is too small leaves work undone
-// that could be done; one that is too large makes everybody wait for everybody: for processors, for locks, for a
-// database that does worse with each further connection.
+// The right size depends on what the tasks do and on what they call: four for CPU-bound work on
+// four cores, two hundred for calls that wait. It changes when a called service becomes slow. With
+// too few workers the processor idles while tasks queue; with too many they contend: for
+// processors, for locks, for a database that does worse with each further connection.
 //
 // # How: the pool
 //
-// The limit is an integer under the mutex of the queue. A worker is a goroutine that exists only while it has something
-// to do: one is started when a task comes and fewer are running than may, and ends when nothing waits or more are
-// running than may. So a limit that is too large costs nothing while there is no load, and a smaller one interrupts
-// nobody. A pool can take its work from a [TaskSource], too, such as a durable log: it asks for a task when it has a worker,
-// and is told since when the task has been ready, so that latencies include waiting wherever work waits.
+// The limit is an integer under the mutex of the queue. A worker is a goroutine that exists only
+// while it has a task: one is started when a task arrives and fewer run than the limit allows, and
+// ends when no task waits or more run than the limit allows. So a limit that is too large costs
+// nothing while there is no load, and a smaller one interrupts no task. A pool can also take its
+// work from a [TaskSource], such as a durable log: it asks for a task when a worker is free, and
+// receives the time since when the task has been ready, so that latencies include waiting wherever
+// work waits.
 //
-// Everything is counted under that mutex, which a worker holds at the end of each task anyway, so that all figures of a
-// window agree. The controller takes the histograms of the window, and leaves empty ones.
+// Everything is counted under that mutex, which a worker holds at the end of each task anyway, so
+// that all figures of a window agree. The controller takes the histograms of the window, and
+// leaves empty ones.
 //
 // # How: Knee
 //
-// Completions in a second are evidence about a limit only while it binds, which is while tasks wait, or while all
-// workers are busy. Then they do not depend on how much load there is, and what was learnt outlives a quiet night. A
-// search begins with twice the limit, or four more, and again, as long as each step shows a quarter of the growth that
-// it has in workers; then it tries half as many, and the middle of what is left open, until 2 % would be lost. Where
-// more workers bring something, but too little, at least four times as many are tried, once: for every doubling to
-// bring a little is usual where a log is written for many at once. Returns diminish: if half as many do half as much,
-// nothing in between needs to be tried, nor if twice as many do no more.
+// Completions per second are evidence about a limit only while it binds, which is while tasks
+// wait, or while all workers are busy. Then they do not depend on how much load there is, and what
+// was learnt outlives a quiet night. A search begins with twice the limit, or four more, and
+// again, as long as each step shows a quarter of the growth that it has in workers; then it tries
+// half as many, and the middle of what is left open, until 2 % would be lost. Where more workers
+// gain something, but too little, at least four times as many are tried, once: small gains for
+// every doubling are usual where a log is written for many at once. Returns diminish: if half as
+// many do half as much, nothing in between needs to be tried, nor if twice as many do no more.
 //
-// A trial takes windows until it is clear, by the standard error of what was counted, which of two limits is better,
-// and ten seconds of evidence at most, or six times as long as a task. What is worse by a quarter is told in two
-// windows, and a larger limit is tried before the first one is proven: bursts are short. A larger limit for which
-// there are not enough tasks is as useless as one that is no better, until there are more.
+// A trial takes windows until it is clear, by the standard error of the counts, which of two
+// limits is better, and ten seconds of evidence at most, or six times as long as a task. A limit
+// that is worse by a quarter is recognized in two windows, and a larger limit is tried before the
+// first one is proven: bursts are short. A larger limit for which there are not enough tasks is as
+// useless as one that is no better, until there are more.
 //
-// In the end the limit is left alone. A neighbouring one is tried after a minute of load, then after two, and so on up
-// to sixteen. When the rate or the time of service changes by a quarter, in the median of five seconds, the search
-// begins anew. Windows in which nearly nothing completes are a pause of the process, and no evidence, unless they go
-// on for ten seconds, or three during a search; nor is a window that is four times too long. If nothing completes at
-// all, nothing is tried. While the limit is not needed it follows a steady demand down, and returns in the first
+// In the end the limit is left alone. A neighbouring one is tried after a minute of load, then
+// after two, and so on up to sixteen. When the rate or the service time changes by a quarter, in
+// the median of five seconds, the search begins anew. Windows in which nearly nothing completes
+// are a pause of the process, and no evidence, unless they go on for ten seconds, or three during
+// a search; nor is a window that is four times too long. If nothing completes at all, nothing is
+// tried. While the limit is not needed it follows a steady demand down, and returns in the first
 // window in which tasks wait again.
 //
 // # Invariants
 //
-//  1. No task starts while as many tasks run as the limit says, or more. A running task is never interrupted.
-//  2. As long as the pool is open, no task waits in the queue while fewer are running than the limit says.
-//  3. A task that was accepted is run once, unless it was withdrawn by the context of Do; one that was refused is never
-//     run. After Close has returned nil, no goroutine of the pool is left.
-//  4. Tasks of the queue start in the order in which they were accepted, and those who wait for a place are accepted in
-//     the order in which they came.
+//  1. No task starts while the number of running tasks has reached the limit. A running task is
+//     never interrupted.
+//  2. As long as the pool is open, no task waits in the queue while fewer run than the limit
+//     allows.
+//  3. A task that was accepted is run once, unless it was withdrawn by the context of Do; one that
+//     was refused is never run. After Close has returned nil, no goroutine of the pool is left.
+//  4. Tasks of the queue start in the order in which they were accepted, and submitters that wait
+//     for a place are accepted in the order in which they came.
 //  5. A task that panics, or ends its goroutine, costs neither the worker's place nor the process.
-//  6. Every completed task is counted and recorded in exactly one window, but those that ended their goroutine are
-//     counted alone. What has timed out is not completed.
-//  7. The limit is at least 1 and at most [MaxLimit], and that of an optimizer between its Min and Max, whatever windows
-//     it is shown.
-//  8. The same windows lead to the same decisions. An optimizer reads no clock, starts no goroutine and has no
-//     randomness.
-//  9. A window in which the limit was changed by hand is not shown to the optimizer. In all others Limit was in force
-//     from Start to End.
-//  10. A feed is asked by no more workers than it has offered tasks, and one more when the limit has changed; when it
-//     has offered a task it is asked, or all workers are busy.
+//  6. Every completed task is counted and recorded in exactly one window, but those that ended
+//     their goroutine are only counted. A task that has timed out is not completed.
+//  7. The limit is at least 1 and at most [MaxLimit], and that of an optimizer between its Min and
+//     Max, for any windows.
+//  8. The same windows lead to the same decisions. An optimizer reads no clock, starts no
+//     goroutine and has no randomness.
+//  9. A window in which the limit was changed by hand is not shown to the optimizer. In all others
+//     Limit was in force from Start to End.
+//  10. A [TaskSource] is asked by no more workers than the number of ready tasks it announced, and
+//     one more when the limit has changed; when it has announced a task it is asked, or all
+//     workers are busy.
 //
 // # Concurrency and time
 //
-// All methods of a [Pool] can be called by many goroutines. No lock is held while a task, a feed, or the optimizer
-// runs. Optimizers, histograms and [WeightedRoundRobin] have one owner. The pool uses the monotonic clock; an optimizer knows no time
-// but that of its windows.
+// All methods of a [Pool] can be called by many goroutines. No lock is held while a task, a
+// [TaskSource], or the optimizer runs. Optimizers, histograms and [WeightedRoundRobin] have one
+// owner. The pool uses the monotonic clock; an optimizer knows no time but that of its windows.
 //
 // # What it does not do
 //
-// It does not interrupt tasks: give them a context. It does not retry, and has no priorities: a [TaskSource] chooses. It does
-// not tell tasks apart: work that needs different things belongs into different pools, each with an optimizer of its
-// own. A pool takes 115 KB, nearly all of it for histograms, which are those of HdrHistogram; [Histogram.HDR] gives them
-// to its writers.
+// It does not interrupt tasks: give them a context. It does not retry, and has no priorities: a
+// [TaskSource] chooses. It does not distinguish tasks: work that needs different resources belongs
+// in different pools, each with an optimizer of its own. A pool takes 115 KB, nearly all of it for
+// histograms, which are those of HdrHistogram; [Histogram.HDR] returns them for its writers.
 //
-// A task that waits for others in its own pool, by Do, or by Submit with a full queue, keeps its worker meanwhile. When
-// all workers do, nothing goes on until a context ends or somebody resizes: [Knee] tries nothing while nothing completes.
+// A task that waits for others in its own pool, by Do, or by Submit with a full queue, keeps its
+// worker meanwhile. When all workers wait in this way, there is no progress until a context ends
+// or the limit grows by [Pool.Resize]: [Knee] tries nothing while nothing completes.
 //
 // # Known limits of Knee
 //
-//   - Work of the processor whose tasks differ by a factor of a hundred, at partial load that does not wait for answers:
-//     capacity says as many workers as cores, but short tasks would pass long ones in a larger pool. Mean and 99th
-//     percentile are several times the best then. The cure is a pool for each kind, not a size.
-//   - Very slow work, twenty tasks in a second of two seconds each: there is little to learn from, so it takes two or
-//     three minutes, and a tenth of the throughput.
-//   - An optimum that is a single size: ten percent more or less cannot be told apart while machines themselves become
-//     six percent faster and slower.
-//   - Capacity that grows slowly and for long, such as a database that writes the log of many at once: where each doubling
-//     brings 10 %, or four times as many 17 %, the search stops, although fifty workers would do a third more than five.
-//   - When more becomes possible than before, and nothing else changes, it is found by the next probe: after a long
-//     rest, in up to sixteen minutes of load; see [Knee].ProbeAfter.
-//   - The first burst after the start meets a limit that has learnt nothing. A start far above the right size, under load
-//     that hardly ever waits, may take a pause of the process for what the limit can do.
-//   - Bursts of less than ten tasks, more than a minute apart, over a load that fills the limit: they teach nothing.
+//   - CPU-bound work whose tasks differ by a factor of a hundred, at partial load from an open
+//     loop: capacity says as many workers as cores, but short tasks would overtake long ones in a
+//     larger pool. Mean and 99th percentile are several times the best then. The cure is a pool
+//     for each kind, not a size.
+//   - Very slow work, twenty tasks per second of two seconds each: there is little to learn from,
+//     so it takes two or three minutes, and a tenth of the throughput.
+//   - An optimum that is a single size: ten percent more or less cannot be distinguished while
+//     machines themselves become six percent faster and slower.
+//   - Capacity that grows slowly over a long range, such as a database that writes the log of many
+//     at once: where each doubling gains 10 %, or four times as many 17 %, the search stops,
+//     although fifty workers would do a third more than five.
+//   - When more becomes possible than before, and nothing else changes, the next probe finds it:
+//     after a long rest, in up to sixteen minutes of load; see [Knee].ProbeAfter.
+//   - The first burst after the start meets a limit that has learnt nothing. A start far above the
+//     right size, under load that hardly ever waits, may take a pause of the process for the
+//     capacity of the limit.
+//   - Bursts of less than ten tasks, more than a minute apart, over a load that fills the limit:
+//     they are no evidence.
 //   - Tasks of many minutes: a decision takes several of them.
 //   - Loads that change every minute: each is learnt anew, for some 10 % of the throughput.
-//   - The constants were chosen in simulation, on the same kinds of work that they are judged by.
+//   - The constants were chosen in simulation, on the same kinds of work that they are evaluated
+//     by.
 //
-// # The source
+// # The dissertation
 //
-// Throughput, MeanLatency and P99Latency are from D. J. N. Costa, "Adaptive Concurrency Control Based On Workload
-// Characteristics", a dissertation of January 2019. Knee is ours. The source gives its algorithms twice, as pseudocode
-// (chapter 4) and as a listing in Java (appendix A.5), which differ from each other and in places from what is meant.
-// Strict has the listing; the default has what is meant. These are the places; the tests cite them by number.
+// Throughput, MeanLatency and P99Latency are from D. J. N. Costa, "Adaptive Concurrency Control
+// Based On Workload Characteristics", a dissertation of January 2019. Knee is ours. The
+// dissertation gives its algorithms twice, as pseudocode (chapter 4) and as a listing in Java
+// (appendix A.5), which differ from each other and in places from what is meant. Strict implements
+// the listing; the default implements what is meant. These are the differences; the tests cite
+// them by number.
 //
 //	Row 1   Pseudocode: the flags that allow a step are never set at first. They are true.
 //	Row 2   Throughput: the lookup is guarded by a phase that it never has. There is no guard.
-//	Row 3   Lookup: the loop reads a row behind the last, and says nothing if no row fits. It ends before the last
-//	        row, and then leaves the size alone.
+//	Row 3   Lookup: the loop reads a row behind the last, and the result is undefined if no row
+//	        fits. It ends before the last row, and then leaves the size alone.
 //	Row 4   Table: sorted by size, or in order of first use? Sorted; Strict in order of use.
-//	Row 5   Mean of a row: precedence, and a count that is never raised. (value×count + x) / (count+1).
+//	Row 5   Mean of a row: precedence, and a count that is never raised. (value×count + x) /
+//	        (count+1).
 //	Row 6   Which size gets the credit? The one in force during the window.
 //	Row 7   Lookup may also find a larger size. It may.
-//	Row 8   Lookup and the step of the phase happen in one iteration. Strict does both; else the lookup ends the
-//	        probe, and nothing else happens.
+//	Row 8   Lookup and the step of the phase happen in one iteration. Strict does both; else
+//	        the lookup ends the probe, and nothing else happens.
 //	Row 9   A step below the minimum is not taken; it is not cut short.
-//	Row 10  A step back is taken even if there was none forth. Strict wanders between 1 and 21; else only a probe that
-//	        was made is undone.
+//	Row 10  A step back is taken even if there was none forth. Strict wanders between 1 and 21;
+//	        else only a probe that was made is undone.
 //	Row 11  Are locks counted before the phase changes, or after? It makes no difference.
-//	Row 12  A lock of "1 minute", of "8 sets", of 6. Six iterations are blocked, eight lie between two probes.
-//	Row 13  A lock of odd length makes Strict undo what it has not done, down to a size of 1. Else any length is safe.
-//	Row 14  When nothing completes, the size goes to 1: only in the listing. Strict does that, and compares with 0
-//	        afterwards; else such a window is evidence of nothing. Source.KeepIdle switches it off.
+//	Row 12  A lock of "1 minute", of "8 sets", of 6. Six iterations are blocked, eight lie
+//	        between two probes.
+//	Row 13  A lock of odd length makes Strict undo what it has not done, down to a size of 1.
+//	        Else any length is safe.
+//	Row 14  When nothing completes, the size goes to 1: only in the listing. Strict does that,
+//	        and compares with 0 afterwards; else such a window is no evidence.
+//	        CostaConfig.KeepIdle switches it off.
 //	Row 15  A countdown that should clear the table is never set. It is never cleared.
-//	Row 16  The rate of "10 seconds" is that of up to the last 5. It is completions by the length of the window.
-//	Row 17  Latency is measured from the beginning of the connection. It is from submission to end; of a task behind
-//	        a [TaskSource], from when it was ready.
+//	Row 16  The rate of "10 seconds" is that of up to the last 5. It is completions by the
+//	        length of the window.
+//	Row 17  Latency is measured from the beginning of the connection. It is from submission to
+//	        end; of a task from a [TaskSource], from when it was ready.
 //	Row 18  Thresholds: a fall of more than 10 %; a gain of less than 10 %, or 5 %, is none.
-//	Row 19  The first step is taken in the first window with load, which may be half of one. Strict does; else that
-//	        window is what the next is compared with.
-//	Row 20  The queue has no end, and the count of running tasks is a race. The queue is bounded, counts are exact.
-//	Row 21  Names and captions of figures are mixed up. Not tested: there is no behaviour in it; what is reproduced
-//	        here is named by what it does.
+//	Row 19  The first step is taken in the first window with load, which may be half of one.
+//	        Strict does; else that window is what the next is compared with.
+//	Row 20  The queue has no end, and the count of running tasks is a race. The queue is
+//	        bounded, counts are exact.
+//	Row 21  Names and captions of figures are mixed up. Not tested: there is no behaviour in
+//	        it; what is reproduced here is named by what it does.
 //
-// MeanLatency and P99Latency go beyond the source in one place, unless they are Strict. The source's users waited for
-// answers, so that no task had waited for longer than a window. Of work that comes all at once, as a log has it after
-// a failure, each window completes older tasks than the last, at any limit: judged by ages, the limit would never change. So
-// when tasks have waited, on average, for longer than the window is, both windows are judged by the latency of a task at
-// the end of what waits now: the time of service, and the number of those that wait by the rate of the window. Where
-// a constant number of users wait for answers that is the same figure, by Little's law.
+// MeanLatency and P99Latency go beyond the dissertation in one place, unless they are Strict. The
+// dissertation's users waited for answers, so that no task had waited for longer than a window.
+// When work arrives all at once, as from a log after a failure, each window completes older tasks
+// than the last, at any limit: evaluated by ages, the limit would never change. So when tasks have
+// waited, on average, for longer than the window is, both windows are evaluated by the latency of
+// a task at the end of the present queue: the service time, and the number of waiting tasks
+// divided by the rate of the window. Where a constant number of users wait for answers that is the
+// same figure, by Little's law.
 package adaptive

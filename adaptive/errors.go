@@ -7,31 +7,31 @@ import (
 
 // Making an optimizer or a pool, and changing its limit.
 var (
-	// ErrConfig is wrapped by every refusal of a configuration or a limit, beside
+	// ErrConfig is wrapped by every refusal of a configuration or a limit, together with
 	// what is wrong in it.
 	ErrConfig = errors.New("adaptive: invalid configuration")
 )
 
-// Handing over tasks.
+// Submitting tasks.
 var (
-	// ErrTask is the answer to a task that is nil.
+	// ErrTask is returned for a nil task.
 	ErrTask = errors.New("adaptive: there is no task: it is nil")
-	// ErrFull is the answer of TrySubmit when neither a worker nor a place in the
+	// ErrFull is returned by TrySubmit when neither a worker nor a place in the
 	// queue is free. Try again later, or pass the refusal on.
 	ErrFull = errors.New("adaptive: the pool is full: all workers are busy and the queue has no place")
-	// ErrClosed is the answer of a pool that has been closed, or is being closed. The
+	// ErrClosed is returned by a pool that has been closed, or is being closed. The
 	// task was not run and never will be.
 	ErrClosed = errors.New("adaptive: the pool is closed")
 )
 
 // Running tasks.
 var (
-	// ErrExited is what comes of a task that ended its goroutine with runtime.Goexit,
+	// ErrExited is the error of a task that ended its goroutine with runtime.Goexit,
 	// as the Fatal methods of tests do. The worker is replaced.
 	ErrExited = errors.New("adaptive: the task ended its goroutine")
 )
 
-// PanicError is what comes of a task that panicked.
+// PanicError is the error of a task that panicked.
 type PanicError struct {
 	// Value is what was given to panic.
 	Value any
@@ -39,10 +39,10 @@ type PanicError struct {
 	Stack []byte
 }
 
-// Error tells the value, without the stack.
+// Error returns the value's text, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("adaptive: the task panicked: %v", e.Value) }
 
-// Unwrap gives the value, if it is an error.
+// Unwrap returns the value, if it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err

@@ -14,7 +14,7 @@ import (
 	"github.com/txmgr/txmgr/adaptive"
 )
 
-// A handler that runs in a pool which finds its own size: three lines where the server
+// A handler that runs in a pool which adapts its size: three lines where the server
 // is set up, and three for each request.
 func Example_httpHandler() {
 	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") })
@@ -77,8 +77,8 @@ func ExamplePool() {
 	// adaptive: the pool is closed
 }
 
-// service is a service that has room for eight: what one window of a pool with that
-// limit looks like, when more users ask than it serves.
+// service is a service that has room for eight: the window of a pool with that
+// limit, when more users ask than it serves.
 func service(limit int, length time.Duration) *adaptive.Window {
 	const took, room, users = 10 * time.Millisecond, 8, 100
 	completed := uint32(length / took * time.Duration(min(limit, room)))
@@ -93,7 +93,7 @@ func service(limit int, length time.Duration) *adaptive.Window {
 	return w
 }
 
-// follow shows windows to an optimizer and tells what it does.
+// follow shows windows to an optimizer and prints its decisions.
 func follow(o adaptive.Optimizer, limit, windows int) {
 	for n := range windows {
 		d := o.Observe(service(limit, o.Period()))
@@ -176,7 +176,7 @@ type backlog struct {
 	work []order
 }
 
-// order is what is to be done, and since when.
+// order is a piece of work, and since when it is ready.
 type order struct {
 	id    int
 	since time.Time
@@ -192,7 +192,7 @@ func (b *backlog) add(ids ...int) {
 	b.pool.SetReady(len(b.work), 0)
 }
 
-// Next gives the oldest.
+// Next returns the oldest.
 func (b *backlog) Next(int) (adaptive.Task, time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -209,7 +209,7 @@ func (b *backlog) Next(int) (adaptive.Task, time.Time) {
 	}, next.since
 }
 
-// A pool takes its work from where it is kept: nothing is copied into a queue before a
+// A pool takes its work from where it is stored: nothing is copied into a queue before a
 // worker is free.
 func ExampleTaskSource() {
 	b := &backlog{}

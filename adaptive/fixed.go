@@ -2,11 +2,11 @@ package adaptive
 
 import "time"
 
-// Fixed is an [Optimizer] that does not optimize: the limit is what it says. The
+// Fixed is an [Optimizer] that does not optimize: the limit is its value. The
 // zero value leaves the limit as it is, for pools that are sized by [Pool.Resize].
 type Fixed int
 
-// Period is one second, after which the figures of a pool are new.
+// Period is one second, after which the statistics of a pool are updated.
 func (f Fixed) Period() time.Duration { return time.Second }
 
 // Observe learns nothing.

@@ -7,7 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// What a histogram tells apart: durations from a microsecond to an hour, to two
+// The resolution of a histogram: durations from a microsecond to an hour, to two
 // significant digits. Its values are nanoseconds.
 const (
 	finest      = time.Microsecond
@@ -16,7 +16,7 @@ const (
 )
 
 // Histogram counts durations in an HdrHistogram: in buckets of less than 0.8 % of
-// their value, from a microsecond to an hour; what is outside goes into the nearest
+// their value, from a microsecond to an hour; a duration outside goes into the nearest
 // bucket. The zero value is empty, and so is nil. It takes 28 KB with the first
 // duration, must not be copied, and is not safe for concurrent use.
 //
@@ -36,7 +36,7 @@ func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
 // Record adds a duration. A negative one, of a clock that was set back, counts as
-// nothing; one above an hour, as an hour.
+// zero; one above an hour, as an hour.
 func (h *Histogram) Record(d time.Duration) { h.RecordN(d, 1) }
 
 // RecordN adds the same duration n times.
@@ -95,8 +95,8 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 }
 
 // SumLog is the sum of the natural logarithms of the recorded durations in seconds,
-// as far as the buckets know them: of each its shortest duration counts, and of what
-// is shorter than a microsecond that.
+// to the resolution of the buckets: each counts as the shortest duration of its bucket, and
+// one shorter than a microsecond as a microsecond.
 func (h *Histogram) SumLog() float64 {
 	if h.Count() == 0 {
 		return 0
@@ -114,8 +114,8 @@ func (h *Histogram) SumLog() float64 {
 }
 
 // CV2 is the squared coefficient of variation, the variance in units of the
-// squared mean: 0 for constant durations, 1 for exponential ones. Of less than
-// two durations nothing is known, and the answer is 1.
+// squared mean: 0 for constant durations, 1 for exponential ones. With less than
+// two durations it is not known, and 1 is returned.
 func (h *Histogram) CV2() float64 {
 	if h.Count() < 2 {
 		return 1
@@ -125,7 +125,7 @@ func (h *Histogram) CV2() float64 {
 	return max(0, ratio(h.squares/count, mean*mean)-1)
 }
 
-// Add adds everything that another histogram has; nil has nothing.
+// Add adds all durations of another histogram; nil has none.
 func (h *Histogram) Add(other *Histogram) {
 	if other.Count() == 0 {
 		return
@@ -138,7 +138,7 @@ func (h *Histogram) Add(other *Histogram) {
 	h.squares += other.squares
 }
 
-// HDR is a copy of the buckets, for the writers and reports of package hdrhistogram.
+// HDR returns a copy of the buckets, for the writers and reports of package hdrhistogram.
 // Its values are nanoseconds.
 func (h *Histogram) HDR() *hdrhistogram.Histogram {
 	if h.Count() == 0 {
@@ -147,7 +147,7 @@ func (h *Histogram) HDR() *hdrhistogram.Histogram {
 	return h.hdr.Clone()
 }
 
-// Reset forgets everything, and keeps the memory.
+// Reset removes all durations, and keeps the memory.
 func (h *Histogram) Reset() {
 	if h.hdr != nil {
 		h.hdr.Reset()

@@ -15,8 +15,8 @@ func durations() *rapid.Generator[time.Duration] {
 	})
 }
 
-// TestBucketsHoldWhatTheySay: what a bucket says is less than 0.8 % more than what went
-// into it, or a microsecond.
+// TestBucketsHoldWhatTheySay: the value of a bucket is less than 0.8 % more than the values
+// recorded in it, or a microsecond.
 func TestBucketsHoldWhatTheySay(t *testing.T) {
 	var h Histogram
 	for us := uint64(0); us <= uint64(longest/time.Microsecond); us += 1 + us/1000 {
@@ -30,8 +30,8 @@ func TestBucketsHoldWhatTheySay(t *testing.T) {
 	}
 }
 
-// TestHistogramAgainstAList compares a histogram with the sorted list of what went
-// into it.
+// TestHistogramAgainstAList compares a histogram with the sorted list of the recorded
+// values.
 func TestHistogramAgainstAList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(durations(), 1, 200).Draw(t, "durations")
@@ -64,7 +64,7 @@ func TestHistogramAgainstAList(t *testing.T) {
 	})
 }
 
-// TestAddIsRecordingAgain: what two histograms have together is what one has that
+// TestAddIsRecordingAgain: the sum of two histograms equals one histogram that
 // recorded the durations of both.
 func TestAddIsRecordingAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,10 +11,10 @@ import (
 type Knee struct {
 	// Period is the length of a window, at least 20 ms. Defaults to 500 ms.
 	Period time.Duration
-	// Min and Max are the limits of the limit. Default to 1 and 1024.
+	// Min and Max bound the limit. Default to 1 and 1024.
 	Min, Max int
-	// ProbeAfter is for how long of a load a limit is left alone before the next
-	// smaller or larger one is tried. It doubles with each probe that changes
+	// ProbeAfter is how much time under load passes before the next smaller or larger
+	// limit is tried. It doubles with each probe that changes
 	// nothing, up to sixteen times as long. Defaults to a minute.
 	ProbeAfter time.Duration
 	// MaxCPU is the use of the processors, from 0 to 1, from which on no larger limit
@@ -22,7 +22,7 @@ type Knee struct {
 	MaxCPU float64
 }
 
-// NewKnee makes the optimizer. It wraps [ErrConfig] if a limit makes no sense.
+// NewKnee makes the optimizer. It wraps [ErrConfig] if a limit is invalid.
 func NewKnee(cfg Knee) (Optimizer, error) {
 	cfg.Period = orElse(cfg.Period, 500*time.Millisecond)
 	cfg.Min = orElse(cfg.Min, 1)
@@ -42,10 +42,10 @@ func NewKnee(cfg Knee) (Optimizer, error) {
 	return &knee{Knee: cfg}, nil
 }
 
-// shortestPeriod is so long that the windows which are kept of a limit are a proof.
+// shortestPeriod is so long that the windows which are kept of a limit suffice as a proof.
 const shortestPeriod = 20 * time.Millisecond
 
-// What the search is about. Every constant was varied in simulation, and the
+// The constants of the search. Every constant was varied in simulation, and the
 // results are flat around these.
 const (
 	binding    = 0.6  // part of a window for which tasks must wait, so that the limit binds
@@ -53,7 +53,7 @@ const (
 	extraUse   = 1.1  // times the base that must be in use of a larger limit, so that it can be judged
 	tolerance  = 0.02 // capacity that may be given up for a smaller pool
 	growth     = 0.25 // d ln rate / d ln limit that a larger limit must show
-	jumpGrowth = 0.15 // what a leap must show, far above one that was useless
+	jumpGrowth = 0.15 // what a jump must show, far above a limit that was useless
 
 	shortestTrial   = 1.5  // seconds of evidence that a trial needs at least, unless it is plainly worse or better
 	hastyErr        = 0.05 // standard error of ln rate with which two windows are enough to try a larger limit
@@ -67,7 +67,7 @@ type mode uint8
 const (
 	climbing  mode = iota // looking for a larger limit that completes more
 	shrinking             // looking for a smaller one that completes as much
-	holding               // content
+	holding               // holding, but trying whether a larger limit has become better
 	probingUp             // content, but trying whether a larger one has become better
 	probingDown
 )
@@ -85,9 +85,9 @@ type knee struct {
 	mode       mode
 	lo, hi     int     // limits known to be inferior, and known to be useless; 0 if none is
 	best       float64 // ln of the best capacity seen in this regime; fades
-	settling   float64 // still to wait after a change of the limit
+	settling   float64 // seconds still to wait after a change of the limit
 	bound      bool    // the limit was binding in the last window with evidence
-	boundFor   float64 // for so long
+	boundFor   float64 // seconds for which it has been binding
 	proofBound bool    // proof is of windows in which the limit was binding
 
 	service      float64 // mean time of service, smoothed
@@ -96,10 +96,10 @@ type knee struct {
 
 	hold          hold
 	slack         slack
-	silentFor     float64 // for so long nothing has completed
+	silentFor     float64 // seconds for which nothing has completed
 	demand        float64 // tasks that ran or waited in the last window, on average
 	stalledTrials int     // larger limits in a row at which nothing completed
-	uselessDemand float64 // tasks at once for which hi is useless, but not for more; 0 if for any
+	uselessDemand float64 // demand for which hi is useless, but not for more; 0 if for any
 	mustProve     bool    // the base is to be proven before a larger limit is tried
 	longWindow    bool    // the last window was far too long
 	why           string
@@ -121,7 +121,7 @@ func (k *knee) Observe(w *Window) Decision {
 	}
 	if long := d > 4*k.Knee.Period.Seconds(); long != k.longWindow {
 		if k.longWindow = long; long {
-			return Decision{k.limit, k.why} // the process stood still; unless all are so long
+			return Decision{k.limit, k.why} // the process paused; unless all windows are so long
 		}
 	}
 	k.smooth(w, d)
@@ -133,7 +133,7 @@ func (k *knee) Observe(w *Window) Decision {
 	return Decision{k.limit, k.why}
 }
 
-// adopt begins anew with a limit that somebody else has chosen.
+// adopt begins anew with a limit that was set by hand.
 func (k *knee) adopt(limit int) {
 	first, given := k.limit == 0, limit
 	limit = min(max(limit, k.Min), k.Max)
@@ -152,7 +152,7 @@ func (k *knee) adopt(limit int) {
 	}
 }
 
-// smooth keeps what is needed of every window.
+// smooth updates the averages that every window contributes to.
 func (k *knee) smooth(w *Window, d float64) {
 	if n := float64(w.Service.Count()); n > 0 {
 		part := max(0.2, min(1, n/50))
@@ -174,7 +174,7 @@ func (k *knee) smooth(w *Window, d float64) {
 // bindsIn reports whether tasks waited for most of a window.
 func bindsIn(w *Window) bool { return float64(w.BoundTime) >= binding*float64(w.Length()) }
 
-// learn takes a window apart: does it say what the limit can do?
+// learn extracts from a window the evidence about the limit, if it has any.
 func (k *knee) learn(w *Window, d float64) {
 	if k.silent(w, d) {
 		return
@@ -192,7 +192,7 @@ func (k *knee) learn(w *Window, d float64) {
 		return
 	}
 	if !bound && k.trial.limit == 0 && k.mode == climbing && k.proofBound && len(k.proof) > 0 && k.above() > 0 {
-		// A burst is over, and has left too little. The next one may add to that.
+		// A burst has ended before there was enough evidence. The next one may add to it.
 		if k.slack.abandoned += d; k.slack.abandoned <= abandonAfter {
 			return
 		}
@@ -202,7 +202,7 @@ func (k *knee) learn(w *Window, d float64) {
 		return
 	}
 	if !bound || k.trial.limit != 0 && k.trial.baseUnbound {
-		// Demand that comes back counts, a backlog that drains does not.
+		// Demand that returns counts, a backlog that drains does not.
 		s.completed, s.seconds = float64(min(w.Completed, w.Arrived)), d
 	}
 	if k.trial.limit == 0 && bound != k.proofBound {
@@ -220,7 +220,7 @@ func (k *knee) learn(w *Window, d float64) {
 	k.learnBase(s, d)
 }
 
-// lengths is so many times as long as a task takes, in seconds, but not longer than the
+// lengths is n times as long as a task takes, in seconds, but not longer than the
 // evidence that is kept of windows that just bind.
 func (k *knee) lengths(n float64) float64 {
 	return min(n*k.service, binding*(proofMax-1)*k.Knee.Period.Seconds())

@@ -2,7 +2,7 @@ package adaptive
 
 import "math"
 
-// evaluate compares the trial with the base, if it can be told already which is
+// evaluate compares the trial with the base, if there is enough evidence to decide which is
 // better.
 func (k *knee) evaluate(atLeast float64) {
 	base := k.proof.estimate(0, 3)
@@ -41,7 +41,7 @@ func (k *knee) evaluate(atLeast float64) {
 	k.conclude(accept, gain, err)
 }
 
-// explainTrial says what has become of a trial.
+// explainTrial adds the result of a trial to the reasons.
 func (k *knee) explainTrial(accept bool, gain, want float64) {
 	verdict := "back to %d: %d completes %+.1f%%, wanted was %+.1f%%"
 	if accept {
@@ -64,7 +64,7 @@ func (k *knee) evaluateHasty(gain, err, want float64) {
 	}
 }
 
-// proveFirst ends a trial that was begun before anything was known, and does not show at
+// proveFirst ends a trial that was begun before there was any proof, and does not show at
 // once that it is better.
 func (k *knee) proveFirst() {
 	k.explain("back to %d, of which too little is known to judge %d", k.base, k.trial.limit)
@@ -73,11 +73,11 @@ func (k *knee) proveFirst() {
 	k.resize(k.base)
 }
 
-// demandOnly reports whether a verdict holds for the demand that there was alone, because
+// demandOnly reports whether a result holds only for the demand that there was, because
 // tasks did not wait in all of the evidence.
 func (k *knee) demandOnly() bool { return !k.bound || k.trial.baseUnbound }
 
-// percent is a difference of logarithms, for people.
+// percent converts a difference of logarithms for texts.
 func percent(log float64) float64 { return 100 * math.Expm1(log) }
 
 // wanted is the gain of ln rate that the trial has to show.
@@ -88,7 +88,7 @@ func (k *knee) wanted(base float64) float64 {
 	case k.trial.limit > k.base:
 		return growth * math.Log(k.trial.workers/k.trial.seconds/float64(k.base))
 	case k.trial.baseUnbound && float64(k.base)/float64(k.trial.limit) < 1.8:
-		return tolerance // demand fits already: a fine step down must pay
+		return tolerance // the limit fits the demand already: a fine step down must pay
 	case k.best > base:
 		return min(0, k.best-base-tolerance) // small losses must not add up
 	}
@@ -103,9 +103,9 @@ func (k *knee) uselessDemandFor(limit int) float64 {
 	return 0
 }
 
-// jumpTo is a limit far above one that brought something, but not enough: it is worth a look,
-// for where a database writes the log of many transactions at once, a little comes of every
-// doubling, for long. 0 if there is none.
+// jumpTo is a limit far above one that gained something, but not enough: it is worth a trial,
+// because where a database writes the log of many transactions at once, every doubling gains
+// a little, over a long range. 0 if there is none.
 func (k *knee) jumpTo(accept bool, gain float64) int {
 	t := &k.trial
 	far := max(2*t.limit, 4*k.base)
@@ -120,7 +120,7 @@ func (k *knee) jumpTo(accept bool, gain float64) int {
 	return far
 }
 
-// useless is the smallest limit that cannot be worth its workers, of which large completes no
+// useless is the smallest limit that is not worth its workers, given that large completes no
 // more than gain above small. Unless large does harm, none in between completes more than it.
 func (k *knee) useless(small, large int, gain, err float64) int {
 	if k.demandOnly() || gain < -err {
@@ -147,7 +147,7 @@ func (k *knee) conclude(accept bool, gain, err float64) {
 	k.mustProve = false
 	k.slack.resumed = 0
 	if accept {
-		k.slack.proven = 0 // what tasks wait for now is judged by this proof
+		k.slack.proven = 0 // the new proof applies to the tasks that wait now
 		k.proof = append(k.proof[:0], k.trial.series...)
 		k.proof.forget(k.service)
 		k.proofBound = !unused && k.bound
@@ -178,7 +178,7 @@ func (k *knee) conclude(accept bool, gain, err float64) {
 	k.advance()
 }
 
-// bracket keeps what a verdict says about the limits around, and makes the better one the base.
+// bracket keeps what a result implies for the limits around, and makes the better one the base.
 // True is returned if a part of a larger limit was never in use: demand ends there.
 func (k *knee) bracket(accept bool, gain, err float64) (unused bool) {
 	old, cand := k.base, k.trial.limit
@@ -190,7 +190,7 @@ func (k *knee) bracket(accept bool, gain, err float64) (unused bool) {
 		k.stalledTrials = 0
 		k.lo, k.base = k.dominated(old, cand, gain-1.6*err), cand
 		if peak := k.trial.peak; peak > old && peak < cand {
-			k.base = peak // evidence reaches only so far
+			k.base = peak // the evidence reaches only so far
 			return true
 		}
 	case accept:
@@ -198,7 +198,7 @@ func (k *knee) bracket(accept bool, gain, err float64) (unused bool) {
 		k.uselessDemand = k.uselessDemandFor(old)
 	case cand < old:
 		k.lo = k.dominated(cand, old, -gain-1.6*err)
-	case !k.trial.jump: // what was found before a leap stays useless
+	case !k.trial.jump: // a limit found useless before a jump stays useless
 		k.hi = k.useless(old, cand, gain, err)
 		k.uselessDemand = k.uselessDemandFor(k.hi)
 	}

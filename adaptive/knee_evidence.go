@@ -8,8 +8,8 @@ import (
 // sample is the evidence of one window.
 type sample struct {
 	completed, seconds float64 // while the limit was binding
-	cv2                float64 // of the times of service
-	logService         float64 // mean ln of the times of service
+	cv2                float64 // of the service times
+	logService         float64 // mean ln of the service times
 }
 
 func sampleOf(w *Window) sample {
@@ -75,8 +75,8 @@ func (s *series) keep(n int) {
 	}
 }
 
-// forget drops what is old: as long as 16 windows, 30 completions, three seconds, and
-// three times of service are left.
+// forget drops old windows: as long as 16 windows, 30 completions, three seconds, and
+// three service times are left.
 func (s *series) forget(service float64) {
 	s.keep(proofMax)
 	var completed, seconds float64
@@ -96,17 +96,17 @@ func (s *series) forget(service float64) {
 	s.keep(n)
 }
 
-// estimate is what a series says about a limit.
+// estimate is the evidence of a series about a limit.
 type estimate struct {
-	log       float64 // ln of the completions in a second
+	log       float64 // ln of the completions per second
 	err       float64 // its standard error
 	completed float64
 	seconds   float64
 }
 
 // estimate leaves out windows with far less than the reference rate, or than the
-// median if that is 0: a pause of the process says nothing about the limit. But no
-// more than so many seconds of them: what lasts longer is no pause.
+// median if that is 0: a pause of the process is no evidence about the limit. But it leaves
+// out no more than most seconds of them: a longer pause is none.
 func (s series) estimate(reference, most float64) estimate {
 	e := estimate{log: math.Inf(-1), err: math.Inf(1)}
 	if reference == 0 {

@@ -2,7 +2,7 @@ package adaptive
 
 import "math"
 
-// hold is what is watched while the limit is left alone.
+// hold is the state while the limit is left alone.
 type hold struct {
 	time    float64 // of load since the hold began
 	wait    float64 // until the next probe
@@ -11,12 +11,12 @@ type hold struct {
 	rate, service   float64   // ln rate and mean ln service as they usually are
 	windows         int       // that went into them
 	rates, services []float64 // how far the last ones were off
-	stalled         float64   // for so long nearly nothing has completed
+	stalled         float64   // seconds for which nearly nothing has completed
 	alarm           alarm
 	damping         float64 // makes the alarm less sensitive after a false one; fades
 }
 
-// alarm is a search that was begun because the work has changed.
+// alarm is the phase of a search that was begun because the work has changed.
 type alarm uint8
 
 const (
@@ -29,13 +29,13 @@ const (
 	change      = 0.25 // of ln rate, or ln service, that is another regime
 	recentLeast = 10   // windows whose median must show it, at least
 	recentMost  = 60   // and at most
-	recentTasks = 8.0  // and as many as that many times of service have
+	recentTasks = 8.0  // and at least those of so many service times
 	probeRatio  = 1.25
 	alarmRatio  = 1.5
 	fading      = 60.0 // seconds in which the memory of the best capacity, and of false alarms, fades
 )
 
-// clearAlarm ends an alarm, and says how long it is until the next probe.
+// clearAlarm ends an alarm, and sets how long it is until the next probe.
 func (h *hold) clearAlarm(wait float64) {
 	h.wait = wait
 	h.alarm = noAlarm
@@ -85,7 +85,7 @@ func (k *knee) holdOn(s sample, d float64) {
 	}
 }
 
-// setExpected takes from the proof what is usual.
+// setExpected takes the usual rate and service time from the proof.
 func (k *knee) setExpected() {
 	h := &k.hold
 	h.forgetRecent()
@@ -117,8 +117,8 @@ func (k *knee) changed(s sample, rate float64) bool {
 	return true
 }
 
-// recent is how many windows show what the work is like now. Tasks that last for many
-// windows come and go in waves, which change nothing: these are waited out.
+// recent is how many windows show the present work. Tasks that last for many
+// windows come and go in waves, which are no change: recent covers them.
 func (k *knee) recent() int {
 	waves := recentTasks * k.service / k.Knee.Period.Seconds()
 	return int(min(max(waves, recentLeast), recentMost))
@@ -126,7 +126,7 @@ func (k *knee) recent() int {
 
 func last(values []float64, n int) []float64 { return values[max(0, len(values)-n):] }
 
-// restartSearch forgets what was known of the old regime, and tries one limit on either
+// restartSearch drops the knowledge of the old regime, and tries one limit on either
 // side.
 func (k *knee) restartSearch() {
 	k.hi, k.lo, k.stalledTrials = 0, 0, 0
@@ -140,7 +140,7 @@ func (k *knee) restartSearch() {
 	}
 	k.hold.alarm, k.mode = searchAround, probingUp
 	if !k.try(max(int(math.Ceil(alarmRatio*float64(k.base))), k.base+2), "the best limit may be another") {
-		k.tryLower() // what is at Max, or hot, has only one side
+		k.tryLower() // at Max, or with saturated processors, there is only one side
 	}
 }
 
@@ -158,7 +158,7 @@ func (k *knee) probe() {
 	if !k.bound {
 		h.probeUp = false
 	}
-	for range 2 { // at Min, at Max, and when hot, there is only one side
+	for range 2 { // at Min, at Max, and with saturated processors, there is only one side
 		c := int(math.Ceil(float64(k.base) * probeRatio))
 		k.mode = probingUp
 		if !h.probeUp {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// What a single window must not decide, and what must not go on for ever.
+// Decisions that a single window must not cause, and searches that must end.
 
-// limits lets a knee work through so many windows, each changed before it is shown.
+// limits runs a knee through so many windows, each changed before it is shown.
 func limits(k *knee, p *simService, limit, windows int, change func(i int, w *Window)) []int {
 	all := make([]int, 0, windows)
 	for i := range windows {
@@ -21,13 +21,13 @@ func limits(k *knee, p *simService, limit, windows int, change func(i int, w *Wi
 	return all
 }
 
-// slowed takes a part of what was completed away, as a pause of the process does.
+// slowed removes a part of the completions, as a pause of the process does.
 func slowed(w *Window, part float64) {
 	w.Completed = uint64(part * float64(w.Completed))
 	w.BoundCompleted = uint64(part * float64(w.BoundCompleted))
 }
 
-// TestWhatIsPlainlyWorse is told in two windows, and no sooner.
+// TestWhatIsPlainlyWorse: a plainly worse limit is recognized in two windows, and no sooner.
 func TestWhatIsPlainlyWorse(t *testing.T) {
 	p := &simService{users: 400, slots: 16, took: 20 * time.Millisecond, loss: 0.02}
 	k := kneeOf(t, Knee{})
@@ -66,7 +66,7 @@ func TestPlainlyWorse(t *testing.T) {
 	}
 }
 
-// TestOneWindow that is slow, whichever it is, does not keep the search from what is there.
+// TestOneWindow: one slow window, whichever it is, does not keep the search from the right limit.
 func TestOneWindow(t *testing.T) {
 	for _, part := range []float64{0.4, 0.5, 0.6, 2} {
 		for _, start := range []int{4, 16, 64} {
@@ -111,7 +111,7 @@ func TestBarelyBinding(t *testing.T) {
 	}
 }
 
-// TestDemandGrows: what too few users have shown to be useless is looked at again as soon as
+// TestDemandGrows: a limit that was useless for too few users is tried again as soon as
 // there are more, and not only by the next probe.
 func TestDemandGrows(t *testing.T) {
 	p := &simService{users: 72, slots: 64, took: 20 * time.Millisecond}
@@ -149,7 +149,7 @@ func TestTrialWithoutLoad(t *testing.T) {
 }
 
 // TestNothingCompletes: while nothing completes nothing is tried, and no limit stays in
-// force that may be the cause of it.
+// force that may be the cause.
 func TestNothingCompletes(t *testing.T) {
 	p := &simService{users: 400, slots: 12, took: 10 * time.Millisecond, stands: true}
 	if limit, _, resizes := p.run(t, kneeOf(t, Knee{}), 16, 10*time.Minute); resizes != 0 {
@@ -174,7 +174,7 @@ func TestNothingCompletes(t *testing.T) {
 	}
 }
 
-// TestSlowTasks: also tasks of more than a minute are learnt from.
+// TestSlowTasks: tasks of more than a minute are evidence as well.
 func TestSlowTasks(t *testing.T) {
 	for _, took := range []time.Duration{20 * time.Second, 65 * time.Second, 5 * time.Minute} {
 		p := &simService{users: 400, slots: 64, took: took}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What was found once, or could not be found at once, is looked for again.
+// Regressions: searches that must be repeated or continued.
 
 // paused makes one long window of a window and a pause of the process after it.
 func paused(p *simService, w *Window, pause time.Duration) {
@@ -17,7 +17,8 @@ func paused(p *simService, w *Window, pause time.Duration) {
 	p.now = w.End
 }
 
-// TestBurstsOverALittleLoad, none of which is long enough for a proof: what they teach adds up.
+// TestBurstsOverALittleLoad: none of the bursts is long enough for a proof, but their evidence adds
+// up.
 func TestBurstsOverALittleLoad(t *testing.T) {
 	for _, c := range []struct {
 		start   int // and users between bursts
@@ -58,7 +59,7 @@ func TestShortSearches(t *testing.T) {
 	}
 }
 
-// TestPause of the whole process, which is one long window: it says nothing, whenever it comes.
+// TestPause of the whole process, which is one long window: it is no evidence, whenever it comes.
 func TestPause(t *testing.T) {
 	for _, pause := range []time.Duration{3 * time.Second, 12 * time.Second} {
 		for bad := range 20 {
@@ -79,7 +80,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestLongWindows: whoever has only long windows is not kept from learning.
+// TestLongWindows: a pool that has only long windows still learns.
 func TestLongWindows(t *testing.T) {
 	p := &simService{users: 400, slots: 64, took: 20 * time.Millisecond}
 	all := limits(kneeOf(t, Knee{Period: 50 * time.Millisecond}), p, 4, 200, nil)
@@ -137,8 +138,8 @@ func TestEnough(t *testing.T) {
 	}
 }
 
-// TestFarMoreAfterAHold: the work becomes one of which a little more does a little more, and far
-// more does far more; a probe of a little more is followed by a search.
+// TestFarMoreAfterAHold: the work changes so that a little more gains a little, and far
+// more gains far more; a probe of a little more is followed by a search.
 func TestFarMoreAfterAHold(t *testing.T) {
 	p := &simService{users: 400, slots: 4, took: 20 * time.Millisecond, loss: 0.02}
 	k, limit := settledKnee(t, p, Knee{})
@@ -148,8 +149,8 @@ func TestFarMoreAfterAHold(t *testing.T) {
 	}
 }
 
-// TestFewCompletions: where one or two complete in a window, those without one are chance, and
-// are not left out as a pause would be.
+// TestFewCompletions: where one or two complete in a window, windows without completions are
+// random, and are not left out as a pause would be.
 func TestFewCompletions(t *testing.T) {
 	var s series
 	for i := range 20 {
@@ -164,7 +165,7 @@ func TestFewCompletions(t *testing.T) {
 	}
 }
 
-// TestWithoutLoadALeapLeavesItsHalf useless.
+// TestWithoutLoadALeapLeavesItsHalf: after a jump without load its half stays useless.
 func TestWithoutLoadALeapLeavesItsHalf(t *testing.T) {
 	for _, end := range []func(*knee){
 		func(k *knee) { k.silent(&Window{BusyTime: time.Second}, 10) },
@@ -193,7 +194,7 @@ func TestShortPeriods(t *testing.T) {
 	}
 }
 
-// TestNothingCompletesAbove a limit, every time: it is tried again and again, but ever more rarely.
+// TestNothingCompletesAbove a limit, every time: it is tried again, but ever more rarely.
 func TestNothingCompletesAbove(t *testing.T) {
 	p := &simService{users: 400, slots: 1000, took: 20 * time.Millisecond}
 	k := kneeOf(t, Knee{})

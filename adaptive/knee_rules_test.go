@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The rules of the search one by one, each at a state that is made up.
+// The rules of the search one by one, each in a constructed state.
 
 func TestWantedGain(t *testing.T) {
 	none := math.Inf(-1)
@@ -116,7 +116,7 @@ func TestWhatIsKeptOfTheBase(t *testing.T) {
 		s.add(sample{10, 0.5, 1, 0})
 		s.forget(10)
 	}
-	if len(s) != 60 { // three times of service
+	if len(s) != 60 { // three service times
 		t.Errorf("%d windows of slow tasks", len(s))
 	}
 }
@@ -155,7 +155,7 @@ func TestTrialReachesAsFarAsItBinds(t *testing.T) {
 	}
 }
 
-// A trial that began while the limit did not bind is judged by demand that comes back:
+// A trial that began while the limit did not bind is judged by returning demand:
 // a backlog that drains through it would make any limit look good.
 func TestBacklogDoesNotCountForALooseTrial(t *testing.T) {
 	for _, loose := range []bool{true, false} {
@@ -177,7 +177,7 @@ func TestBacklogDoesNotCountForALooseTrial(t *testing.T) {
 	}
 }
 
-// An alarm ends with the hold that it interrupted: what comes later is a probe again.
+// An alarm ends with the hold that it interrupted: later trials are probes again.
 func TestAlarmEnds(t *testing.T) {
 	p := &simService{users: 100, slots: 20, took: 20 * time.Millisecond, cpu: 1}
 	k, limit := settledKnee(t, p, Knee{})
@@ -186,8 +186,8 @@ func TestAlarmEnds(t *testing.T) {
 	if k.hold.alarm != noAlarm {
 		t.Error("the alarm goes on")
 	}
-	k.MaxCPU, k.cpuSaturated = 0.9, true // a larger one is out of the question
-	k.Min = limit                        // and so is a smaller one
+	k.MaxCPU, k.cpuSaturated = 0.9, true // no larger one can be tried
+	k.Min = limit                        // nor a smaller one
 	k.restartSearch()
 	if k.mode != holding || k.hold.alarm != noAlarm || k.limit != limit {
 		t.Errorf("mode %v, alarm %v, limit %d", k.mode, k.hold.alarm, k.limit)
@@ -211,7 +211,7 @@ func TestPatienceGrows(t *testing.T) {
 }
 
 // A larger limit is tried before the first one is proven, unless there is none, and if it
-// does not show at once that it is better, the first one is proven after all, once.
+// does not show at once that it is better, the first one is proven then, once.
 func TestTheFirstProofMayWait(t *testing.T) {
 	k := kneeOf(t, Knee{Max: 16})
 	p := &simService{users: 400, slots: 12, took: 10 * time.Millisecond}
@@ -236,7 +236,7 @@ func TestTheFirstProofMayWait(t *testing.T) {
 	}
 }
 
-// What was useless above a limit is so when demand is back.
+// A limit that was useless is still useless when demand is back.
 func TestUselessStaysUseless(t *testing.T) {
 	k := kneeOf(t, Knee{})
 	k.adopt(12)
@@ -246,7 +246,8 @@ func TestUselessStaysUseless(t *testing.T) {
 	}
 }
 
-// A limit far above one that brought something, but not enough, is tried once, if there is work for so many.
+// A limit far above one that gained something, but not enough, is tried once, if there is enough
+// work.
 func TestLeapTo(t *testing.T) {
 	good := func() *knee {
 		k := kneeOf(t, Knee{})
@@ -284,8 +285,8 @@ func TestLeapTo(t *testing.T) {
 	}
 }
 
-// A leap that brings too little leaves what was known to be useless, and one that brings
-// enough shows that it was not.
+// A jump that gains too little leaves the known useless limit, and one that gains
+// enough shows that the limit was not useless.
 func TestLeap(t *testing.T) {
 	for _, accept := range []bool{true, false} {
 		k := kneeOf(t, Knee{})
@@ -326,7 +327,7 @@ func TestInferior(t *testing.T) {
 	}
 }
 
-// What is learnt of a trial of slow tasks is kept as long as it is needed.
+// The evidence of a trial of slow tasks is kept as long as it is needed.
 func TestProofOfSlowTasks(t *testing.T) {
 	k := kneeOf(t, Knee{})
 	k.adopt(10)

@@ -7,14 +7,14 @@ const (
 	abandonAfter  = 60.0  // seconds without load after which a trial, or a proof that waits for the next burst, is given up
 )
 
-// slack is what is known of demand while the limit does not bind.
+// slack is the knowledge of the demand while the limit does not bind.
 type slack struct {
-	time          float64 // for so long the limit has not been needed
-	patience      float64 // for so long it need not be
-	abandoned     float64 // for so long a trial, or a proof that waits, has learnt nothing
+	time          float64 // seconds for which the limit has not been needed
+	patience      float64 // seconds for which that is tolerated
+	abandoned     float64 // seconds for which a trial, or a proof that waits, has had no evidence
 	proven        int     // the limit before it followed demand, 0 if it did not
-	useless       int     // what was known to be useless above that, 0 if nothing was
-	uselessDemand float64 // as knee.enough, of that
+	useless       int     // the limit known to be useless above that, 0 if none was
+	uselessDemand float64 // as knee.uselessDemand, of that
 	resumed       int     // searches in a row that went on after a trial without load
 	peaks         []int   // most busy workers of the last windows
 	busy          []float64
@@ -28,7 +28,7 @@ func (s *slack) note(w *Window) {
 	}
 }
 
-// demand is the most workers that were needed, and whether they were nearly always:
+// demand is the most workers that were needed, and whether they were needed nearly always:
 // as with a fixed number of users, who would only wait elsewhere.
 func (s *slack) demand() (peak int, steady bool) {
 	mean := 0.0
@@ -39,9 +39,8 @@ func (s *slack) demand() (peak int, steady bool) {
 	return peak, mean >= inUse*float64(peak)
 }
 
-// restore goes back to what was proven as soon as tasks wait again; false if there
-// is nothing to go back to. During a trial of a smaller limit tasks wait because of
-// that.
+// restore goes back to the proven limit as soon as tasks wait again; false if there
+// is none. During a trial of a smaller limit tasks wait because of the trial.
 func (k *knee) restore() bool {
 	s := &k.slack
 	s.time = 0
@@ -75,8 +74,8 @@ func (k *knee) outgrown() bool {
 	return true
 }
 
-// learnSlack takes a window in which the limit was not binding. It says nothing
-// about the limit, but that the extra workers of a trial are really in use.
+// learnSlack takes a window in which the limit was not binding. It is no evidence
+// about the limit, except that the extra workers of a trial are really in use.
 func (k *knee) learnSlack(w *Window, s sample, d float64) {
 	sl := &k.slack
 	busy := w.Busy()
@@ -84,7 +83,7 @@ func (k *knee) learnSlack(w *Window, s sample, d float64) {
 	case k.trial.limit > k.base && busy >= extraUse*float64(k.base):
 		s.completed, s.seconds = float64(w.Completed), d
 		k.trial.add(s, busy, d)
-		k.bound = false // what is found is what demand is
+		k.bound = false // what is found holds for this demand
 		k.evaluate(4 * shortestTrial)
 	case k.trial.limit != 0:
 		if sl.abandoned += d; sl.abandoned > abandonAfter {
@@ -101,8 +100,8 @@ func (k *knee) learnSlack(w *Window, s sample, d float64) {
 	}
 }
 
-// abandon ends a trial that cannot be judged. If there is load, and it does not need what
-// a larger limit offers, that is useless until there is more: else it would be tried again
+// abandon ends a trial without enough evidence. If there is load that does not need the
+// larger limit, that limit is useless until there is more load: else it would be tried again
 // in the next window in which the base binds, for ever.
 func (k *knee) abandon() {
 	limit, jump := k.trial.limit, k.trial.jump
@@ -112,14 +111,14 @@ func (k *knee) abandon() {
 		k.explain("no load to judge %d by", limit)
 		if k.mode <= shrinking && k.slack.resumed < 3 {
 			k.slack.resumed++
-			k.resize(k.base) // the search goes on when there is load
+			k.resize(k.base) // the search continues when there is load
 			return
 		}
 		k.enterHold()
 		return
 	}
 	k.explain("%d is not needed: %d are nearly enough", limit, k.base)
-	if !jump { // what was found before a leap stays useless
+	if !jump { // a limit found useless before a jump stays useless
 		k.hi, k.uselessDemand = limit, max(k.demand, float64(k.base))
 	}
 	if k.mode != climbing {

@@ -3,13 +3,13 @@ package adaptive
 import "math"
 
 const (
-	stallPart    = 0.1  // of the usual completions, below which nothing goes on
-	stallMost    = 10.0 // seconds after which it is no stall any more
-	silenceLimit = 3.0  // seconds without a completion after which a trial is over
+	stallPart    = 0.1  // of the usual completions, below which a window is stalled
+	stallMost    = 10.0 // seconds after which it is not a stall any more
+	silenceLimit = 3.0  // seconds without a completion after which a trial ends
 )
 
-// stalled reports whether the process stands still, as it does in a pause of the
-// collector, or when its machine is taken away for a moment. That is no evidence,
+// stalled reports whether the process is paused, as by the garbage
+// collector, or by a machine that is suspended for a moment. That is no evidence,
 // neither about the limit nor about the work, unless it lasts.
 func (k *knee) stalled(s sample, d float64) bool {
 	h := &k.hold
@@ -21,9 +21,9 @@ func (k *knee) stalled(s sample, d float64) bool {
 	return h.stalled < stallMost
 }
 
-// silent reports whether nothing has completed for too long to say anything about a limit:
-// longer than tasks take, and longer than a pause. Whatever the tasks wait for is gone,
-// and no limit would be better, unless it is the one on trial that is too much for it.
+// silent reports whether nothing has completed for too long to give evidence about a limit:
+// longer than tasks take, and longer than a pause. The resource that the tasks wait for is gone,
+// and no limit would be better, unless the one on trial overloads it.
 func (k *knee) silent(w *Window, d float64) bool {
 	if w.Completed > 0 || w.BusyTime == 0 {
 		k.silentFor = 0
@@ -38,7 +38,7 @@ func (k *knee) silent(w *Window, d float64) bool {
 	k.explain("back to %d: nothing completes at %d", k.base, k.trial.limit)
 	if k.trial.limit > k.base && !k.trial.jump {
 		k.hi, k.uselessDemand = k.trial.limit, float64(k.trial.limit)*math.Exp2(float64(k.stalledTrials))
-		k.stalledTrials++ // what comes of it each time is not tried for a little more demand
+		k.stalledTrials++ // each stalled trial doubles the demand for which the limit is tried again
 	}
 	k.endTrial()
 	if k.mode > shrinking {

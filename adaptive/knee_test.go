@@ -35,7 +35,7 @@ func TestKneeFindsIt(t *testing.T) {
 	}
 }
 
-// settledKnee is one that holds the right limit of a plant.
+// settledKnee is a knee that holds the right limit of a service.
 func settledKnee(t *testing.T, p *simService, cfg Knee) (*knee, int) {
 	t.Helper()
 	k := kneeOf(t, cfg)
@@ -68,8 +68,8 @@ func TestKneeIgnoresStalls(t *testing.T) {
 	}
 }
 
-// TestKneeFollowsAChange that shows in what it sees at once. That more would be
-// possible than before does not show, and is found by a probe.
+// TestKneeFollowsAChange that shows in its windows at once. An increase of
+// the possible throughput does not show, and is found by a probe.
 func TestKneeFollowsAChange(t *testing.T) {
 	p := &simService{users: 400, slots: 50, took: 20 * time.Millisecond, loss: 0.005}
 	k, limit := settledKnee(t, p, Knee{})
@@ -85,8 +85,8 @@ func TestKneeFollowsAChange(t *testing.T) {
 	}
 }
 
-// What was learnt outlives a quiet night: nothing is learnt from a limit that does
-// not bind.
+// TestKneeForgetsNothingInQuiet: the result of a search outlives a quiet night: a limit
+// that does not bind gives no evidence.
 func TestKneeForgetsNothingInQuiet(t *testing.T) {
 	p := &simService{users: 100, slots: 20, took: 20 * time.Millisecond, loss: 0.01}
 	k, limit := settledKnee(t, p, Knee{ProbeAfter: time.Hour})
@@ -172,7 +172,7 @@ func TestKneeGoesOnFromAnothersLimit(t *testing.T) {
 	}
 }
 
-// TestKneeSaysWhy: what a person reads names the numbers that it was about.
+// TestKneeSaysWhy: the reasons name the numbers that led to the decision.
 func TestKneeSaysWhy(t *testing.T) {
 	p := &simService{users: 100, slots: 8, took: 20 * time.Millisecond}
 	k := kneeOf(t, Knee{})

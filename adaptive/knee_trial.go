@@ -8,14 +8,14 @@ type trial struct {
 	limit       int
 	series      series
 	hasty       bool // it began before the base was proven
-	jump        bool // it is far above one that was useless
+	jump        bool // it is a jump: far above a limit that was useless
 	baseUnbound bool // when it began, the base was not binding
-	peak        int  // most workers busy at once
-	// workers is the integral of how many workers could be judged, over seconds.
+	peak        int  // most busy workers
+	// workers is the integral of the workers that count as evidence, over seconds.
 	workers, seconds float64
 }
 
-// add counts a window in which so many workers were put to the test.
+// add counts a window with so many workers as evidence.
 func (t *trial) add(s sample, workers, d float64) {
 	t.workers += workers * d
 	t.seconds += d
@@ -45,11 +45,11 @@ func (k *knee) try(limit int, why string) bool {
 	return true
 }
 
-// endTrial forgets that there is one.
+// endTrial ends it without a result.
 func (k *knee) endTrial() { k.trial.limit = 0 }
 
 // plainlyWorse reports whether all windows of a trial, and two at least, are worse than
-// what was wanted of ln rate by more than a machine that is slow for a moment explains.
+// wanted of ln rate by more than a machine that is slow for a moment explains.
 func (t *trial) plainlyWorse(want, err float64) bool {
 	return len(t.series) >= 2 && want-math.Log(t.series.fastest()) >= max(plainDifference, 5*err)
 }

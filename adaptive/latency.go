@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// NewMeanLatency makes the source's optimizer of the mean latency. It wraps
-// [ErrConfig] if a limit makes no sense.
+// NewMeanLatency makes the dissertation's optimizer of the mean latency. It wraps
+// [ErrConfig] if a limit is invalid.
 func NewMeanLatency(cfg MeanLatency) (Optimizer, error) {
 	return newLatency(cfg.CostaConfig, cfg.Threshold, "mean latency", (*Histogram).Mean)
 }
 
-// NewP99Latency makes the source's optimizer of the 99th percentile of latencies.
-// It wraps [ErrConfig] if a limit makes no sense.
+// NewP99Latency makes the dissertation's optimizer of the 99th percentile of latencies.
+// It wraps [ErrConfig] if a limit is invalid.
 func NewP99Latency(cfg P99Latency) (Optimizer, error) {
 	p99 := func(h *Histogram) time.Duration { return h.Quantile(0.99) }
 	return newLatency(cfg.CostaConfig, cfg.Threshold, "the 99th percentile of latencies", p99)
@@ -34,26 +34,26 @@ type latency struct {
 	before    latencies // of the last window
 }
 
-// latencies are what a window is judged by: the metric of the times from submission to
-// end, that of the times of service, both in nanoseconds, and completions in a second.
+// latencies are what a window is evaluated by: the metric of the times from submission to
+// end, that of the service times, both in nanoseconds, and completions per second.
 type latencies struct{ sojourn, service, rate float64 }
 
 func (o *latency) of(w *Window) latencies {
 	return latencies{float64(o.metric(w.Sojourn)), float64(o.metric(w.Service)), w.Rate()}
 }
 
-// behind is the latency of a task that has so many before it.
+// behind is the latency of a task with that many tasks waiting before it.
 func (l latencies) behind(waiting float64) float64 {
 	return l.service + waiting/l.rate*float64(time.Second)
 }
 
-// backlog reports whether tasks had waited for longer than the window is, on average: what
-// they have waited says what earlier limits did, and grows by a second in each second under
-// any limit when all came at once.
+// backlog reports whether tasks had waited for longer than the window is, on average: then
+// their wait reflects earlier limits, and when all arrived at once it grows by a second in
+// each second under any limit.
 func backlog(w *Window) bool { return w.Sojourn.Mean()-w.Service.Mean() > w.Length() }
 
-// compare gives the latency of the last window and of this one, and its name. With a backlog
-// it is, for both, that of a task at the end of what waits now, as the package documentation says.
+// compare returns the latency of the last window and of this one, and its name. With a backlog it
+// is, for both, that of a task at the end of the present queue, as the package documentation says.
 func (o *latency) compare(w *Window, now latencies) (before, after float64, name string) {
 	if o.Strict || !backlog(w) || o.before.rate == 0 {
 		return o.before.sojourn, now.sojourn, o.name
@@ -62,7 +62,7 @@ func (o *latency) compare(w *Window, now latencies) (before, after float64, name
 	return o.before.behind(waiting), now.behind(waiting), o.name + " behind the backlog"
 }
 
-// Observe goes round in four windows: larger, judge, smaller, judge.
+// Observe goes round in four windows: larger, evaluate, smaller, evaluate.
 func (o *latency) Observe(w *Window) Decision {
 	d, ok := o.begin(w)
 	now := o.of(w)
@@ -76,7 +76,7 @@ func (o *latency) Observe(w *Window) Decision {
 	fall := (before - after) / before
 	better := !(fall < o.threshold)
 	if !o.Strict && !(before > 0 && after > 0) {
-		better = false // nothing is known, so nothing has become better
+		better = false // there is nothing to compare, so nothing has become better
 	}
 	gain := fmt.Sprintf("%s has changed by %+.1f%%", name, -100*fall)
 	next := inc

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// Task is something to be run once by a worker. Its error is counted, and told to
-// whoever waits for the task, or to Config.OnError. A task whose error wraps
-// [context.DeadlineExceeded] counts as timed out and not as completed, and its time
-// is not recorded: it says how long a deadline is, not how long the work takes.
+// Task is a function that a worker runs once. Its error is counted, and returned to
+// the submitter that waits for the task, or else passed to Config.OnError. A task whose
+// error wraps [context.DeadlineExceeded] counts as timed out and not as completed, and its
+// time is not recorded: it shows how long a deadline is, not how long the work takes.
 type Task func() error
 
-// DefaultQueue is how many tasks may wait in a pool that is not told otherwise.
+// DefaultQueue is the default of Config.Queue.
 const DefaultQueue = 4096
 
-// MaxQueue is the longest queue that can be given.
+// MaxQueue is the longest queue that can be configured.
 const MaxQueue = 1 << 24
 
-// Config says how a pool works. The zero value is usable.
+// Config configures a pool. The zero value is usable.
 type Config struct {
 	// Optimizer decides how many tasks run at once. It belongs to the pool from then
 	// on. Defaults to a [Knee].
@@ -30,18 +30,18 @@ type Config struct {
 	Start int
 	// Queue is how many tasks may wait for a worker. Defaults to 4096.
 	Queue int
-	// TaskSource, if any, has tasks of its own; see there. Defaults to none.
+	// TaskSource, if any, provides further tasks; see there. Defaults to none.
 	TaskSource TaskSource
-	// OnError takes the errors of the tasks that nobody waits for, a [*PanicError]
+	// OnError receives the errors of tasks without a waiting submitter, a [*PanicError]
 	// among them. It runs on the worker, which does nothing else meanwhile, and may
-	// be called many times at once. Defaults to nothing: they are counted.
+	// be called many times at once. Defaults to none: errors are counted.
 	OnError func(error)
-	// CPU, if any, says which part of its processors the process is using, from 0 to 1;
+	// CPU, if any, returns which part of its processors the process is using, from 0 to 1;
 	// see [Knee].MaxCPU. It is called once in a window. Defaults to not known.
 	CPU func() float64
 }
 
-// Pool runs tasks on as many goroutines as its limit says, and no more. It has no
+// Pool runs tasks on as many goroutines as its limit allows, and no more. It has no
 // workers when it has no tasks. All methods are safe for concurrent use. Close ends
 // it; a pool that is not closed keeps one goroutine.
 type Pool struct {
@@ -54,13 +54,13 @@ type Pool struct {
 
 	mu            sync.Mutex // guards what follows
 	limit         int
-	running       int         // workers, each with a task or about to ask the feed for one
-	asking        int         // those that ask
+	running       int         // workers, each with a task or about to ask the task source for one
+	asking        int         // those that ask the task source
 	queue         jobQueue    // accepted tasks
-	blocked       jobQueue    // tasks of submitters who wait for a place in the queue
+	blocked       jobQueue    // tasks of submitters that wait for a place in the queue
 	free          *job        // to be used again
 	spare         int         // how many of them
-	source        sourceState // what the feed has
+	source        sourceState // what the task source has ready
 	counters      counters
 	times         *times // of the tasks that completed in this window
 	closed        bool
@@ -69,7 +69,7 @@ type Pool struct {
 }
 
 // New makes a pool and starts its controller. It wraps [ErrConfig] if the
-// configuration makes no sense.
+// configuration is invalid.
 func New(cfg Config) (*Pool, error) {
 	if cfg.Optimizer == nil {
 		knee, err := NewKnee(Knee{})
@@ -118,10 +118,10 @@ func checkLimit(limit int) error {
 // now is the time on the pool's monotonic scale.
 func (p *Pool) now() time.Duration { return time.Since(p.epoch) }
 
-// Resize changes the limit by hand. Tasks that are running are left alone: if there
+// Resize changes the limit by hand. Running tasks are left alone: if there
 // are more than the new limit, none starts until enough have ended. The optimizer
-// goes on from there; see [Fixed] for one that does nothing. It wraps [ErrConfig] if
-// the limit makes no sense.
+// continues from the new limit; see [Fixed] for one that does nothing. It wraps
+// [ErrConfig] if the limit is invalid.
 func (p *Pool) Resize(limit int) error {
 	if err := checkLimit(limit); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (p *Pool) Resize(limit int) error {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.resizedByHand = true // a window of two limits says nothing about either
+	p.resizedByHand = true // a window with two limits is no evidence about either
 	if limit != p.limit {
 		p.decisions.add(DecisionRecord{At: p.epoch.Add(now), From: p.limit, To: limit, Why: "set by hand"})
 		p.setLimitLocked(limit, now)
@@ -147,9 +147,9 @@ func (p *Pool) setLimitLocked(limit int, now time.Duration) {
 	}
 }
 
-// Close ends the pool: from now on tasks are refused and the feed is not asked, and
-// whoever waits for a place in the queue is told [ErrClosed]; what is in the queue
-// is run. Close returns when the last task has ended and no goroutine of the pool is
+// Close ends the pool: from now on tasks are refused and the task source is not asked,
+// and submitters that wait for a place in the queue get [ErrClosed]; the tasks in the queue
+// are run. Close returns when the last task has ended and no goroutine of the pool is
 // left, or with ctx's error when ctx ends before; then tasks go on, and Close may be
 // called again to wait for them. Tasks are never interrupted: one that never ends
 // keeps the pool from being closed. A task must not wait for Close of its own pool.
@@ -183,7 +183,7 @@ func (p *Pool) Close(ctx context.Context) error {
 	return nil
 }
 
-// drainedLocked notes the end of the last task of a closed pool; mu is held.
+// drainedLocked records the end of the last task of a closed pool; mu is held.
 func (p *Pool) drainedLocked() {
 	if p.closed && p.running == 0 && p.queue.n == 0 {
 		select {

@@ -29,7 +29,7 @@ func open(t testing.TB, cfg Config) *Pool {
 	return p
 }
 
-// lasting is a task that takes so long.
+// lasting is a task of the given duration.
 func lasting(d time.Duration) Task {
 	return func() error {
 		<-time.After(d)
@@ -37,7 +37,7 @@ func lasting(d time.Duration) Task {
 	}
 }
 
-// gate is something that tasks wait at until it is opened; it knows how many do.
+// gate blocks tasks until it is opened; it counts how many wait.
 type gate struct {
 	at   atomic.Int32
 	open chan struct{}
@@ -59,8 +59,8 @@ func submit(t testing.TB, p *Pool, task Task) {
 	}
 }
 
-// Invariants 1 and 2: after the limit has been lowered nothing starts until less are
-// running than it says, and nothing that runs is touched.
+// Invariants 1 and 2: after the limit has been lowered nothing starts until fewer tasks
+// run than it allows, and no running task is touched.
 func TestShrinking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := open(t, Config{Optimizer: Fixed(0), Start: 10})
@@ -212,7 +212,7 @@ func TestDo(t *testing.T) {
 	})
 }
 
-// What a withdrawn task leaves free goes to whoever waits for a place.
+// The place of a withdrawn task goes to a submitter that waits for one.
 func TestWithdrawnPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := open(t, Config{Optimizer: Fixed(1), Queue: 1})
@@ -243,7 +243,7 @@ func TestWithdrawnPlace(t *testing.T) {
 	})
 }
 
-// Invariant 3: Close runs what was accepted, refuses what was not, and waits.
+// Invariant 3: Close runs the accepted tasks, refuses others, and waits.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := New(Config{Optimizer: Fixed(2), Queue: 3})
@@ -350,7 +350,7 @@ func TestTasksThatFail(t *testing.T) {
 	})
 }
 
-// A task that never ends keeps its worker, and no other.
+// A task that never ends keeps its own worker, and no other.
 func TestTasksThatBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := New(Config{Optimizer: Fixed(3)})
@@ -377,7 +377,7 @@ func TestTasksThatBlock(t *testing.T) {
 	})
 }
 
-// Tasks that submit tasks: those that need not wait get on, those that wait for each
+// Tasks that submit tasks: those that need not wait proceed, those that wait for each
 // other do so until their contexts end or the limit grows.
 func TestTasksThatSubmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -463,7 +463,7 @@ func TestPoolRefusesNonsense(t *testing.T) {
 	}
 }
 
-// TestStorm lets everything happen at once, for the race detector; and counts.
+// TestStorm makes everything happen at once, for the race detector; and counts.
 func TestStorm(t *testing.T) {
 	p, err := New(Config{Optimizer: Fixed(0), Start: 4, Queue: 8})
 	if err != nil {

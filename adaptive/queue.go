@@ -10,10 +10,10 @@ type job struct {
 	in         *jobQueue // where it waits, if it does
 	prev, next *job
 
-	admitted chan struct{} // closed when a submitter need not wait for a place any more
+	admitted chan struct{} // closed when a submitter has not to wait for a place any more
 	refused  bool          // because the pool was closed
-	done     chan struct{} // closed when the task has ended, if somebody waits for it
-	err      error         // what came of it
+	done     chan struct{} // closed when the task has ended, if a submitter waits for it
+	err      error         // the task's error
 }
 
 // jobQueue is a queue from which any job can leave. The zero value is empty.
@@ -42,7 +42,7 @@ func (l *jobQueue) pop() *job {
 	return j
 }
 
-// remove takes a job out; false if it is not in this line.
+// remove takes a job out; false if it is not in this queue.
 func (l *jobQueue) remove(j *job) bool {
 	if j.in != l {
 		return false
@@ -62,7 +62,7 @@ func (l *jobQueue) remove(j *job) bool {
 	return true
 }
 
-// newJobLocked gives a blank job; mu is held.
+// newJobLocked returns an empty job; mu is held.
 func (p *Pool) newJobLocked(task Task, now time.Duration) *job {
 	j := p.free
 	if j == nil {
@@ -75,7 +75,7 @@ func (p *Pool) newJobLocked(task Task, now time.Duration) *job {
 	return j
 }
 
-// maxSpare is how many jobs are kept to be used again.
+// maxSpare is how many jobs are kept for reuse.
 const maxSpare = 2 * DefaultQueue
 
 // recycleLocked takes back a job, unless its submitter keeps it; mu is held.
@@ -88,7 +88,7 @@ func (p *Pool) recycleLocked(j *job) {
 	p.spare++
 }
 
-// takeLocked gives the task that is next, nil if there is none; mu is held.
+// takeLocked returns the next task, nil if there is none; mu is held.
 func (p *Pool) takeLocked() *job {
 	j := p.queue.pop()
 	if j != nil {
@@ -97,7 +97,7 @@ func (p *Pool) takeLocked() *job {
 	return j
 }
 
-// admitLocked gives a place in the queue to the first who waits for one; mu is held.
+// admitLocked gives a place in the queue to the first submitter that waits for one; mu is held.
 func (p *Pool) admitLocked() {
 	if b := p.blocked.pop(); b != nil {
 		p.queue.push(b)

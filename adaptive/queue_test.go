@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestJobQueue against a list: jobs come, leave in turn, and leave from anywhere. None is lost,
-// none is there twice.
+// TestJobQueue compares the queue with a list: jobs come, leave in order, and leave from anywhere.
+// None is lost, none is there twice.
 func TestJobQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l, other jobQueue

@@ -2,8 +2,8 @@ package adaptive
 
 import "fmt"
 
-// WeightedRoundRobin shares turns between classes of work by weight: of those that have work, each
-// gets as many turns as its weight says in every round, spread evenly. With weights
+// WeightedRoundRobin is a smooth weighted round robin over classes of work: of those that
+// have work, each gets as many turns as its weight in every round, spread evenly. With weights
 // 8, 3 and 1 the first has two of three turns while all have work, and the last is
 // never left out. A class without work saves nothing up. Not safe for concurrent use.
 type WeightedRoundRobin struct {
@@ -11,8 +11,8 @@ type WeightedRoundRobin struct {
 	credit  []int
 }
 
-// NewWeightedRoundRobin takes the weight of each class. It wraps [ErrConfig] unless there are some
-// and all are from 1 to 1,000,000.
+// NewWeightedRoundRobin takes the weight of each class. It wraps [ErrConfig] unless there
+// is at least one and all are from 1 to 1,000,000.
 func NewWeightedRoundRobin(weights ...int) (*WeightedRoundRobin, error) {
 	if len(weights) == 0 {
 		return nil, fmt.Errorf("%w: turns of no class", ErrConfig)
@@ -25,7 +25,7 @@ func NewWeightedRoundRobin(weights ...int) (*WeightedRoundRobin, error) {
 	return &WeightedRoundRobin{weights: append([]int(nil), weights...), credit: make([]int, len(weights))}, nil
 }
 
-// Next gives the class whose turn it is, of those for which ready says that they have
+// Next returns the next class, of those for which ready reports that they have
 // work; false if none has.
 func (t *WeightedRoundRobin) Next(ready func(class int) bool) (class int, ok bool) {
 	class, total := -1, 0

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// simService is a service without chance, and its users, each of whom waits for an answer
-// before asking again: tasks take so long as long as no more than slots are served;
-// beyond that they share, and each one more costs a part of what all achieve.
+// simService is a service without randomness, and its users, each of whom waits for an answer
+// before asking again: a task takes its fixed time as long as no more than slots are served;
+// beyond that tasks share, and each further one costs a part of the total.
 type simService struct {
 	users, slots int
 	took         time.Duration
 	loss         float64
-	power        float64 // if not 0, this power of the limit is what completes, without end
+	power        float64 // if not 0, this power of the limit completes, without end
 	share        int     // at most 1/share of the limit can be used
 	stands       bool
 	every        time.Duration // the length of a window; 500 ms if 0
 	cpu          float64
 
 	now       time.Duration
-	completed float64 // not yet told
+	completed float64 // not yet shown in a window
 }
 
-// rate is how much completes in a second under a limit.
+// rate is the number of completions per second under a limit.
 func (p *simService) rate(limit int) float64 {
 	busy := float64(p.busy(limit))
 	if p.power > 0 {
@@ -35,7 +35,7 @@ func (p *simService) rate(limit int) float64 {
 
 func (p *simService) busy(limit int) int { return min(p.users, max(1, limit/max(1, p.share))) }
 
-// window is what happens in a window under a limit.
+// window is a window under a limit.
 func (p *simService) window(limit int) *Window {
 	d := p.every
 	if d == 0 {
@@ -65,7 +65,7 @@ func (p *simService) window(limit int) *Window {
 	return w
 }
 
-// best is the most that can be had under any limit.
+// best is the highest rate under any limit.
 func (p *simService) best() (best float64) {
 	for l := 1; l <= DefaultMax; l++ {
 		best = max(best, p.rate(l))
@@ -74,7 +74,7 @@ func (p *simService) best() (best float64) {
 }
 
 // run lets an optimizer work for a while, and returns the last limit, how many
-// windows it took until the limit yielded 90 % of what can be had, and how often it
+// windows it took until the limit yielded 90 % of the best rate, and how often it
 // was changed.
 func (p *simService) run(t *testing.T, o Optimizer, limit int, long time.Duration) (end, reached, resizes int) {
 	t.Helper()

@@ -7,19 +7,19 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Stats is how a pool does.
+// Stats are the statistics of a pool.
 type Stats struct {
 	// Limit is how many tasks may run at once, Running how many do, Waiting how many
-	// wait: in the queue, for a place in it, or in the feed.
+	// wait: in the queue, for a place in it, or in the task source.
 	Limit, Running, Waiting int
 
 	// Arrived counts the tasks that were ever accepted, Completed those that ended,
-	// but for those that TimedOut. Of the completed, Failed gave an error, and Panicked
+	// except those that TimedOut. Of the completed, Failed returned an error, and Panicked
 	// panicked.
 	Arrived, Completed, Failed, Panicked, TimedOut uint64
 
-	// Throughput is the number of tasks completed in a second, Mean and P99 their times
-	// from submission, or, behind a feed, from when they were ready, to end: in whole
+	// Throughput is the number of tasks completed per second, Mean and P99 their times
+	// from submission, or, from a task source, from when they were ready, to end: in whole
 	// windows of the last 10 to 20 seconds; 0 before the first.
 	Throughput float64
 	Mean, P99  time.Duration
@@ -28,17 +28,17 @@ type Stats struct {
 	Last DecisionRecord
 }
 
-// DecisionRecord is a decision that was made, with what led to it.
+// DecisionRecord is a decision of the optimizer or by hand, and its reason.
 type DecisionRecord struct {
-	// At is when.
+	// At is when it was made.
 	At time.Time
 	// From is the limit before, To after.
 	From, To int
-	// Why is the reason, for people.
+	// Why is the reason, for the operator.
 	Why string
 
-	// What the window was like; all 0 when the limit was set by hand. Rate is the
-	// number of tasks completed in a second, Busy the mean number of workers with a
+	// The window before the decision; all 0 when the limit was set by hand. Rate is the
+	// number of tasks completed per second, Busy the mean number of workers with a
 	// task, Bound the part of the time, from 0 to 1, for which the limit was binding,
 	// Mean and P99 are times as in [Stats], QueueLen is how many tasks waited.
 	Rate, Busy, Bound float64
@@ -46,7 +46,7 @@ type DecisionRecord struct {
 	QueueLen          int
 }
 
-// Stats tells how the pool does, without stopping it.
+// Stats returns the pool's statistics, without stopping it.
 func (p *Pool) Stats() Stats {
 	var s Stats
 	s.Throughput, s.Mean, s.P99 = p.recent.read()
@@ -66,17 +66,17 @@ func (p *Pool) Limit() int {
 	return p.limit
 }
 
-// Decisions gives the latest decisions, at most 256, oldest first.
+// Decisions returns the latest decisions, at most 256, oldest first.
 func (p *Pool) Decisions() []DecisionRecord {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.decisions.all()
 }
 
-// decisionRing has the latest decisions.
+// decisionRing holds the latest decisions.
 type decisionRing struct {
 	kept []DecisionRecord
-	next int // to be overwritten, when it is full
+	next int // next to be overwritten, when it is full
 }
 
 const ringSize = 256
@@ -102,14 +102,14 @@ func (r *decisionRing) last() DecisionRecord {
 	return r.kept[(r.next+len(r.kept)-1)%len(r.kept)]
 }
 
-// recent has the windows of the last while, in two halves of which the older is
-// forgotten when the newer is long enough.
+// recent has the windows of the last 10 to 20 seconds, in two halves, of which the older is
+// dropped when the newer is long enough.
 type recent struct {
 	mu          sync.Mutex // guards what follows
 	now, before span
 }
 
-// span is a while of windows. Its histogram is packed: it is added to seldom, and kept
+// span is a sum of windows. Its histogram is packed: it is added to seldom, and kept
 // for long.
 type span struct {
 	completed uint64

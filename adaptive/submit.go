@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TrySubmit hands a task over, to be run once and soon on another goroutine. It
-// never blocks: it gives [ErrFull] when there is neither a worker nor a place in the
+// TrySubmit submits a task, to be run once and soon on another goroutine. It
+// never blocks: it returns [ErrFull] when there is neither a worker nor a place in the
 // queue, [ErrClosed] after Close, and [ErrTask] for nil.
 func (p *Pool) TrySubmit(task Task) error {
 	if task == nil {
@@ -19,26 +19,26 @@ func (p *Pool) TrySubmit(task Task) error {
 	return err
 }
 
-// Submit hands a task over, and waits for a place in the queue as long as there is
-// none; those who wait are served in turn. It gives ctx's error when ctx has ended
+// Submit submits a task, and waits as long as there is no place in the queue;
+// waiting submitters are served in turn. It returns ctx's error when ctx ends
 // before, [ErrClosed] after Close, and [ErrTask] for nil; then the task is not run.
 // The task does not see ctx.
 //
-// A task may submit tasks. But when all that are running wait in Submit for a place
-// in the full queue of their own pool, none of them can ever give way to what is in
-// it: then they wait until a ctx ends, or the limit grows. Such tasks use TrySubmit.
+// A task may submit tasks. But when all running tasks wait in Submit for a place
+// in the full queue of their own pool, none of them can make room for the tasks in
+// it: they wait until a ctx ends, or the limit grows. Such tasks use TrySubmit.
 func (p *Pool) Submit(ctx context.Context, task Task) error {
 	_, err := p.submit(ctx, task, nil)
 	return err
 }
 
-// Do hands a task over as Submit does, waits until it has ended, and gives its
+// Do submits a task as Submit does, waits until it has ended, and returns its
 // error. When ctx ends while the task is still waiting, the task is withdrawn, and
-// ctx's error given. When Do returns, the task is not running.
+// ctx's error returned. When Do returns, the task is not running.
 //
-// A task that calls Do keeps its worker while it waits: with as many of those as the
-// limit there is none left for what they wait for, until a ctx ends or the limit
-// grows.
+// A task that calls Do keeps its worker while it waits: when as many tasks as the
+// limit do so, no worker is left for the tasks that they wait for, until a ctx ends or the
+// limit grows.
 func (p *Pool) Do(ctx context.Context, task Task) error {
 	done := make(chan struct{})
 	j, err := p.submit(ctx, task, done)
@@ -81,8 +81,8 @@ func (p *Pool) acceptLocked(task Task, done chan struct{}, now time.Duration) (*
 	return j, nil
 }
 
-// submit accepts a task, or waits until it is accepted. A job without done is not
-// to be looked at afterwards: it may be another by then.
+// submit accepts a task, or waits until it is accepted. A job without done must not
+// be used afterwards: it may have been reused by then.
 func (p *Pool) submit(ctx context.Context, task Task, done chan struct{}) (*job, error) {
 	if task == nil {
 		return nil, ErrTask

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// readySource is a feed of tasks in the order in which they became ready.
+// readySource is a task source in the order in which tasks became ready.
 type readySource struct {
 	pool *Pool
 
@@ -37,7 +37,7 @@ func (s *readySource) Next(int) (Task, time.Time) {
 	return task, ready
 }
 
-// keep makes the spy add up what the windows have, and returns where.
+// keep makes the spy sum the windows up, and returns where.
 func (s *spy) keep() *times {
 	all := new(times)
 	s.decide = func(_ int, w *Window) Decision {
@@ -49,8 +49,8 @@ func (s *spy) keep() *times {
 }
 
 // TestFeedLatency: the same load has the same latencies whether it waits in the pool's queue
-// or behind a feed: 1,500 tasks of 5 ms that come at once, with four workers, take 940 ms
-// on average. How long they take once they run is told apart.
+// or in a task source: 1,500 tasks of 5 ms that come at once, with four workers, take 940 ms
+// on average. Their service time is reported separately.
 func TestFeedLatency(t *testing.T) {
 	const n, workers, took = 1500, 4, 5 * time.Millisecond
 	measure := func(fed bool) (all *times) {
@@ -93,8 +93,8 @@ func TestFeedLatency(t *testing.T) {
 	}
 }
 
-// TestFeedReadyTime: a task may have been ready before there was a pool; and one of which
-// nothing is known, or that is to be ready later, arrives when it is given.
+// TestFeedReadyTime: a task may have been ready before there was a pool; and one without a ready
+// time, or with one in the future, arrives when it is returned.
 func TestFeedReadyTime(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// groupedSource is a feed as recovery has one: work of several classes at several parties,
+// groupedSource is a task source like recovery's: work of several classes in several groups,
 // each of which may have half of the limit, and one may be down.
 type groupedSource struct {
 	pool *Pool
@@ -19,7 +19,7 @@ type groupedSource struct {
 	mu      sync.Mutex // guards what follows
 	turns   *WeightedRoundRobin
 	parties []*taskGroup
-	next    int // party to begin with
+	next    int // group to begin with
 	most    int // tasks that ran at once
 	running int
 }
@@ -46,7 +46,7 @@ func newGroupedSource(t testing.TB, parties int) *groupedSource {
 
 func share(limit int) int { return max(1, limit/2) }
 
-// add brings work.
+// add adds work.
 func (l *groupedSource) add(at, class int, tasks ...Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +55,7 @@ func (l *groupedSource) add(at, class int, tasks ...Task) {
 	l.offerLocked(l.pool.Limit())
 }
 
-// offerLocked tells the pool what could be done; mu is held.
+// offerLocked tells the pool what is ready; mu is held.
 func (l *groupedSource) offerLocked(limit int) {
 	ready, held := 0, 0
 	for _, p := range l.parties {
@@ -73,7 +73,7 @@ func (l *groupedSource) offerLocked(limit int) {
 	l.pool.SetReady(ready, held)
 }
 
-// Next is the class whose turn it is, of the next party that may.
+// Next returns a task of the next class, from the next group that may run one.
 func (l *groupedSource) Next(limit int) (Task, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +119,7 @@ func withFeed(t testing.TB, l *groupedSource, cfg Config) *Pool {
 	return l.pool
 }
 
-// Commits before rollbacks before what was found, by weight, and nobody is left out.
+// Commits before rollbacks before sweep results, by weight, and none is left out.
 func TestPrecedence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newGroupedSource(t, 2)
@@ -149,7 +149,7 @@ func TestPrecedence(t *testing.T) {
 	})
 }
 
-// A party that hangs has half of the workers, and does not keep others from the rest.
+// A group that hangs has half of the workers, and does not keep others from the rest.
 func TestShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newGroupedSource(t, 3)
@@ -189,7 +189,7 @@ func TestShares(t *testing.T) {
 }
 
 // The limit binds as long as there is work that a larger one would let start, be it
-// for the share of a party; and not because of work at one that is down.
+// for the share of a group; and not because of work in one that is down.
 func TestBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newGroupedSource(t, 2)
@@ -222,7 +222,7 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// Invariant 10: what was offered is asked for, whoever comes and goes meanwhile.
+// Invariant 10: the source is asked for all ready tasks, whatever else changes meanwhile.
 func TestNoOfferIsLost(t *testing.T) {
 	l := newGroupedSource(t, 4)
 	p := withFeed(t, l, Config{Optimizer: Fixed(0), Start: 3})
@@ -255,7 +255,7 @@ func TestNoOfferIsLost(t *testing.T) {
 	}
 }
 
-// lyingSource says that there is work, and has none.
+// lyingSource announces work, and has none.
 type lyingSource struct{ asked int }
 
 func (l *lyingSource) Next(int) (Task, time.Time) { l.asked++; return nil, time.Time{} }
@@ -275,7 +275,7 @@ func TestFeedThatLies(t *testing.T) {
 	})
 }
 
-// scripted is a feed of which each call of Next is a step.
+// scripted is a task source of which each call of Next is a step.
 type scripted struct {
 	mu    sync.Mutex // guards steps
 	steps []func(limit int) Task
@@ -293,7 +293,7 @@ func (s *scripted) Next(limit int) (Task, time.Time) {
 	return step(limit), time.Time{}
 }
 
-// What happens while the feed is asked, it may not have seen: then it is asked again.
+// The source may not have seen changes that came while it was asked: then it is asked again.
 func TestFeedIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scripted{}
@@ -316,7 +316,7 @@ func TestFeedIsAskedAgain(t *testing.T) {
 		resize := func(to int, give Task) func(int) Task {
 			return func(limit int) Task {
 				limits = append(limits, limit)
-				p.SetReady(0, 0) // nothing else: for another limit the feed has to be asked
+				p.SetReady(0, 0) // nothing else: for another limit the source has to be asked
 				if err := p.Resize(to); err != nil {
 					t.Error(err)
 				}
@@ -338,7 +338,7 @@ func TestFeedIsAskedAgain(t *testing.T) {
 	})
 }
 
-// An offer without a feed has no effect, and Close does not wait for one.
+// SetReady without a source has no effect, and Close does not wait for one.
 func TestOfferOfNothing(t *testing.T) {
 	p := open(t, Config{})
 	p.SetReady(3, 3)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// NewThroughput makes the source's optimizer of throughput. It wraps [ErrConfig]
-// if a limit makes no sense.
+// NewThroughput makes the dissertation's optimizer of throughput. It wraps [ErrConfig]
+// if a limit is invalid.
 func NewThroughput(cfg Throughput) (Optimizer, error) {
 	source, err := cfg.withDefaults(&cfg.Threshold, 0.10)
 	if err != nil {
@@ -18,11 +18,11 @@ func NewThroughput(cfg Throughput) (Optimizer, error) {
 type throughput struct {
 	cycle
 	threshold float64
-	before    float64 // completions in a second of the last window
+	before    float64 // completions per second of the last window
 	table     []row
 }
 
-// row is what the pool has achieved at a size: the mean of so many windows.
+// row is what the pool has achieved at a size: the mean of several windows.
 type row struct {
 	size  int
 	rate  float64
@@ -89,8 +89,8 @@ func (o *throughput) lookup(rate float64) (int, bool) {
 	return 0, false
 }
 
-// learn credits the size that was in force. What was published keeps the rows in
-// the order in which sizes were first used; what is meant is the order of sizes.
+// learn credits the size that was in force. The published algorithm keeps the rows in
+// the order in which sizes were first used; the order of sizes is meant.
 func (o *throughput) learn(size int, rate float64) {
 	i := slices.IndexFunc(o.table, func(r row) bool { return r.size == size })
 	if i >= 0 {

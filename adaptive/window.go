@@ -3,13 +3,13 @@ package adaptive
 import "time"
 
 // Window is what an [Optimizer] sees of a pool: all that happened between two
-// moments. Its histograms belong to whoever made it, and are good until Observe
+// moments. Its histograms belong to its maker, and are valid until Observe
 // returns; a nil one is empty. The zero value is a window in which nothing
 // happened.
 type Window struct {
 	// Start and End are readings of one monotonic clock.
 	Start, End time.Duration
-	// Limit is how many tasks might run at once, from Start to End.
+	// Limit is how many tasks could run at once, from Start to End.
 	Limit int
 
 	// Arrived counts the tasks that were accepted, Completed those that ended.
@@ -25,7 +25,7 @@ type Window struct {
 
 	// BoundTime is for how long the limit was binding: tasks waited that another
 	// worker could have run. BoundCompleted counts the tasks that ended meanwhile.
-	// Only so is completing more or less a property of the limit, not of the load.
+	// Only such completions depend on the limit and not on the load.
 	BoundTime      time.Duration
 	BoundCompleted uint64
 
@@ -34,21 +34,21 @@ type Window struct {
 	Service, Sojourn *Histogram
 
 	// CPU is the part of its processors that the process used, from 0 to 1; NaN, or
-	// anything outside, says that it is not known.
+	// any value outside, means that it is not known.
 	CPU float64
 }
 
 // Length is the time from Start to End; not positive if the clock was set back,
-// and then nothing else in the window has a meaning.
+// and then nothing else in the window is meaningful.
 func (w *Window) Length() time.Duration { return w.End - w.Start }
 
 // Busy is the mean number of workers with a task, 0 without a length.
 func (w *Window) Busy() float64 { return ratio(float64(w.BusyTime), float64(w.Length())) }
 
-// Rate is the number of tasks that completed in a second, 0 without a length.
+// Rate is the number of tasks completed per second, 0 without a length.
 func (w *Window) Rate() float64 { return ratio(float64(w.Completed), w.Length().Seconds()) }
 
-// ratio is a/b, or 0 where that would say nothing.
+// ratio is a/b, or 0 where that is not meaningful.
 func ratio(a, b float64) float64 {
 	if !(b > 0) || !(a > 0) {
 		return 0
@@ -56,11 +56,11 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// Decision is what an [Optimizer] makes of a window.
+// Decision is what an [Optimizer] concludes from a window.
 type Decision struct {
 	// Limit is how many tasks may run at once from now on.
 	Limit int
-	// Why says in a sentence what led there; empty if there was nothing to decide.
+	// Why is the reason in one sentence; empty if there was nothing to decide.
 	Why string
 }
 
@@ -69,12 +69,12 @@ type Decision struct {
 // ordinary test, and recorded windows replay what happened elsewhere.
 //
 // An optimizer has one owner; it is not safe for concurrent use. It begins with
-// the limit of the first window, and takes a limit that it did not ask for as the
-// new place to go on from.
+// the limit of the first window, and continues from a limit that it did not ask for
+// as from its own.
 type Optimizer interface {
 	// Period is how long a window should be; positive, and always the same.
 	Period() time.Duration
-	// Observe takes the window that has just ended. Any window is allowed: one that
-	// says nothing leaves the limit as it is. The window is not changed, nor kept.
+	// Observe takes the window that has just ended. Any window is allowed: one without
+	// evidence leaves the limit as it is. The window is neither changed nor kept.
 	Observe(*Window) Decision
 }

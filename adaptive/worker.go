@@ -21,7 +21,7 @@ func (p *Pool) startLocked(now time.Duration) {
 	}
 }
 
-// askLocked starts a worker that asks the feed, if there may be another; mu is held.
+// askLocked starts a worker that asks the task source, if another may run; mu is held.
 func (p *Pool) askLocked() bool {
 	if p.running >= p.limit || p.closed {
 		return false
@@ -33,7 +33,7 @@ func (p *Pool) askLocked() bool {
 }
 
 // work is a worker: it runs a job, and others as long as there are some. Without a
-// job it asks the feed for one.
+// job it asks the task source for one.
 func (p *Pool) work(j *job, start time.Duration) {
 	told, left := false, false
 	defer func() {
@@ -72,7 +72,7 @@ func run(task Task) (err error) {
 	return task()
 }
 
-// reportResult says what came of a task to whoever wants to know.
+// reportResult passes the result of a task to its submitter or to Config.OnError.
 func (p *Pool) reportResult(j *job, err error) {
 	switch {
 	case j.done != nil:
@@ -83,7 +83,7 @@ func (p *Pool) reportResult(j *job, err error) {
 	}
 }
 
-// finishTask counts a task and gives the worker its next job, or nil if the feed is to
+// finishTask counts a task and returns the worker's next job, or nil if the task source is to
 // be asked; false if the worker is to end.
 func (p *Pool) finishTask(j *job, r result, start, now time.Duration) (*job, bool) {
 	p.mu.Lock()
@@ -109,8 +109,8 @@ func (p *Pool) finishTask(j *job, r result, start, now time.Duration) (*job, boo
 	return nil, false
 }
 
-// workerExited is the end of a worker whose goroutine was ended by its task, by what was told
-// of it, or by the feed.
+// workerExited is the end of a worker whose goroutine was ended by its task, by the code that
+// received the task's result, or by the task source.
 func (p *Pool) workerExited(j *job, told bool) {
 	if j != nil && !told {
 		p.reportResult(j, ErrExited)

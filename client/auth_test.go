@@ -26,7 +26,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// The token is shown with every request, as it is in the file at that moment.
+// Every request carries the token that is in the file at that moment.
 func TestTokenFile(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		f := newTestCluster(t, 2)
@@ -49,21 +49,21 @@ func TestTokenFile(t *testing.T) {
 			}
 		}
 		shown(0, "Bearer txm_first")
-		// Replaced as careful people do; the pipe shows it when it is opened anew.
+		// Replaced atomically; the Pipe carries it when it is opened again.
 		write(t, file+".new", "txm_second", 0o600)
 		if err := os.Rename(file+".new", file); err != nil {
 			t.Fatal(err)
 		}
 		f.leader.Store(1)
 		shown(1, "Bearer txm_second")
-		// A file that is gone is about to be replaced.
+		// A missing file may be about to be replaced.
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.Status(t.Context()); err != nil {
 			t.Error(err)
 		}
-		// Nobody waits for a pipe.
+		// The client does not wait for a named pipe.
 		if err := exec.Command("mkfifo", file).Run(); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestTokenSettings(t *testing.T) {
 	}
 }
 
-// Who is not admitted is told so at once, whichever way the call takes.
+// A rejected client gets the error at once, over either transport.
 func TestDeniedAtOnce(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
@@ -151,7 +151,7 @@ func TestDeniedAtOnce(t *testing.T) {
 	})
 }
 
-// Both ways over TLS 1.3 with a certificate of the client's own.
+// Both transports over TLS 1.3 with a client certificate.
 func TestClientCertificate(t *testing.T) {
 	dir := t.TempDir()
 	authority, err := certs.NewAuthority("shop")
@@ -202,7 +202,7 @@ func TestClientCertificate(t *testing.T) {
 		if err == nil {
 			_, err = c.Commit(t.Context(), b.ID, txn.CommitRequest{})
 		}
-		if err == nil { // the other protocol, of which the one before has to know nothing
+		if err == nil { // the other protocol, independent of the one before
 			_, err = c.List(t.Context(), txn.Filter{})
 		}
 		if err != nil {
@@ -222,7 +222,7 @@ func write(t *testing.T, name, text string, mode os.FileMode) {
 	}
 }
 
-// What must not be done twice is not repeated once it may have been done.
+// A call that is not idempotent is not repeated once it may have been executed.
 func TestOnce(t *testing.T) {
 	ln := listen(t, "127.0.0.1:0")
 	l := &losesTokens{Fake: servertest.New(), ln: ln}
@@ -245,7 +245,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// The same when the answer was lost between two nodes.
+// The same if the answer was lost between two nodes.
 func TestOnceByWayOfAnotherNode(t *testing.T) {
 	ln := listen(t, "127.0.0.1:0")
 	l := &losesTokens{Fake: servertest.New(), ln: ln}
@@ -260,7 +260,7 @@ func TestOnceByWayOfAnotherNode(t *testing.T) {
 	if n := l.made.Load(); n != 1 {
 		t.Errorf("asked for %d tokens", n)
 	}
-	// What was taken away by a try whose answer was lost is not there for the next one.
+	// A try whose answer was lost has deleted it, so the next one does not find it.
 	if err := c.RemoveParticipant(t.Context(), "bank", "", ""); !errors.Is(err, txn.ErrNotFound) || !strings.Contains(err.Error(), "may have done it") {
 		t.Errorf("%v", err)
 	}
@@ -269,7 +269,7 @@ func TestOnceByWayOfAnotherNode(t *testing.T) {
 	}
 }
 
-// losesTokens makes tokens and cuts every connection before it says so.
+// losesTokens creates tokens and closes every connection before it answers.
 type losesTokens struct {
 	*servertest.Fake
 	ln    *listener

@@ -14,15 +14,16 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// stallTimeout is how long a copy may stand still before it is given up.
+// stallTimeout is how long a download may make no progress before it is given up.
 const stallTimeout = 30 * time.Second
 
-// errIncompleteCopy is a copy that is not what its sender says it is.
+// errIncompleteCopy: the copy differs from the size or checksum that the server sent.
 var errIncompleteCopy = errors.New("the copy is not whole")
 
-// Backup writes a copy of the whole state to w. It lasts as long as it makes
-// progress. With [txn.AllowStale] it is what the node in use knows. Without an error w has got the whole copy, compared with the sum that
-// the server has made of it; with one, what w has got is worthless.
+// Backup writes a copy of the whole state to w. It has no time limit as long as it makes
+// progress. With [txn.AllowStale] the node in use copies its own state. Without an error w
+// has got the whole copy, verified with the server's checksum; after an error, what w has got
+// is useless.
 func (c *Client) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -49,19 +50,19 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
 	return b, err
 }
 
-// brokenCopyError is unavailability that must not be tried again: the writer has got
-// the beginning of a copy.
+// brokenCopyError is unavailability that must not be retried: the writer has got the
+// beginning of a copy.
 type brokenCopyError struct {
 	written int64
 	why     error
 }
 
-// Error says how far it came.
+// Error says how many bytes were copied.
 func (e *brokenCopyError) Error() string {
 	return fmt.Sprintf("the copy broke off after %d bytes: %v", e.written, e.why)
 }
 
-// download is one attempt.
+// download is one attempt to copy the state.
 type download struct {
 	to      io.Writer
 	cancel  context.CancelFunc
@@ -76,7 +77,7 @@ func (k *download) run(ctx context.Context, e *endpoint) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = s.Close() }() // all that counts was read
+	defer func() { _ = s.Close() }() // everything needed was read
 	sum := sha256.New()
 	var end *txmgrv1.Backup
 	for s.Receive() {

@@ -14,7 +14,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// A copy comes whole, in however many messages, from a follower too.
+// A backup arrives complete, in any number of messages, from a follower too.
 func TestBackup(t *testing.T) {
 	f := newTestCluster(t, 2)
 	f.leader.Store(1)
@@ -30,7 +30,7 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// breaks writes some of a copy before something goes wrong.
+// breaks writes a part of a copy before it fails.
 type breaks struct {
 	*servertest.Fake
 	ln    *listener

@@ -15,8 +15,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// instant decides at once and remembers nothing: what is measured is the way
-// there and back.
+// instant decides at once and keeps nothing: only the transport is measured.
 type instant struct{ *servertest.Fake }
 
 func (instant) Begin(_ context.Context, o txn.Options) (txn.BeginResult, error) {

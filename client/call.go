@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// do makes a call through the pipe. weight is about the bytes of what the
-// caller put into the command.
+// do makes a call through the pipeline. weight is about the bytes of what the caller put into
+// the command.
 func (c *Client) do(ctx context.Context, op string, id txn.ID, weight int, cmd *txmgrv1.Command) (*txmgrv1.Reply, error) {
 	if weight > maxCommandBytes {
 		return nil, newError(op, id, tooLarge(weight))
@@ -23,7 +23,7 @@ func (c *Client) do(ctx context.Context, op string, id txn.ID, weight int, cmd *
 	if err == nil {
 		return r, nil
 	}
-	// From here on nothing is fast any more.
+	// The rest is the slow path.
 	if _, has := ctx.Deadline(); !has {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, started.Add(timeout))
@@ -44,8 +44,8 @@ func (c *Client) do(ctx context.Context, op string, id txn.ID, weight int, cmd *
 	return r, nil
 }
 
-// unaryCall makes a call as a request of its own. With several addresses it is tried
-// in shares of its time: a node that hangs must not use up the patience with all.
+// unaryCall makes a call as a request of its own. With several addresses each try gets a
+// share of the time that is left, so that a node that hangs does not use up all of it.
 func (c *Client) unaryCall(ctx context.Context, op string, id txn.ID, call func(context.Context, *endpoint) error) error {
 	return c.request(ctx, c.cfg.RequestTimeout, op, id, func(ctx context.Context, e *endpoint) error {
 		ctx, cancel := c.perTryTimeout(ctx)
@@ -54,13 +54,13 @@ func (c *Client) unaryCall(ctx context.Context, op string, id txn.ID, call func(
 	})
 }
 
-// longCall is unaryCall for what may take as long as all tries together.
+// longCall is unaryCall without the time limit per try.
 func (c *Client) longCall(ctx context.Context, op string, id txn.ID, call func(context.Context, *endpoint) error) error {
 	c.probeEndpoints(ctx)
 	return c.request(ctx, c.cfg.RequestTimeout, op, id, call)
 }
 
-// fanoutCall is longCall for what asks participants and may take a while.
+// fanoutCall is longCall for what fans out to participants and may take long.
 func (c *Client) fanoutCall(ctx context.Context, op string, id txn.ID, call func(context.Context, *endpoint) error) error {
 	c.probeEndpoints(ctx)
 	return c.request(ctx, c.cfg.FanoutTimeout, op, id, call)
@@ -75,10 +75,11 @@ func (c *Client) request(ctx context.Context, timeout time.Duration, op string, 
 	})
 }
 
-// triesPerTimeout is how many tries there is time for, of those that have no answer.
+// triesPerTimeout is for how many tries without a response there is time.
 const triesPerTimeout = 3
 
-// perTryTimeout gives one try its share of the time that is left, if there are other nodes.
+// perTryTimeout limits one try to its share of the time that is left, if there are several
+// addresses.
 func (c *Client) perTryTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if len(c.endpoints) == 1 {
 		return ctx, func() {}
@@ -90,8 +91,8 @@ func (c *Client) perTryTimeout(ctx context.Context) (context.Context, context.Ca
 	return context.WithTimeout(ctx, left/triesPerTimeout)
 }
 
-// probeEndpoints leaves nodes that do not answer at all, before one of several is asked what
-// may take long.
+// probeEndpoints skips nodes that do not answer at all, before a call that may take long is
+// sent to one of several.
 func (c *Client) probeEndpoints(ctx context.Context) {
 	if len(c.endpoints) == 1 {
 		return
@@ -108,8 +109,8 @@ func (c *Client) probeEndpoints(ctx context.Context) {
 	}
 }
 
-// traced notes whether there is a connection. Without one nothing was sent: that
-// is what tells "unavailable" from "in doubt".
+// traced records whether there is a connection. Without one nothing was sent: this tells
+// "unavailable" from "in doubt".
 func traced(ctx context.Context) (context.Context, *atomic.Bool) {
 	connected := new(atomic.Bool)
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -117,8 +118,8 @@ func traced(ctx context.Context) (context.Context, *atomic.Bool) {
 	}), connected
 }
 
-// handleTryError reads the error of one try, and goes to another server if this one did
-// not answer, or not now.
+// handleTryError classifies the error of one try, and fails over to another endpoint if this
+// one did not answer or is unavailable.
 func (c *Client) handleTryError(e *endpoint, n uint32, sent bool, err error) error {
 	if err == nil {
 		return nil

@@ -12,10 +12,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// voter is a session whose vote is given.
+// voter is a resource with a fixed vote.
 type voter struct {
 	vote txn.Vote
-	err  error // of both ends
+	err  error // of every method
 }
 
 func (v *voter) Prepare(context.Context) (txn.Vote, error) { return v.vote, v.err }
@@ -34,9 +34,9 @@ func (rolledBack) Prepared(context.Context, string) ([]participant.Prepared, err
 func (rolledBack) Check(context.Context) error                                      { return nil }
 func (rolledBack) Close() error                                                     { return nil }
 
-// TestCauseOfATransactionThatWasEndedByHand: the coordinator has recorded a no as the
-// cause, which permits nothing where a branch was ended by statements of the
-// application's own. It is so at an embedded node and over either way to one.
+// TestCauseOfATransactionThatWasEndedByHand: the coordinator has recorded a vote no as the
+// cause. The error must not match that cause, nor a rollback, if a branch was ended by the
+// application's own statements. This holds for an embedded node and over both transports.
 func TestCauseOfATransactionThatWasEndedByHand(t *testing.T) {
 	n, err := node.Open(t.Context(), node.Config{
 		DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),

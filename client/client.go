@@ -15,20 +15,20 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Client is a coordinator over the network. Make it with [Dial] or [Open], share
-// it, and close it. It implements [txn.Manager].
+// Client is the client of a coordinator over the network. Make it with [Dial] or [Open],
+// share it, and close it. It implements [txn.Manager].
 type Client struct {
 	cfg       Config
 	endpoints []*endpoint
 	current   atomic.Uint32 // the endpoint in use, modulo their number
-	reached   atomic.Bool   // some server has answered once
+	reached   atomic.Bool   // a server has answered at least once
 
 	conns          *connTracker
 	unary, streams *http.Transport
 	pipeline       *pipeline
-	heartbeats     sync.WaitGroup // sessions
+	heartbeats     sync.WaitGroup // keep-alive loops of sessions
 	mark           latestMark
-	heartbeatsMu   sync.Mutex // held while one is added to these, and while the client is closed: then none is
+	heartbeatsMu   sync.Mutex // held to add a loop, and by Close, after which none is added
 	secret         *secret
 
 	ctx   context.Context // ends with Close
@@ -102,7 +102,7 @@ func transport(cfg Config, conns *connTracker, http2 bool) *http.Transport {
 	return &http.Transport{
 		Protocols:             protocols,
 		DialContext:           conns.dial,
-		TLSClientConfig:       cfg.TLS.Clone(), // net/http adds what its protocol needs
+		TLSClientConfig:       cfg.TLS.Clone(), // net/http adds the protocols of ALPN
 		TLSHandshakeTimeout:   dialTimeout,
 		MaxIdleConnsPerHost:   256,
 		IdleConnTimeout:       90 * time.Second,
@@ -112,7 +112,7 @@ func transport(cfg Config, conns *connTracker, http2 bool) *http.Transport {
 			MaxReadFrameSize:              1 << 20,
 			MaxReceiveBufferPerStream:     4 << 20,
 			MaxReceiveBufferPerConnection: 8 << 20,
-			// A server that is gone without a word is noticed.
+			// Detects a server that is gone without closing its connections.
 			SendPingTimeout:  2 * time.Second,
 			PingTimeout:      2 * time.Second,
 			WriteByteTimeout: 15 * time.Second,
@@ -140,13 +140,13 @@ func (c *Client) newEndpoint(base string) *endpoint {
 	return e
 }
 
-// refuseRedirects follows no redirect: no server of ours sends one, and each request shows the
-// token, to whoever it is sent.
+// refuseRedirects follows no redirect: a txmgr server sends none, and the request carries the
+// token, wherever it is sent.
 func refuseRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Close ends every call that is running, and the connections. Sessions are kept alive no
-// longer: close them before, or they expire. Calls that come
-// later fail with [txn.ErrUnavailable]. It may be called again.
+// Close ends every running call and all connections. It stops the keep-alives of sessions:
+// close sessions before, or they expire. Later calls fail with [txn.ErrUnavailable]. Close
+// may be called again.
 func (c *Client) Close() error {
 	c.heartbeatsMu.Lock()
 	c.close()
@@ -165,7 +165,7 @@ func newID() txn.ID {
 	return txn.NewID(time.Now(), entropy)
 }
 
-// newError makes what every call returns.
+// newError makes the error that every call returns.
 func newError(op string, id txn.ID, err error) error {
 	return &txn.Error{Op: op, ID: id, Err: err}
 }

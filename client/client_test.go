@@ -22,8 +22,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// callEverything makes every call once or more and notes what came back. f is the fake
-// behind c.
+// callEverything makes every call once or more and records the results. f is the fake behind
+// c.
 func callEverything(ctx context.Context, c server.Coordinator, f *servertest.Fake) []any {
 	var notes []any
 	note := func(vs ...any) {
@@ -182,12 +182,12 @@ func callEverything(ctx context.Context, c server.Coordinator, f *servertest.Fak
 	return notes
 }
 
-// ready adds what only a coordinator itself has.
+// ready adds the methods that only a coordinator itself has.
 type ready struct{ *client.Client }
 
 func (ready) Ready() error { return nil }
 
-// OpenSession is the call alone: the client's own also keeps the session alive.
+// OpenSession is the plain call: that of the client also keeps the session alive.
 func (r ready) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
 	return r.CreateSession(ctx, o)
 }
@@ -196,8 +196,8 @@ func (ready) Leader() (api string, here bool) { return "", true }
 
 func (ready) AuthenticateToken(string) (txn.Token, bool) { return txn.Token{}, false }
 
-// A coordinator over the network answers as it does in the process, whichever
-// way the calls take: all methods, values and errors.
+// A coordinator over the network answers as it does in the process, over either transport:
+// all methods, values and errors.
 func TestSameAsInProcess(t *testing.T) {
 	fake := servertest.New()
 	want := callEverything(t.Context(), fake, fake)
@@ -232,7 +232,7 @@ func TestManyCallers(t *testing.T) {
 		cfg.Address = serve(t, fake)
 		c := open(t, cfg)
 		var wg sync.WaitGroup
-		for n := range byte(50) { // 1 to 50: the zero id names nothing
+		for n := range byte(50) { // 1 to 50: the zero id is not valid
 			wg.Go(func() {
 				for k := range 20 {
 					id := txn.NewID(time.Unix(int64(k), 0), [10]byte{n + 1})
@@ -259,7 +259,7 @@ func TestManyCallers(t *testing.T) {
 	})
 }
 
-// Bad bytes in one call are mended and hurt no other call of the same message.
+// Invalid bytes in one call are replaced and affect no other call of the same message.
 func TestBadTextHurtsNobody(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address = serve(t, servertest.New())

@@ -10,12 +10,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Invariant 5 while the server lives on: it is not the server's stop that cleans
-// up.
+// Invariant 5 while the server keeps running: the cleanup is not a result of its stop.
 func TestCloseLeavesNothing(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address = serve(t, servertest.New())
-		// The first call sees to it that the server itself runs.
+		// The first call makes sure that the server runs.
 		if _, err := open(t, client.Config{Address: cfg.Address, Unary: true}).Status(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -18,18 +18,18 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// testCluster is a cluster as clients see it: servers that share what is decided, one of
-// which leads.
+// testCluster is a cluster as clients see it: servers that share one state, one of which
+// leads.
 type testCluster struct {
 	*servertest.Fake
 	members []*member
 	leader  atomic.Int32 // -1: none
-	deaths  atomic.Int32 // so many leaders die, each after it has applied a decision
+	deaths  atomic.Int32 // so many leaders crash, each after it has applied a decision
 	applied atomic.Int32 // decisions that arrived
 }
 
-// member is one server of a fleet. Like a node, it decides nothing while it does
-// not lead.
+// member is one server of a testCluster. Like a node, it decides nothing while it does not
+// lead.
 type member struct {
 	*servertest.Fake
 	of   *testCluster
@@ -87,7 +87,7 @@ func (f *testCluster) address(first ...int) string {
 	return strings.Join(list, ",")
 }
 
-// direct is how often a path was asked for here by a client, not by another server.
+// direct is how often a client, not another server, called a path here.
 func (m *member) direct(path string) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,7 +106,7 @@ func (m *member) requests() []seen {
 }
 
 // crash ends the server as a crash does.
-func (m *member) crash() { _ = m.http.Close() } // what is closed cannot fail to be
+func (m *member) crash() { _ = m.http.Close() } // cannot fail
 
 // Leader implements [server.Coordinator].
 func (m *member) Leader() (api string, here bool) {
@@ -152,8 +152,8 @@ func (m *member) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.O
 	return decided(m, func() (txn.Outcome, error) { return m.Fake.Delegate(ctx, id, b) })
 }
 
-// decided carries a call out where it can be, and lets the leader die before the
-// answer, as often as it has to; the next one leads from then on.
+// decided executes a call where it can be executed, and lets the leader crash before the
+// answer, as often as required; the next one leads from then on.
 func decided[T any](m *member, call func() (T, error)) (T, error) {
 	var nothing T
 	if err := m.leads(); err != nil {

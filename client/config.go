@@ -12,40 +12,39 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// DefaultAddress is where a server listens that was not told otherwise.
+// DefaultAddress is the address of a server with the default configuration.
 const DefaultAddress = "http://127.0.0.1:7460"
 
-// Config is valid when zero.
+// Config configures a [Client]. Its zero value is valid.
 type Config struct {
-	// Address is the URL of a server, or of several, separated by commas: any of
-	// them takes any call, the next one is used when one fails, and the leader of
-	// the cluster when it is among them. Defaults to [DefaultAddress].
+	// Address is the URL of a server, or of several, separated by commas. Any of them takes
+	// any call. The client fails over to the next one, and prefers the leader of the cluster
+	// if it is among them. Defaults to [DefaultAddress].
 	Address string
-	// RequestTimeout is the time of a call whose context has no deadline, all
-	// tries together. Defaults to 10s.
+	// RequestTimeout is the time limit of a call whose context has no deadline, for all tries
+	// together. Defaults to 10s.
 	RequestTimeout time.Duration
-	// FanoutTimeout is the same for a call that makes the coordinator ask
-	// participants: Scan, Explain, Retry, Resolve, Doctor and TestParticipant. It is
-	// tried again within RequestTimeout alone: that is for a cluster without a leader.
-	// Defaults to 2m.
+	// FanoutTimeout is the same for a call that makes the coordinator call participants:
+	// Scan, Explain, Retry, Resolve, Doctor and TestParticipant. Such a call is retried
+	// within RequestTimeout only, which covers a cluster without a leader. Defaults to 2m.
 	FanoutTimeout time.Duration
-	// Unary makes every call a request of its own, over HTTP/1.1. It is slower
-	// by an order of magnitude and passes every proxy.
+	// Unary makes every call a request of its own, over HTTP/1.1. That is slower by an order
+	// of magnitude and passes every proxy.
 	Unary bool
-	// FailFast makes a call an error as soon as no address can be connected to, as
-	// long as no server has ever answered: a wrong address then fails each call at once.
-	// Otherwise connections are tried until the context ends, since a server may be
-	// about to start. [Client.Ping] is the check for the start of a program.
+	// FailFast makes a call fail as soon as no address can be connected to, until a server
+	// has answered once: a wrong address then fails each call at once. Otherwise connections
+	// are retried until the context ends, since a server may be about to start. [Client.Ping]
+	// is the check for the start of a program.
 	FailFast bool
-	// TLS is used for https addresses. Defaults to the system's certificates, or to
-	// what the following files say.
+	// TLS is used for https addresses. Defaults to the settings of the following files, or
+	// else to the system's authorities.
 	TLS *tls.Config
-	// CACertFile is a PEM file with the certificates that servers are trusted by.
-	// CertFile and KeyFile, both or none, are what this client shows of itself;
-	// they are read again for every connection. Not together with TLS.
+	// CACertFile is a PEM file with the authorities of servers. CertFile and KeyFile, both or
+	// none, are the client's certificate and key; they are read again for every connection.
+	// They exclude TLS.
 	CACertFile, CertFile, KeyFile string
-	// Token is the secret of the token that admits this client. TokenFile is the
-	// file that holds it, read again when it changes; at most one of the two.
+	// Token is the secret of this client's token. TokenFile is a file that contains it, and
+	// is read again when it changes. At most one of the two may be set.
 	Token, TokenFile string
 	// Log receives warnings about these settings. Defaults to slog.Default().
 	Log *slog.Logger

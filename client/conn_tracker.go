@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// connTracker makes connections and keeps them, because [Client.Close] promises that
-// none is left: net/http closes the idle ones only, and a stream that has just
-// been cancelled still counts as busy.
+// connTracker makes connections and tracks them, because [Client.Close] promises that none is
+// left: net/http closes only idle ones, and a stream that has just been cancelled still
+// counts as busy.
 type connTracker struct {
 	dialer net.Dialer
 
@@ -41,7 +41,7 @@ func (c *connTracker) dial(ctx context.Context, network, address string) (net.Co
 	return k, nil
 }
 
-// close ends all connections, and those that are being made.
+// close closes all connections, and cancels dials in progress.
 func (c *connTracker) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -51,11 +51,11 @@ func (c *connTracker) close() {
 	}
 	c.mu.Unlock()
 	for _, k := range left {
-		_ = k.Close() // nobody is interested any more
+		_ = k.Close() // the client is closed
 	}
 }
 
-// trackedConn is a connection that says when it is closed.
+// trackedConn is a connection that leaves its tracker when it is closed.
 type trackedConn struct {
 	net.Conn
 	tracker *connTracker

@@ -14,9 +14,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// How a pipe gets a stream, and leaves it for another one.
+// This file opens the streams of a pipeline and moves it from one stream to another.
 
-// run keeps a connection for as long as there are calls to be sent.
+// run keeps a stream open for as long as there are calls to send.
 func (p *pipeline) run() {
 	for failures, hops := 0, 0; p.awaitQueue(nil, nil); {
 		e, n := p.c.currentEndpoint()
@@ -31,12 +31,12 @@ func (p *pipeline) run() {
 		}
 		switch {
 		case end.migrated && hops <= 1, !end.opened && errors.Is(end.err, txn.ErrDenied):
-			continue // nothing that time mends
+			continue // a retry cannot help
 		case !end.migrated:
 			p.c.failOver(n)
 		}
-		// Callers have their own patience; this one keeps a server that refuses,
-		// or drops, connections from being dialled by each of them.
+		// Calls have their own timeouts; the backoff limits how often a server that refuses
+		// or drops connections is dialled for all of them.
 		if end.opened && time.Since(started) > maxBackoff {
 			failures = 0
 			continue
@@ -46,9 +46,9 @@ func (p *pipeline) run() {
 	}
 }
 
-// awaitQueue waits until there is something to send. It is false when there will be
-// nothing any more: closed, broken has ended, or leave says that it should be sent
-// elsewhere.
+// awaitQueue waits until there is something to send. It returns false if nothing will be sent
+// here any more: the pipeline is closed, broken is closed, or shouldMigrate says that another
+// server should be used.
 func (p *pipeline) awaitQueue(broken <-chan struct{}, shouldMigrate func() bool) bool {
 	for {
 		p.mu.Lock()
@@ -68,16 +68,16 @@ func (p *pipeline) awaitQueue(broken <-chan struct{}, shouldMigrate func() bool)
 	}
 }
 
-// streamResult is how a connection ended.
+// streamResult says how a stream ended.
 type streamResult struct {
-	opened   bool // otherwise it was never there, or refused: nothing has been carried out
-	gotReply bool // a reply came
-	migrated bool // it was left, to go on elsewhere
+	opened   bool // false: not connected, or refused; nothing was executed
+	gotReply bool // at least one reply was received
+	migrated bool // it was ended in order to use another server
 	err      error
 }
 
-// serveStream serves one stream until it breaks, or until another server should be
-// asked instead; follows says that servers are believed who leads.
+// serveStream serves one stream until it breaks, or until another server should be used.
+// followLeader says that the client believes what servers report about the leader.
 func (p *pipeline) serveStream(e *endpoint, followLeader bool) (end streamResult) {
 	shown := p.c.secret.get()
 	defer func() {
@@ -94,7 +94,7 @@ func (p *pipeline) serveStream(e *endpoint, followLeader bool) (end streamResult
 		return streamResult{err: streamRefusalOr(e.base, err)}
 	}
 	if !strings.HasPrefix(stream.ResponseHeader().Get("Content-Type"), "application/connect+") {
-		_, err := stream.Receive() // does not block: there is an error
+		_, err := stream.Receive() // does not block: the stream has failed
 		return streamResult{err: streamRefusalOr(e.base, err)}
 	}
 	if !dialTimer.Stop() {
@@ -102,7 +102,7 @@ func (p *pipeline) serveStream(e *endpoint, followLeader bool) (end streamResult
 	}
 	end.opened = true
 	p.c.reached.CompareAndSwap(false, true)
-	// net/http does not look at the context while it waits for more of the body.
+	// While net/http waits for more of the body, it ignores the context.
 	defer context.AfterFunc(ctx, func() { _, _ = stream.CloseRequest(), stream.CloseResponse() })()
 
 	p.mu.Lock()
@@ -125,13 +125,13 @@ func (p *pipeline) serveStream(e *endpoint, followLeader bool) (end streamResult
 	case sendDone:
 		cancel()
 	case sendMigrated:
-		// The server answers what it has, and ends the stream.
+		// The server answers the commands that it has, and ends the stream.
 		end.migrated = true
 		_ = stream.CloseRequest()
 		defer time.AfterFunc(closeGrace, cancel).Stop()
 	case sendFailed:
-		// The stream is over, and what comes last says why: a refusal must not
-		// look like a loss.
+		// The stream has ended, and its trailers carry the reason: a refusal must not look
+		// like a broken connection.
 		defer time.AfterFunc(closeGrace, cancel).Stop()
 	}
 	end.err = <-received
@@ -141,15 +141,15 @@ func (p *pipeline) serveStream(e *endpoint, followLeader bool) (end streamResult
 	return end
 }
 
-// streamRefusal is the server's reason for not serving a stream, or serving it no more;
-// nil for every other end. What has no reply then has not been read: "denied" comes
-// after all replies, and "unavailable" before the first command. It is the same for
-// every call and names none.
+// streamRefusal is the server's reason for refusing or ending a stream; nil for every other
+// end. Commands without a reply have then not been read: "denied" comes after all replies,
+// and "unavailable" before the first command. The reason is the same for every call and names
+// none.
 func streamRefusal(base string, err error) error {
 	err = classify(base, false, err)
 	e := (*txn.Error)(nil)
 	switch {
-	case isTransportError(err): // of a proxy, or of nobody
+	case isTransportError(err): // of a proxy, or of the connection
 	case errors.Is(err, txn.ErrDenied):
 		if errors.As(err, &e) {
 			return fmt.Errorf("%w: %s", e.Err, e.Detail)
@@ -161,7 +161,7 @@ func streamRefusal(base string, err error) error {
 	return nil
 }
 
-// streamRefusalOr is the reason for which a stream was refused, or else err itself.
+// streamRefusalOr returns the reason for which a stream was refused, or else err.
 func streamRefusalOr(base string, err error) error {
 	if r := streamRefusal(base, err); r != nil {
 		return r
@@ -171,23 +171,23 @@ func streamRefusalOr(base string, err error) error {
 
 type stream = *connect.BidiStreamForClientSimple[txmgrv1.Batch, txmgrv1.ReplyBatch]
 
-// sendResult is why a connection sends no more.
+// sendResult is why nothing more is sent on a stream.
 type sendResult uint8
 
 const (
-	sendDone     sendResult = iota // the pipe or its context has ended
-	sendMigrated                   // another server should be asked
-	sendFailed                     // the stream takes no more
+	sendDone     sendResult = iota // the pipeline or its context has ended
+	sendMigrated                   // another server should be used
+	sendFailed                     // the stream has failed
 )
 
-// sendBatches sends what is in the queue for as long as it can.
+// sendBatches sends the queue in batches until it has to stop.
 func (p *pipeline) sendBatches(ctx context.Context, s stream, shouldMigrate func() bool) sendResult {
 	var batch txmgrv1.Batch
 	for p.awaitQueue(ctx.Done(), shouldMigrate) && ctx.Err() == nil {
 		p.mu.Lock()
-		// Callers that are about to queue do so first, for as long as more come: a
-		// fuller message for the price of a few turns, and none when nobody else
-		// wants to run.
+		// Yield to callers that are about to queue a command, as long as more do: this fills
+		// the message at the price of a few yields, and costs nothing if no other goroutine
+		// is runnable.
 		for had, yields := 0, 0; yields < maxYields && len(p.queue) > had; yields++ {
 			had = len(p.queue)
 			p.mu.Unlock()
@@ -215,7 +215,7 @@ func (p *pipeline) sendBatches(ctx context.Context, s stream, shouldMigrate func
 	return sendDone
 }
 
-// receive hands replies out until the stream ends. some says that there were any.
+// receive delivers replies until the stream ends. some reports whether there were any.
 func (p *pipeline) receive(s stream) (some bool, err error) {
 	for {
 		batch, err := s.Receive()
@@ -237,10 +237,10 @@ func (p *pipeline) receive(s stream) (some bool, err error) {
 	}
 }
 
-// onFailureLocked looks at a reply that may mean that the stream's server does not lead
-// any more, or admits its caller no more: a new stream is passed on to who does
-// lead, and shows the token that is now in the file. A call that was shed, which
-// says when to come back, means neither.
+// onFailureLocked handles a reply that may mean that the stream's server is not the leader
+// any more, or that the token is not valid any more: a new stream is forwarded to the leader,
+// and carries the current token of the file. A call that was shed has a time after which to
+// retry, and means neither.
 func (p *pipeline) onFailureLocked(f *txmgrv1.Failure) {
 	switch txn.Code(f.GetCode()) {
 	case txn.CodeUnavailable, txn.CodeInDoubt, txn.CodeDenied:

@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// List looks transactions up by what they are like.
+// List returns the transactions that match a filter.
 func (c *Client) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
 	var res *txmgrv1.ListResponse
 	err := c.longCall(ctx, "list", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
@@ -32,10 +32,9 @@ func (c *Client) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
 	return infos, nil
 }
 
-// Watch yields changes of state from now on, until ctx ends or the loop is left.
-// Without an error the loop ends only after ctx: its error says why.
-// A connection that is lost ends it with an error, which comes last: whoever
-// watches again may have missed something in between.
+// Watch yields changes of state from now on, until ctx ends or the loop is left. Without an
+// error the loop ends only after ctx has ended, whose error says why. A lost connection ends
+// it with an error, which is the last element: a new watch may have missed events in between.
 func (c *Client) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, error] {
 	return func(yield func(txn.Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -77,9 +76,9 @@ func (c *Client) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, e
 	}
 }
 
-// watchTimedOut reports whether the server ended a watch at the deadline of ctx, and then waits
-// for ctx: the server learns of the deadline in whole milliseconds, and so ends up to one
-// before.
+// watchTimedOut reports whether the server ended a watch at the deadline of ctx, and then
+// waits for ctx: the server gets the deadline in whole milliseconds, and so ends the watch up
+// to one millisecond before.
 func watchTimedOut(ctx context.Context, err error) bool {
 	until, has := ctx.Deadline()
 	if !has || time.Until(until) > closeGrace || !errors.Is(err, txn.ErrWaitTimeout) {
@@ -89,7 +88,7 @@ func watchTimedOut(ctx context.Context, err error) bool {
 	return true
 }
 
-// DeadlineGroups shows a part of the survival index.
+// DeadlineGroups returns a part of the survival index.
 func (c *Client) DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (txn.DeadlineGroups, error) {
 	var res *txmgrv1.GroupsResponse
 	err := c.longCall(ctx, "timeouts", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
@@ -102,9 +101,9 @@ func (c *Client) DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (
 	return translated(wire.ToDeadlineGroups(res))
 }
 
-// AddParticipant registers a participant, or changes the settings of a known one
-// of the same kind. The audit keeps who wants it, at most 128 bytes, and why, at most 512;
-// both may be empty, and with a token it is the token's name that counts.
+// AddParticipant registers a participant, or changes the settings of a known one of the same
+// kind. The audit log records by, at most 128 bytes, and reason, at most 512; both may be
+// empty, and the name of a token takes precedence over by.
 func (c *Client) AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error {
 	return c.unaryCall(ctx, "add participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
 		_, err := e.participants.Add(ctx, wire.FromParticipant(p, by, reason))
@@ -112,7 +111,7 @@ func (c *Client) AddParticipant(ctx context.Context, p txn.Participant, by, reas
 	})
 }
 
-// Participants shows the registered participants and their health.
+// Participants lists the registered participants and their health.
 func (c *Client) Participants(ctx context.Context) ([]txn.ParticipantStatus, error) {
 	var res *txmgrv1.ListParticipantsResponse
 	err := c.unaryCall(ctx, "list participants", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
@@ -125,9 +124,9 @@ func (c *Client) Participants(ctx context.Context) ([]txn.ParticipantStatus, err
 	return translated(wire.ToParticipants(res.GetParticipants()))
 }
 
-// Pools shows how many calls participants get at once when branches are driven to their
-// end, and the decisions that led there: those that are kept of the one that is named, the
-// last few of each when the name is empty.
+// Pools returns the concurrency limits of participants for the calls of phase two, and the
+// decisions that led to them: all retained ones of the named participant, or the last few of
+// each if the name is empty.
 func (c *Client) Pools(ctx context.Context, participant string) ([]txn.Pool, error) {
 	var res *txmgrv1.PoolsResponse
 	err := c.unaryCall(ctx, "pools", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
@@ -140,7 +139,7 @@ func (c *Client) Pools(ctx context.Context, participant string) ([]txn.Pool, err
 	return translated(wire.ToPools(res))
 }
 
-// TestParticipant asks a participant whether it can take part.
+// TestParticipant checks whether a participant can take part in transactions.
 func (c *Client) TestParticipant(ctx context.Context, name string) error {
 	return c.fanoutCall(ctx, "test participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
 		_, err := e.participants.Test(ctx, &txmgrv1.TestRequest{Name: wire.Text(name)})
@@ -148,8 +147,8 @@ func (c *Client) TestParticipant(ctx context.Context, name string) error {
 	})
 }
 
-// RemoveParticipant takes a registration back; [txn.ErrConflict] while a branch
-// needs it. The audit keeps who wants it and why, as of AddParticipant.
+// RemoveParticipant unregisters a participant; [txn.ErrConflict] while a branch needs it. The
+// audit log records by and reason as for AddParticipant.
 func (c *Client) RemoveParticipant(ctx context.Context, name, by, reason string) error {
 	return c.unaryCall(ctx, "remove participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
 		_, err := e.participants.Remove(ctx, &txmgrv1.RemoveRequest{Name: wire.Text(name), By: wire.Text(by), Reason: wire.Text(reason)})
@@ -157,8 +156,8 @@ func (c *Client) RemoveParticipant(ctx context.Context, name, by, reason string)
 	})
 }
 
-// Status shows the node that answers. With several addresses, a node that knows no leader answers
-// only when no other one does that knows it.
+// Status returns the status of the node that answers. With several addresses, a node that
+// knows no leader answers only if no node that knows one does.
 func (c *Client) Status(ctx context.Context) (txn.Status, error) {
 	_, n := c.currentEndpoint()
 	s, err := c.status(ctx)
@@ -177,8 +176,8 @@ func (c *Client) Status(ctx context.Context) (txn.Status, error) {
 	return s, err
 }
 
-// isKnownLeader reports whether m leads, and the node that says so knows more of it than its id. A node that has just
-// started knows the leader's id before it knows the nodes.
+// isKnownLeader reports whether m leads and its sender knows more of it than its id: a node
+// that has just started knows the leader's id before it knows the nodes.
 func isKnownLeader(m txn.Member) bool {
 	return m.Leader && (m.Name != "" || m.API != "" || m.Version != "")
 }

@@ -13,18 +13,17 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// currentEndpoint is the endpoint to use now, and its number for [Client.shouldMigrate].
+// currentEndpoint returns the endpoint in use, and its number for [Client.failOver].
 func (c *Client) currentEndpoint() (*endpoint, uint32) {
 	n := c.current.Load()
 	return c.endpoints[int(n)%len(c.endpoints)], n
 }
 
-// failOver goes on to the next endpoint, once for however many calls failed at n.
+// failOver moves to the next endpoint, once for all calls that failed at n.
 func (c *Client) failOver(n uint32) { c.current.CompareAndSwap(n, n+1) }
 
-// switchToLeader goes to the endpoint that has the leader's URL, if there is one. One that
-// did not answer lately is left alone: others may reach it, and pass calls on, when
-// this client cannot.
+// switchToLeader moves to the endpoint that has the leader's URL, if there is one and it is
+// not cooling down: other nodes may reach it, and forward calls, if this client cannot.
 func (c *Client) switchToLeader(url string) {
 	url = strings.TrimRight(url, "/")
 	for i, e := range c.endpoints {
@@ -36,7 +35,7 @@ func (c *Client) switchToLeader(url string) {
 		}
 		n, all := c.current.Load(), uint32(len(c.endpoints))
 		ahead := (uint32(i) + all - n%all) % all
-		// If somebody else moves meanwhile, the next answer tells again.
+		// If another call moves meanwhile, the next response names the leader again.
 		if ahead > 0 && c.current.CompareAndSwap(n, n+ahead) {
 			c.pipeline.signal()
 		}
@@ -44,15 +43,15 @@ func (c *Client) switchToLeader(url string) {
 	}
 }
 
-// health says whether an endpoint answers.
+// health records whether an endpoint answers.
 type health struct {
 	mu            sync.Mutex // guards the rest
 	failures      int        // in a row
-	cooldownUntil time.Time  // no hint leads there before
+	cooldownUntil time.Time  // switchToLeader ignores it before
 }
 
-// minCooldown and maxShun bound how long no hint leads to an endpoint that did not
-// answer: each failure doubles it.
+// minCooldown and maxCooldown bound how long [Client.switchToLeader] ignores an endpoint that
+// did not answer: each failure doubles the time.
 const (
 	minCooldown = time.Second
 	maxCooldown = 30 * time.Second
@@ -75,8 +74,8 @@ func (h *health) record(answered bool, now time.Time) {
 	h.failures++
 }
 
-// endpointTransport is the way to one endpoint: every request shows the token, and every answer
-// may say who leads.
+// endpointTransport sends the requests to one endpoint: it adds the token, and reads from
+// every response who leads.
 type endpointTransport struct {
 	http.RoundTripper
 	c     *Client
@@ -88,7 +87,7 @@ type endpointTransport struct {
 func (d *endpointTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	stale := txn.StaleAllowed(r.Context())
 	if secret := d.c.secret.get(); secret != "" || stale {
-		r = r.Clone(r.Context()) // it is the caller's
+		r = r.Clone(r.Context()) // the original belongs to the caller
 		if secret != "" {
 			r.Header.Set("Authorization", "Bearer "+secret)
 		}
@@ -109,20 +108,20 @@ func (d *endpointTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if isTLSRequired(answer) {
 		return nil, errors.Join(errTLSRequired, answer.Body.Close())
 	}
-	// Whoever takes what is stale does so to spare the leader.
+	// A caller that accepts stale reads does so to spare the leader.
 	if leader := answer.Header.Get(wire.HeaderLeader); leader != "" && !stale {
 		d.c.switchToLeader(leader)
 	}
 	return answer, nil
 }
 
-// isTLSRequired reports whether an answer is that of net/http to what is not TLS.
+// isTLSRequired reports whether a response is that of a net/http TLS server to plain HTTP.
 func isTLSRequired(answer *http.Response) bool {
 	return answer.Request.URL.Scheme == "http" && answer.Proto == "HTTP/1.0" && answer.StatusCode == http.StatusBadRequest
 }
 
-// probeTLS asks over HTTP/1.1: a server of TLS closes a connection that begins as HTTP/2
-// without an answer.
+// probeTLS asks over HTTP/1.1: a TLS server closes a connection that begins as plain HTTP/2
+// without a response.
 func (d *endpointTransport) probeTLS(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -134,7 +133,7 @@ func (d *endpointTransport) probeTLS(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	_ = answer.Body.Close() // the head says it all
+	_ = answer.Body.Close() // the headers are enough
 	return isTLSRequired(answer)
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// forgetful carries the first call out and loses its answer; what comes later is
-// answered with an error.
+// forgetful executes the first call and loses its answer; it answers later calls with an
+// error.
 type forgetful struct {
 	*lossy
 	later error
@@ -41,9 +41,9 @@ func (f *forgetful) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (tx
 	return f.lossy.Delegate(ctx, id, b)
 }
 
-// TestForgottenBetweenTwoTries: the first try of a call that decides was carried out and
-// its answer was lost. That a later try finds no transaction, or is not allowed any more,
-// leaves the caller in doubt. A call that was tried once is answered as it is.
+// TestForgottenBetweenTwoTries: the first try of a call that decides was executed and its
+// answer was lost. If a later try finds no transaction, or is denied, the call is in doubt. A
+// call that was tried once gets the answer unchanged.
 func TestForgottenBetweenTwoTries(t *testing.T) {
 	for _, later := range []error{txn.ErrNotFound, txn.ErrDenied} {
 		for op, call := range map[string]func(context.Context, *client.Client, txn.ID) (txn.Outcome, error){
@@ -84,7 +84,7 @@ func TestForgottenBetweenTwoTries(t *testing.T) {
 type horizon struct {
 	*servertest.Fake
 	tick  atomic.Uint64
-	marks chan txn.Mark // that came
+	marks chan txn.Mark // received
 }
 
 func (h *horizon) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
@@ -98,9 +98,9 @@ func (h *horizon) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, er
 	return b, err
 }
 
-// TestMarksOfAClient: an id that the client makes gets the mark that it knows; when that is
-// too old, another id is made, and the caller sees nothing of it. The id of a caller is
-// never given a mark, and its refusal is told.
+// TestMarksOfAClient: an id that the client makes gets the mark that it knows; if that is too
+// old, the client makes another id, which the caller does not notice. An id of the caller
+// never gets a mark, and its refusal is returned.
 func TestMarksOfAClient(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		h := &horizon{Fake: servertest.New(), marks: make(chan txn.Mark, 100)}

@@ -6,10 +6,9 @@ import (
 	"net/http"
 )
 
-// frameCoalescer is a transport for streams of messages. The connect library hands a
-// message over in two pieces, its head and its body, and net/http sends whatever
-// it gets at once: two packets and two system calls on either side. Here the
-// pieces leave together.
+// frameCoalescer is a transport for streams of messages. The connect library writes a message
+// in two pieces, its head and its body, and net/http sends each write at once: two packets
+// and two system calls on either side. The frameCoalescer sends the pieces together.
 type frameCoalescer struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
@@ -28,7 +27,7 @@ func (f frameCoalescer) CloseIdleConnections() {
 	}
 }
 
-// frameReader never ends a read within a message when the rest of it fits.
+// frameReader does not end a read within a message if the rest of the message fits.
 type frameReader struct {
 	io.ReadCloser
 

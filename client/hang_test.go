@@ -13,7 +13,7 @@ import (
 
 // A node that accepts connections, and hangs, does not keep the others from answering.
 func TestNodeThatHangs(t *testing.T) {
-	silent := listen(t, "127.0.0.1:0") // accepts, and says nothing
+	silent := listen(t, "127.0.0.1:0") // accepts, and does not answer
 	defer silent.Close()
 	defer silent.cut()
 	go func() {
@@ -35,7 +35,7 @@ func TestNodeThatHangs(t *testing.T) {
 		"list":   func(c *client.Client) error { _, err := c.List(soon(t, 2*time.Second), txn.Filter{}); return err },
 		"doctor": func(c *client.Client) error { _, err := c.Doctor(t.Context(), ""); return err },
 		"transfer leader": func(c *client.Client) error {
-			if err := c.TransferLeader(t.Context(), ""); !errors.Is(err, txn.ErrNotFound) { // there is nobody else
+			if err := c.TransferLeader(t.Context(), ""); !errors.Is(err, txn.ErrNotFound) { // there is no other node
 				return err
 			}
 			return nil
@@ -48,7 +48,7 @@ func TestNodeThatHangs(t *testing.T) {
 	}
 }
 
-// Nobody waits for a leader for as long as for participants.
+// A call does not wait for a leader as long as for participants.
 func TestAskingWithoutALeader(t *testing.T) {
 	fake := servertest.New()
 	fake.SetLeader("", false)
@@ -65,7 +65,7 @@ func TestAskingWithoutALeader(t *testing.T) {
 	}
 }
 
-// What a node has said is worth more than that others are not there.
+// A node's answer is reported rather than that other nodes are unreachable.
 func TestWordOfTheLastNode(t *testing.T) {
 	fake := servertest.New()
 	fake.SetLeader("", false)

@@ -8,8 +8,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Scan compares what is prepared at a participant, or at all of them when it is
-// empty, with what the coordinator knows, and finishes it when apply is true.
+// Scan compares the prepared branches of a participant, or of all if it is empty, with what
+// the coordinator knows, and finishes them if apply is true.
 func (c *Client) Scan(ctx context.Context, participant string, apply bool) ([]txn.ScanResult, error) {
 	var res *txmgrv1.ScanResponse
 	err := c.fanoutCall(ctx, "scan", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
@@ -22,7 +22,7 @@ func (c *Client) Scan(ctx context.Context, participant string, apply bool) ([]tx
 	return translated(wire.ToScanResults(res))
 }
 
-// InDoubts lists the transactions that a person may have to look at.
+// InDoubts lists the transactions that may need an operator.
 func (c *Client) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
 	var res *txmgrv1.ListDoubtsResponse
 	err := c.longCall(ctx, "doubt list", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
@@ -35,7 +35,8 @@ func (c *Client) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
 	return translated(wire.ToInDoubts(res))
 }
 
-// Explain tells all that is known about a transaction, and asks its participants.
+// Explain returns all that is known about a transaction, including the answers of its
+// participants.
 func (c *Client) Explain(ctx context.Context, id txn.ID) (txn.Explanation, error) {
 	var res *txmgrv1.Explanation
 	err := c.fanoutCall(ctx, "doubt explain", id, func(ctx context.Context, e *endpoint) (err error) {
@@ -48,8 +49,8 @@ func (c *Client) Explain(ctx context.Context, id txn.ID) (txn.Explanation, error
 	return translated(wire.ToExplanation(res))
 }
 
-// Retry drives a transaction now, whatever its backoff; the zero id means all that
-// are in doubt.
+// Retry drives a transaction to completion now, whatever its backoff; the zero id means all
+// that are in doubt.
 func (c *Client) Retry(ctx context.Context, id txn.ID) error {
 	r := &txmgrv1.RetryRequest{}
 	if !id.IsZero() {
@@ -61,7 +62,7 @@ func (c *Client) Retry(ctx context.Context, id txn.ID) error {
 	})
 }
 
-// Resolve records a person's word about a transaction in doubt.
+// Resolve records an operator's statement of how branches of a transaction in doubt ended.
 // [txn.ErrConflict]: it is not in doubt, or only votes can commit it.
 func (c *Client) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Outcome, error) {
 	request := wire.FromResolution(id, r)
@@ -70,8 +71,8 @@ func (c *Client) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.
 	})
 }
 
-// Forget takes a hazard off a finished transaction. [txn.ErrConflict]: it is not
-// finished.
+// Forget removes the heuristic outcome of a finished transaction. [txn.ErrConflict]: it is
+// not finished.
 func (c *Client) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Outcome, error) {
 	request := &txmgrv1.ForgetRequest{Id: id.String(), By: wire.Text(by), Reason: wire.Text(reason)}
 	return c.outcomeCall(ctx, c.unaryCall, "doubt forget", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
@@ -79,7 +80,7 @@ func (c *Client) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.
 	})
 }
 
-// Audit lists what people did, oldest first.
+// Audit lists the actions of operators, oldest first.
 func (c *Client) Audit(ctx context.Context, f txn.AuditFilter) ([]txn.AuditRecord, error) {
 	var res *txmgrv1.AuditResponse
 	err := c.longCall(ctx, "audit list", f.ID, func(ctx context.Context, e *endpoint) (err error) {
@@ -92,8 +93,8 @@ func (c *Client) Audit(ctx context.Context, f txn.AuditFilter) ([]txn.AuditRecor
 	return translated(wire.ToAudit(res))
 }
 
-// Doctor looks for everything that is known to go wrong, at one participant or,
-// when the name is empty, at the coordinator and all participants.
+// Doctor runs the health checks of one participant or, if the name is empty, of the
+// coordinator and all participants.
 func (c *Client) Doctor(ctx context.Context, participant string) ([]txn.Check, error) {
 	var res *txmgrv1.DoctorResponse
 	err := c.fanoutCall(ctx, "doctor", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Whatever the sizes of messages, pieces and buffers: every byte comes through,
-// and no read ends within a message that fits.
+// For all sizes of messages, pieces and buffers, every byte is read, and no read ends within
+// a message that fits.
 func TestFramesStayWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var stream []byte
@@ -106,7 +106,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// A hint leads to the leader, but not to one that does not answer here.
+// The client follows a hint to the leader, but not to one that does not answer.
 func TestFollow(t *testing.T) {
 	c, err := Open(Config{Address: "http://a:1,http://b:2/base/,http://c:3"})
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	getPath    = "TransactionService/Get"
 )
 
-// One call outlives two leaders, each of which dies after it has applied it and
-// before it answers. The server that is asked first is a follower.
+// One call survives two leaders, each of which crashes after it has applied the call and
+// before it answers. The server that is called first is a follower.
 func TestLeadersDieDuringOneCall(t *testing.T) {
 	prepared := []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}}
 	calls := map[string]struct {
@@ -75,8 +75,8 @@ func TestLeadersDieDuringOneCall(t *testing.T) {
 	})
 }
 
-// The client that was passed on by a follower goes to the leader from then on, and
-// goes with it when it changes without a crash. No call fails.
+// A client whose call a follower forwarded goes to the leader from then on, and follows a
+// change of leader without a crash. No call fails.
 func TestFollowsTheLeader(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		path := pipePath
@@ -149,8 +149,7 @@ func TestLeaderElsewhere(t *testing.T) {
 		if path := pipePath; f.members[1].direct("") > 0 || f.members[0].direct(path)+f.members[0].direct(commitPath) == 0 {
 			t.Errorf("%+v", f.members[1].requests())
 		}
-		// It does not lead any more, and its own pipe is of no use: the pipe is
-		// passed on anew.
+		// It does not lead any more, and its own Pipe is useless: a new Pipe is forwarded.
 		f.leader.Store(0)
 		b, err := c.Begin(t.Context(), txn.Options{})
 		if err == nil {
@@ -162,7 +161,7 @@ func TestLeaderElsewhere(t *testing.T) {
 	})
 }
 
-// Without a leader calls wait for one, as long as their time lasts.
+// Without a leader calls wait for one until their deadline.
 func TestElection(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		f := newTestCluster(t, 2)
@@ -185,7 +184,7 @@ func TestElection(t *testing.T) {
 	})
 }
 
-// What may be stale is answered by the server that is asked, whoever leads.
+// Stale reads are answered by the server that is called, whichever node leads.
 func TestStale(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		f := newTestCluster(t, 2)

@@ -74,7 +74,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// cut ends every connection without a word.
+// cut closes every connection abruptly.
 func (l *listener) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func open(t testing.TB, cfg client.Config) *client.Client {
 	return c
 }
 
-// eachTransport runs a test for both ways that calls can take.
+// eachTransport runs a test over both transports.
 func eachTransport(t *testing.T, test func(t *testing.T, cfg client.Config)) {
 	t.Run("pipe", func(t *testing.T) { test(t, client.Config{}) })
 	t.Run("unary", func(t *testing.T) { test(t, client.Config{Unary: true}) })

@@ -11,9 +11,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Begin starts a transaction. See [txn.Manager]. An id that is made here gets the latest
-// mark that this client knows; one that turns out to be older than what the coordinator
-// remembers, since nothing was begun here for long, is replaced: nothing was done under it.
+// Begin starts a transaction. See [txn.Manager]. An id that is made here gets the latest mark
+// that this client knows. If the mark turns out to be older than the retention horizon,
+// because this client has begun nothing for long, Begin makes another id: nothing was done
+// under the first.
 func (c *Client) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	if s := sessionFrom(ctx, c); s != nil && o.Session.IsZero() {
 		o.Session = s.id
@@ -36,8 +37,8 @@ func (c *Client) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, err
 	}
 }
 
-// maxBeginIDs is how many ids a begin makes: the first may be too old, and so may be others
-// where outcomes are hardly kept.
+// maxBeginIDs is how many ids a begin makes: the first may be too old, and so may later ones
+// where the retention time is very short.
 const maxBeginIDs = 5
 
 func (c *Client) begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
@@ -84,7 +85,7 @@ func enlistmentWeight(e txn.Enlistment) int {
 	return len(e.Participant) + len(e.Payload) + len(e.SessionRef) + 16
 }
 
-// Commit decides. A commit that may have arrived and has no answer is
+// Commit requests the commit. One that may have arrived and has no answer is
 // [txn.ErrInDoubt]. See [txn.Manager].
 func (c *Client) Commit(ctx context.Context, id txn.ID, m txn.CommitRequest) (txn.Outcome, error) {
 	if c.cfg.Unary {
@@ -93,8 +94,8 @@ func (c *Client) Commit(ctx context.Context, id txn.ID, m txn.CommitRequest) (tx
 	return c.decide(ctx, "commit", id, 12*len(m.Votes), &txmgrv1.Command{Call: &txmgrv1.Command_Commit{Commit: wire.FromCommitRequest(m)}})
 }
 
-// Vote hands in votes. One that may have arrived and has no answer is
-// [txn.ErrInDoubt]: it may be the last vote that was missing. See [txn.Manager].
+// Vote reports votes. One that may have arrived and has no answer is [txn.ErrInDoubt]: it may
+// be the last vote that was missing. See [txn.Manager].
 func (c *Client) Vote(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome, error) {
 	if c.cfg.Unary {
 		return c.voteUnary(ctx, id, b)
@@ -102,8 +103,8 @@ func (c *Client) Vote(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome,
 	return c.decide(ctx, "vote", id, 12*len(b.Votes)+len(b.Reason), &txmgrv1.Command{Call: &txmgrv1.Command_Vote{Vote: wire.FromVotes(b)}})
 }
 
-// Delegate leaves the decision to the transaction's only branch. One that may have
-// arrived and has no answer is [txn.ErrInDoubt]: nobody knows who decides. See
+// Delegate leaves the decision to the transaction's only branch. A delegation that may have
+// arrived and has no answer is [txn.ErrInDoubt]: it is not known who decides. See
 // [txn.Manager].
 func (c *Client) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Outcome, error) {
 	if c.cfg.Unary {
@@ -112,7 +113,7 @@ func (c *Client) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.O
 	return c.decide(ctx, "delegate", id, 0, &txmgrv1.Command{Call: &txmgrv1.Command_Delegate{Delegate: &txmgrv1.DelegateCall{Branch: uint32(b)}}})
 }
 
-// Attach gives a transaction that another application began, to work in it. See
+// Attach returns a transaction that another application began, to work in it. See
 // [txn.Attach].
 func (c *Client) Attach(ctx context.Context, id txn.ID) (*txn.Tx, error) {
 	return txn.Attach(ctx, c, id)
@@ -126,7 +127,7 @@ func (c *Client) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Ou
 	return c.decide(ctx, "rollback", id, len(reason), &txmgrv1.Command{Call: &txmgrv1.Command_Rollback{Rollback: &txmgrv1.RollbackCall{Reason: wire.Text(reason)}}})
 }
 
-// Extend grants a new timeout. See [txn.Manager].
+// Extend sets a new timeout. See [txn.Manager].
 func (c *Client) Extend(ctx context.Context, id txn.ID, timeout time.Duration) (txn.Outcome, error) {
 	if c.cfg.Unary {
 		return c.extendUnary(ctx, id, timeout)
@@ -149,7 +150,7 @@ func (c *Client) decide(ctx context.Context, op string, id txn.ID, weight int, c
 	return o, nil
 }
 
-// outcomeOf is as much of the outcome as the error of a refused call tells.
+// outcomeOf returns the part of the outcome that the error of a refused call contains.
 func outcomeOf(err error) txn.Outcome {
 	if e := (*txn.Error)(nil); errors.As(err, &e) {
 		return txn.Outcome{State: e.State, Cause: e.Cause, EndedByApplication: errors.Is(err, txn.ErrEndedByApplication)}
@@ -157,7 +158,8 @@ func outcomeOf(err error) txn.Outcome {
 	return txn.Outcome{}
 }
 
-// ReportCompletion reports branches that the caller has finished. See [txn.Manager].
+// ReportCompletion reports branches that the caller has committed or rolled back. See
+// [txn.Manager].
 func (c *Client) ReportCompletion(ctx context.Context, id txn.ID, acks ...txn.CompletionReport) error {
 	if c.cfg.Unary {
 		return c.doneUnary(ctx, id, acks)
@@ -166,8 +168,8 @@ func (c *Client) ReportCompletion(ctx context.Context, id txn.ID, acks ...txn.Co
 	return err
 }
 
-// Get looks a transaction up. See [txn.Manager]; with [txn.AllowStale] the server
-// that is asked answers itself.
+// Get returns a transaction. See [txn.Manager]; with [txn.AllowStale] the node in use answers
+// from its own state.
 func (c *Client) Get(ctx context.Context, id txn.ID) (txn.Info, error) {
 	if c.cfg.Unary || txn.StaleAllowed(ctx) {
 		return c.getUnary(ctx, id)
@@ -182,8 +184,8 @@ func (c *Client) Get(ctx context.Context, id txn.ID) (txn.Info, error) {
 	return infoOf("get", id, r.GetGet())
 }
 
-// Wait returns when the transaction has reached the goal. It lasts as long as
-// ctx; [txn.ErrWaitTimeout] when that ends first. See [txn.Manager].
+// Wait returns when the transaction has reached the goal. It waits as long as ctx;
+// [txn.ErrWaitTimeout] if that ends first. See [txn.Manager].
 func (c *Client) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, error) {
 	request := &txmgrv1.WaitRequest{Id: id.String(), Goal: "finished"}
 	if goal == txn.UntilDecided {
@@ -206,7 +208,7 @@ func (c *Client) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, 
 		case !errors.Is(err, txn.ErrWaitTimeout):
 			return txn.Info{}, err
 		case time.Since(started) < maxBackoff:
-			// The server does not wait for long; do not ask it all the time.
+			// The server ends long waits: pause before the next call.
 			c.sleep(ctx, maxBackoff)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// latestMark is the latest mark that a coordinator has answered with. It is known to have
-// been reached by the log, whichever node said so.
+// latestMark is the latest mark that a coordinator has returned. The log has surely reached
+// it, whichever node returned it.
 type latestMark struct {
 	mu   sync.Mutex
 	mark txn.Mark // guarded by mu
@@ -20,8 +20,8 @@ func (l *latestMark) latest() txn.Mark {
 	return l.mark
 }
 
-// update takes the mark of an answer to a begin. In another life of the cluster ticks count
-// anew; an answer of the former one that comes late costs a refused begin at most.
+// update takes the mark of the response to a begin. Another incarnation of the cluster counts
+// ticks anew; a late response of the former one costs at most one refused begin.
 func (l *latestMark) update(b txn.BeginResult, err error) {
 	m := b.Mark
 	if e := (*txn.Error)(nil); errors.As(err, &e) {

@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Join adds the node that listens for the others at the address, to learn first and
-// to vote when it has caught up. by is who says so.
+// Join adds the node whose peer port is at address: as a learner first, as a voter when it
+// has caught up. by names the operator.
 func (c *Client) Join(ctx context.Context, address, by string) (txn.Member, error) {
 	var res *txmgrv1.Member
 	r := &txmgrv1.JoinRequest{Address: wire.Text(address), By: wire.Text(by)}
@@ -25,8 +25,8 @@ func (c *Client) Join(ctx context.Context, address, by string) (txn.Member, erro
 	return translated(wire.ToMember(res))
 }
 
-// Remove takes a node, by its id or name, out of the cluster for ever.
-// [txn.ErrConflict]: that would leave too few.
+// Remove removes a node, by its id or name, from the cluster permanently. [txn.ErrConflict]:
+// the rest would have no quorum.
 func (c *Client) Remove(ctx context.Context, node, by, reason string) error {
 	r := &txmgrv1.RemoveMemberRequest{Node: wire.Text(node), By: wire.Text(by), Reason: wire.Text(reason)}
 	return c.fanoutCall(ctx, "remove", txn.ID{}, func(ctx context.Context, e *endpoint) error {
@@ -35,9 +35,9 @@ func (c *Client) Remove(ctx context.Context, node, by, reason string) error {
 	})
 }
 
-// TransferLeader makes another node lead, any that is up to date when node is empty.
-// It is not repeated once it may have arrived: the second time would make yet
-// another node lead.
+// TransferLeader hands the leadership to another node; if node is empty, to any that is up to
+// date. It is not repeated once it may have arrived: a second execution would transfer the
+// leadership again.
 func (c *Client) TransferLeader(ctx context.Context, node string) error {
 	r := &txmgrv1.TransferLeaderRequest{Node: wire.Text(node)}
 	return c.callNonIdempotent(ctx, "transfer leader", func(ctx context.Context, e *endpoint) error {
@@ -46,8 +46,8 @@ func (c *Client) TransferLeader(ctx context.Context, node string) error {
 	})
 }
 
-// Leave takes the node that is asked out of the cluster for ever. With several
-// addresses it is [txn.ErrInvalid]: nobody could say which one it would be.
+// Leave removes the node that is called from the cluster permanently. With several addresses
+// it is [txn.ErrInvalid]: the node would be undefined.
 func (c *Client) Leave(ctx context.Context, by string) error {
 	if len(c.endpoints) > 1 {
 		return newError("leave", txn.ID{}, fmt.Errorf("%w: %d addresses are given, and it is the node that is asked that leaves: give its own", txn.ErrInvalid, len(c.endpoints)))
@@ -59,8 +59,8 @@ func (c *Client) Leave(ctx context.Context, by string) error {
 	})
 }
 
-// ResumeRecovery ends the time in which a restored cluster is held. When it is not, nothing
-// changes.
+// ResumeRecovery resumes recovery, which is paused after a restore. If recovery is not
+// paused, nothing changes.
 func (c *Client) ResumeRecovery(ctx context.Context, by, reason string) error {
 	r := &txmgrv1.ResumeRequest{By: wire.Text(by), Reason: wire.Text(reason)}
 	return c.unaryCall(ctx, "resume", txn.ID{}, func(ctx context.Context, e *endpoint) error {
@@ -69,8 +69,8 @@ func (c *Client) ResumeRecovery(ctx context.Context, by, reason string) error {
 	})
 }
 
-// callNonIdempotent makes a call that must not be made twice: it is repeated only as long as it
-// surely has not been carried out.
+// callNonIdempotent makes a call that must not be executed twice: it is repeated only if it
+// surely has not been executed.
 func (c *Client) callNonIdempotent(ctx context.Context, op string, call func(context.Context, *endpoint) error) error {
 	c.probeEndpoints(ctx)
 	ctx, trying, cancel := c.withTimeouts(ctx, c.cfg.FanoutTimeout)

@@ -9,13 +9,13 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Ping reports whether a coordinator answers this client: it asks each address once, in
-// turn, and returns nil at the first answer. A program that calls it at its start learns
-// of a wrong address, scheme, certificate or token at once, where other calls would be
-// tried again until their context ends. That a cluster has a leader it does not say.
+// Ping checks that a coordinator answers this client: it calls each address once, in order,
+// and returns nil at the first response. A program that calls it at its start detects a wrong
+// address, scheme, certificate or token at once, where other calls would be retried until
+// their context ends. Ping does not check that the cluster has a leader.
 //
-// [txn.ErrUnavailable]: no address gave an answer; the error says what became of each.
-// [txn.ErrDenied]: this client is not admitted.
+// [txn.ErrUnavailable]: no address answered; the error contains the reason for each.
+// [txn.ErrDenied]: the token or certificate is not accepted.
 func (c *Client) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
 	defer cancel()

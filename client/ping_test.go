@@ -14,10 +14,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Ping says at the start of a program what is wrong with how it reaches the coordinator.
+// Ping reports at the start of a program why the coordinator cannot be reached.
 func TestPing(t *testing.T) {
 	fake := servertest.New()
-	fake.SetLeader("", false) // no leader is no wrong address
+	fake.SetLeader("", false) // having no leader does not mean a wrong address
 	here, gone, also := serve(t, fake), "http://"+freePort(t), "http://"+freePort(t)
 	if err := open(t, client.Config{Address: gone + "," + here}).Ping(t.Context()); err != nil {
 		t.Errorf("the second address: %v", err)
@@ -41,7 +41,7 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// With FailFast a call tries every address once, and waits for none to start.
+// With FailFast a call tries every address once, and does not wait for a server to start.
 func TestFailFastWithSeveralAddresses(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.FailFast = true
@@ -57,7 +57,7 @@ func TestFailFastWithSeveralAddresses(t *testing.T) {
 	})
 }
 
-// Status of a cluster is not that of a node which knows no leader, when another one does.
+// Status prefers a node that knows the leader to one that does not.
 func TestStatusOfANodeThatKnowsNoLeader(t *testing.T) {
 	starting, leads := servertest.New(), servertest.New()
 	starting.SetLeader("", false)
@@ -72,7 +72,7 @@ func TestStatusOfANodeThatKnowsNoLeader(t *testing.T) {
 	}
 }
 
-// justStarted is a node that has heard who leads, and has not applied the entries that say who the nodes are.
+// justStarted is a node that knows the leader's id, and has not applied the entries with the nodes.
 type justStarted struct{ *servertest.Fake }
 
 func (j justStarted) Status(ctx context.Context) (txn.Status, error) {
@@ -81,7 +81,7 @@ func (j justStarted) Status(ctx context.Context) (txn.Status, error) {
 	return s, err
 }
 
-// Status of a cluster is not that of a node which knows the nodes by their ids alone, when another one knows more.
+// Status prefers a node that knows the other nodes to one that knows only their ids.
 func TestStatusOfANodeThatHasJustStarted(t *testing.T) {
 	starting := serve(t, justStarted{servertest.New()})
 	s, err := open(t, client.Config{Address: starting + "," + serve(t, servertest.New())}).Status(t.Context())

@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	// maxBatch and maxBatchBytes end a message: the limit of a server's body is
-	// 1 MiB, and weights are estimates.
+	// maxBatch and maxBatchBytes limit a message: a server's default limit for a body is 1
+	// MiB, and weights are estimates.
 	maxBatch      = 2048
 	maxBatchBytes = 512 << 10
-	// maxYields is how often everybody else may run before a message leaves.
+	// maxYields is how often the sender yields to other goroutines before it sends a message.
 	maxYields = 3
 	// maxCommandBytes is the most that one command may weigh.
 	maxCommandBytes = 1000 << 10
-	// commandOverhead is what a command weighs that carries nothing.
+	// commandOverhead is the weight of a command without a payload.
 	commandOverhead = 64
-	// closeGrace is how long the reason for the end of a stream may take to arrive,
-	// and the replies on a stream that is about to be left.
+	// closeGrace is how long to wait for the reason for the end of a stream, and for the
+	// replies on a stream that is about to be closed.
 	closeGrace = time.Second
-	// migrationInterval is the least time between two moves because of what was replied.
+	// migrationInterval is the least time between two migrations caused by replies.
 	migrationInterval = 500 * time.Millisecond
-	// maxHops is how many streams in a row may be left for another server before
-	// they have carried anything: what servers say of each other may be out of date.
+	// maxHops is how many streams in a row may be left for another server without having
+	// carried a command: what servers report about the leader may be out of date.
 	maxHops = 2
 )
 
 // pipeline is the client's side of the stream of command batches. One goroutine
 // connects and sends, one receives; callers wait for their own reply. While a
-// message is on its way, the commands of the next one gather in the queue.
+// message is being sent, the commands of the next one gather in the queue.
 type pipeline struct {
 	c       *Client
-	wake    chan struct{} // the queue is not empty, or the pipe is closed
+	wake    chan struct{} // the queue is not empty, or the pipeline is closed
 	running sync.WaitGroup
 
 	mu            sync.Mutex // guards everything below, and call.place
@@ -47,11 +47,11 @@ type pipeline struct {
 	seq           uint64
 	started       bool
 	closed        bool
-	migrating     bool      // a reply says that this stream leads to nobody who decides
-	lastMigration time.Time // when one said so last
+	migrating     bool      // a reply says that this stream does not reach a leader
+	lastMigration time.Time // when a reply last said so
 }
 
-// call is one command on its way. Calls are used again.
+// call is one command until its caller has the result. Calls are reused.
 type call struct {
 	command *txmgrv1.Command
 	weight  int
@@ -62,13 +62,13 @@ type call struct {
 	timer   *time.Timer // for contexts without a deadline
 }
 
-// callPhase is where a call is.
+// callPhase is the phase of a call.
 type callPhase uint8
 
 const (
 	queued   callPhase = iota
 	sent               // in pending
-	finished           // its token is in done, or will be at once
+	finished           // its token is in done, or is about to be
 )
 
 var callPool = sync.Pool{New: func() any {
@@ -81,8 +81,8 @@ func newPipeline(c *Client) *pipeline {
 	return &pipeline{c: c, wake: make(chan struct{}, 1), pending: make(map[uint64]*call)}
 }
 
-// send makes one try. patience counts when ctx has no deadline. An error is a
-// [transportError], or what the server answered.
+// send makes one try. timeout applies if ctx has no deadline. An error is a [transportError],
+// or the server's answer.
 func (p *pipeline) send(ctx context.Context, timeout time.Duration, cmd *txmgrv1.Command, weight int) (*txmgrv1.Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &transportError{base: p.c.cfg.Address, err: err}
@@ -110,11 +110,11 @@ func (p *pipeline) send(ctx context.Context, timeout time.Duration, cmd *txmgrv1
 		<-k.done
 		return k.result()
 	}
-	// Others still hold the call: it is not used again.
+	// Other goroutines still hold the call: it is not reused.
 	return nil, &transportError{base: p.c.cfg.Address, sent: was == sent, err: why}
 }
 
-// result takes reply and error out and lets the call be used again.
+// result returns the reply and the error, and releases the call for reuse.
 func (k *call) result() (*txmgrv1.Reply, error) {
 	reply, err := k.reply, k.err
 	k.timer.Stop()
@@ -157,7 +157,7 @@ func (p *pipeline) signal() {
 	}
 }
 
-// abandon takes a call out whose caller has given up, and says where it was.
+// abandon removes a call whose caller has given up, and returns the phase it was in.
 func (p *pipeline) abandon(k *call) callPhase {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,9 +181,9 @@ func (p *pipeline) finishLocked(k *call, reply *txmgrv1.Reply, err error) {
 	k.done <- struct{}{}
 }
 
-// fail ends the calls whose replies will not come; arrived says that they may
-// have been carried out. If not, the queued calls end too: whoever waits in vain
-// for a connection shall know why.
+// fail ends the calls that will get no reply; arrived says that they may have been executed.
+// If they have not, the queued calls end too, so that their callers learn why there is no
+// connection.
 func (p *pipeline) fail(base string, err error, arrived bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,8 +196,8 @@ func (p *pipeline) fail(base string, err error, arrived bool) {
 	}
 }
 
-// failLocked ends a call without a reply. That nobody is admitted is an answer, and
-// final.
+// failLocked ends a call without a reply. A rejected caller gets the rejection as the final
+// answer.
 func (p *pipeline) failLocked(k *call, base string, err error, arrived bool) {
 	if arrived || !errors.Is(err, txn.ErrDenied) {
 		err = &transportError{base: base, sent: arrived, err: err}
@@ -213,7 +213,7 @@ func (p *pipeline) failQueueLocked(base string, err error) {
 	p.queue = p.queue[:0]
 }
 
-// close ends the connection and every call, and waits until nothing runs.
+// close ends the stream and every call, and waits until no goroutine runs.
 func (p *pipeline) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -225,7 +225,7 @@ func (p *pipeline) close() {
 	p.failQueueLocked(p.c.cfg.Address, errClosed)
 }
 
-// batchSize says how many calls go into the next message.
+// batchSize is the number of calls of the next message.
 func batchSize(queue []*call) int {
 	n, size := 0, 0
 	for n < len(queue) && n < maxBatch && (n == 0 || size+queue[n].weight <= maxBatchBytes) {
@@ -235,7 +235,7 @@ func batchSize(queue []*call) int {
 	return n
 }
 
-// tooLarge is the error of a command that no server would read.
+// tooLarge is the error of a command that exceeds every server's limit.
 func tooLarge(weight int) error {
 	return fmt.Errorf("%w: the call has about %d bytes; at most %d", txn.ErrInvalid, weight, maxCommandBytes)
 }

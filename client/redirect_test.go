@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Who answers with a redirect must not get the token sent to wherever he likes.
+// The token must not be sent to the target of a redirect.
 func TestNoRedirectIsFollowed(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		var shown atomic.Int32

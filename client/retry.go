@@ -23,14 +23,14 @@ const (
 	maxBackoff   = time.Second
 )
 
-// transportError is a try that got no answer.
+// transportError is the error of a try that got no answer.
 type transportError struct {
 	base string
-	sent bool // it may have arrived
+	sent bool // the call may have arrived
 	err  error
 }
 
-// Error says what became of the connection, and when that says little, why.
+// Error says what became of the connection and, if that is not specific, why.
 func (e *transportError) Error() string {
 	switch {
 	case errors.Is(e.err, syscall.ECONNREFUSED):
@@ -41,11 +41,11 @@ func (e *transportError) Error() string {
 	return fmt.Sprintf("%s: %v", e.base, e.err)
 }
 
-// Unwrap gives the error of the connection.
+// Unwrap returns the error of the connection.
 func (e *transportError) Unwrap() error { return e.err }
 
-// classify tells a try without an answer from an answer that is an error. What comes
-// back is a lostError or the error that the server meant.
+// classify tells a try without an answer from an answer that is an error. It returns a
+// [transportError] or the error that the server sent.
 func classify(base string, sent bool, err error) error {
 	if certificateRefused(err) {
 		return fmt.Errorf("%w: %s does not accept the certificate of this client, or its lack of one: %w", txn.ErrDenied, base, err)
@@ -67,17 +67,17 @@ func isTransportError(err error) bool {
 	return errors.As(err, &l)
 }
 
-// isPermanent reports whether the connection will not be made by trying again.
+// isPermanent reports whether a retry cannot establish the connection.
 func isPermanent(err error) bool {
 	certificate, record := (*tls.CertificateVerificationError)(nil), tls.RecordHeaderError{}
 	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errTLSRequired)
 }
 
-// excludedAddresses are the addresses that one call need not try again.
+// excludedAddresses are the addresses that one call does not retry.
 type excludedAddresses map[string]bool
 
-// exclude takes the error of a try that got no answer, and reports whether no address is
-// left to try.
+// exclude records the address of a try that got no answer, if a retry there is useless, and
+// reports whether no address is left to try.
 func (v *excludedAddresses) exclude(c *Client, l *transportError) bool {
 	if l.sent || !isPermanent(l) && (!c.cfg.FailFast || c.reached.Load()) {
 		return false
@@ -94,27 +94,27 @@ func (v *excludedAddresses) exclude(c *Client, l *transportError) bool {
 	return true
 }
 
-// errTLSRequired: a server that speaks TLS alone was spoken to without.
+// errTLSRequired: the address is http, but the server accepts TLS only.
 var errTLSRequired = errors.New("the server speaks TLS: write https:// in its address")
 
-// certificateRefused reports whether the other side ended the handshake because of
-// what this one showed. Then nothing was read.
+// certificateRefused reports whether the server ended the handshake because of the client's
+// certificate. Then nothing was read.
 func certificateRefused(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "remote error" && strings.Contains(op.Err.Error(), "certificate")
 }
 
-// retry makes a call until it has an answer that is final, or ctx ends. The
-// first try costs nothing beyond itself. patience counts when ctx has no deadline.
+// retry makes a call until it has a final answer, or ctx ends. The first try has no overhead.
+// timeout applies if ctx has no deadline.
 func (c *Client) retry(ctx context.Context, timeout time.Duration, op string, id txn.ID, try func(context.Context) error) error {
 	calling, trying, cancel := c.withTimeouts(ctx, timeout)
 	defer cancel()
 	return c.retryUntil(trying, op, id, func() error { return try(calling) })
 }
 
-// withTimeouts bounds a call that has no deadline: a try may take as long as patience, and
-// may begin until the time of any call is over. Who asks participants is worth waiting
-// for, and a cluster without a leader is not.
+// withTimeouts bounds a call that has no deadline: a try may take as long as timeout, but no
+// try begins after RequestTimeout. A call that fans out to participants may take long; a
+// cluster without a leader should fail sooner.
 func (c *Client) withTimeouts(ctx context.Context, timeout time.Duration) (calling, trying context.Context, cancel func()) {
 	if _, has := ctx.Deadline(); has {
 		return ctx, ctx, func() {}
@@ -127,9 +127,9 @@ func (c *Client) withTimeouts(ctx context.Context, timeout time.Duration) (calli
 	}
 }
 
-// retryUntil is [Client.retry] for a context that surely ends.
+// retryUntil is [Client.retry] for a context that has a deadline.
 func (c *Client) retryUntil(ctx context.Context, op string, id txn.ID, try func() error) error {
-	maybe := false // some try may have been carried out
+	maybe := false // some try may have been executed
 	var last mostRelevantError
 	var excluded excludedAddresses
 	for n := 0; ; n++ {
@@ -162,14 +162,14 @@ func (c *Client) retryUntil(ctx context.Context, op string, id txn.ID, try func(
 	}
 }
 
-// mostRelevantError is the error to tell of when time runs out.
+// mostRelevantError is the error to report when time runs out.
 type mostRelevantError struct {
 	err      error
-	fromNode bool // by a node
+	fromNode bool // it is the answer of a node
 }
 
-// observe takes the error of a try. That time ran out says less than what went wrong
-// before, and that nobody listens at one address less than what a node at another says.
+// observe records the error of a try. An expired deadline is less relevant than an error
+// before it, and an address without a listener less than the answer of a node at another.
 func (w *mostRelevantError) observe(ctx context.Context, err error) {
 	l := (*transportError)(nil)
 	lost := errors.As(err, &l)
@@ -178,14 +178,14 @@ func (w *mostRelevantError) observe(ctx context.Context, err error) {
 	}
 }
 
-// isRetryable reports whether an answer is worth a repetition: nothing was done, or
-// the node itself does not know what was.
+// isRetryable reports whether an answer justifies a retry: nothing was done, or the node
+// itself does not know what was.
 func isRetryable(err error) bool {
 	return errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) && !errors.Is(err, txn.ErrHeuristic)
 }
 
-// backoff is how long to wait after the nth failure: full jitter, and at least
-// what the server asked for.
+// backoff is how long to wait after the nth failure: full jitter, and at least the time that
+// the server asked for.
 func backoff(n int, err error) time.Duration {
 	ceiling := min(firstBackoff<<min(n, 10), maxBackoff)
 	if r := (*wire.RetryAfterError)(nil); errors.As(err, &r) {
@@ -194,8 +194,8 @@ func backoff(n int, err error) time.Duration {
 	return rand.N(ceiling)
 }
 
-// sleep reports whether there is time left after d. It does not wait for an end
-// that comes sooner.
+// sleep waits for d and reports whether there is time left after it. It returns at once if
+// the context ends sooner.
 func (c *Client) sleep(ctx context.Context, d time.Duration) bool {
 	if until, has := ctx.Deadline(); has && time.Until(until) <= d || ctx.Err() != nil {
 		return false
@@ -208,17 +208,17 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	case <-c.ctx.Done():
-		return true // the next try finds the client closed
+		return true // the next try reports that the client is closed
 	}
 }
 
-// deadlineError is the error of a call whose time is over: what ended it, and what went
-// wrong last. That a node did not know what it had done is no doubt of the caller's
-// unless the call decides, which [noResponseError] sees to.
+// deadlineError is the error of a call whose time has expired: what ended it, and its most
+// relevant error. A node's "in doubt" is not the caller's unless the call decides, which
+// [noResponseError] handles.
 func deadlineError(ctx context.Context, last error) error {
 	cause := ctx.Err()
 	if cause == nil {
-		cause = context.DeadlineExceeded // the next try would have come after it
+		cause = context.DeadlineExceeded // the next try would have begun after the deadline
 	}
 	if errors.Is(last, txn.ErrInDoubt) {
 		last = errors.New(last.Error())
@@ -226,18 +226,18 @@ func deadlineError(ctx context.Context, last error) error {
 	return fmt.Errorf("%w: %w: %w", txn.ErrUnavailable, cause, last)
 }
 
-// isInconclusive reports whether an answer leaves open what became of an earlier try of
-// the same call: the transaction may have been decided by it and been forgotten since,
-// or the caller may have lost its rights in between.
+// isInconclusive reports whether an answer leaves the effect of an earlier try of the same
+// call open: that try may have decided the transaction, which has been forgotten since, or
+// the caller's token may have been revoked in between.
 func isInconclusive(err error) bool {
 	return errors.Is(err, txn.ErrNotFound) || errors.Is(err, txn.ErrDenied)
 }
 
-// idempotentDeletes are the calls that do not find a second time what they were about.
+// idempotentDeletes are the calls whose repetition finds nothing to delete.
 var idempotentDeletes = map[string]bool{"remove": true, "remove participant": true, "revoke token": true}
 
-// notFoundAfterRetry explains why a call that was made n times before does not find what it
-// was to take away.
+// notFoundAfterRetry explains why a call that was already made n times does not find what it
+// was to delete.
 func notFoundAfterRetry(op string, n int, err error) error {
 	e, ok := err.(*txn.Error)
 	if !ok || n == 0 || !idempotentDeletes[op] || !errors.Is(err, txn.ErrNotFound) {
@@ -248,8 +248,8 @@ func notFoundAfterRetry(op string, n int, err error) error {
 	return &told
 }
 
-// noResponseError is the error of a call that got no answer: in doubt for a decision
-// that may have arrived, else unavailable.
+// noResponseError is the error of a call that got no answer: in doubt for a decision that may
+// have arrived, else unavailable.
 func noResponseError(op string, id txn.ID, maybe bool, err error) error {
 	if maybe && wire.Decides(op) {
 		err = &inDoubtError{err}
@@ -257,20 +257,20 @@ func noResponseError(op string, id txn.ID, maybe bool, err error) error {
 	return newError(op, id, err)
 }
 
-// inDoubtError stands for [txn.ErrInDoubt]. What it wraps is why nobody knows:
-// the text keeps it, but it is not unavailability that the caller has to handle.
+// inDoubtError is [txn.ErrInDoubt]. It hides the type of the error that it wraps: the text
+// keeps it, but the caller must not handle it as unavailability.
 type inDoubtError struct{ why error }
 
 // Error says that the outcome is not known, and why.
 func (e *inDoubtError) Error() string { return txn.ErrInDoubt.Error() + ": " + e.why.Error() }
 
-// Is makes it [txn.ErrInDoubt], and what ended the context.
+// Is matches [txn.ErrInDoubt] and the errors of a context.
 func (e *inDoubtError) Is(target error) bool {
 	return target == txn.ErrInDoubt ||
 		(target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.why, target)
 }
 
-// finalError gives an answer of the server the form of every error here.
+// finalError converts an error of the server into the form of every error here.
 func finalError(op string, id txn.ID, err error) error {
 	if r := (*wire.RetryAfterError)(nil); errors.As(err, &r) {
 		err = r.Err

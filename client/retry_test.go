@@ -41,7 +41,7 @@ func TestNothingListens(t *testing.T) {
 		if !errors.Is(err, txn.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), cfg.Address+": connection refused: no server listens at this address") || strings.Contains(err.Error(), "txmgr dev") {
 			t.Errorf("begin: %v", err)
 		}
-		// Surely not sent: no doubt.
+		// Surely not sent: not in doubt.
 		if _, err := c.Commit(soon(t, 100*time.Millisecond), newID(1), txn.CommitRequest{}); !errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrInDoubt) {
 			t.Errorf("commit: %v", err)
 		}
@@ -61,7 +61,7 @@ func TestNothingListens(t *testing.T) {
 	})
 }
 
-// Invariant 2: calls survive a restart of the server, as long as their context.
+// Invariant 2: calls survive a restart of the server within their deadline.
 func TestServerRestart(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
@@ -112,7 +112,7 @@ func TestServerRestart(t *testing.T) {
 	})
 }
 
-// lossy carries calls out and then cuts every connection before the answer.
+// lossy executes calls and then closes every connection before the answer.
 type lossy struct {
 	*servertest.Fake
 	ln    *listener
@@ -147,7 +147,7 @@ func (l *lossy) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Ou
 	return o, err
 }
 
-// lose cuts the connections, as often as it has to.
+// lose closes the connections, as often as required.
 func (l *lossy) lose() {
 	l.seen.Add(1)
 	if l.times.Add(-1) >= 0 {
@@ -158,7 +158,7 @@ func (l *lossy) lose() {
 	}
 }
 
-// An answer that was lost is asked for again, with the same id.
+// After a lost answer the call is repeated with the same id.
 func TestLostAnswers(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		ln := listen(t, "127.0.0.1:0")
@@ -265,7 +265,7 @@ func flaky(f *servertest.Fake, op string, times int, err error) *[]time.Time {
 	return &tries
 }
 
-// Invariant 3: what a node says of a call that decides nothing leaves nobody in doubt.
+// Invariant 3: a call that decides nothing is never in doubt, whatever a node answers.
 func TestNoDoubtOfOtherCalls(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
@@ -306,7 +306,7 @@ func TestAnswersThatAreWorthATry(t *testing.T) {
 	})
 }
 
-// The server's word is kept: other answers are final, at the first try.
+// All other answers are final, at the first try.
 func TestAnswersThatAreFinal(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		for _, sentinel := range []error{
@@ -339,7 +339,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 				t.Errorf("tried again after %v", pause)
 			}
 		}
-		// There is no use in waiting for what comes too late.
+		// It is useless to wait for a retry after the deadline.
 		*tries = nil
 		started := time.Now()
 		_, err := c.Begin(soon(t, 140*time.Millisecond), txn.Options{})
@@ -349,8 +349,8 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	})
 }
 
-// A server that has too many streams refuses a Pipe before it reads it: no doubt,
-// and no storm of new attempts.
+// A server that has too many streams refuses a Pipe before it reads it: the calls are not in
+// doubt, and there is no storm of retries.
 func TestPipeIsRefused(t *testing.T) {
 	ln := listen(t, "127.0.0.1:0")
 	t.Cleanup(serveOn(t, ln, servertest.New(), server.Config{MaxStreams: 1}))
@@ -374,7 +374,7 @@ func TestPipeIsRefused(t *testing.T) {
 	}
 }
 
-// With several addresses, calls go on at the next server.
+// With several addresses, calls fail over to the next server.
 func TestSeveralServers(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
@@ -398,7 +398,7 @@ func TestSeveralServers(t *testing.T) {
 	})
 }
 
-// A context that has ended is no call at all.
+// With an ended context no call is made.
 func TestContextThatHasEnded(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address = serve(t, servertest.New())
@@ -414,7 +414,7 @@ func TestContextThatHasEnded(t *testing.T) {
 	})
 }
 
-// Invariant 5, with calls on their way.
+// Invariant 5, with calls in flight.
 func TestClose(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
@@ -465,11 +465,11 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Something that is no txmgr server is named as such, at once where it can be.
+// The error says that the other side is not a txmgr server, at once if that is possible.
 func TestStrangers(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
-	silent := listen(t, "127.0.0.1:0") // accepts and says nothing
+	silent := listen(t, "127.0.0.1:0") // accepts and does not answer
 	defer silent.Close()
 	defer silent.cut()
 	go func() {
@@ -518,8 +518,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// A scheme that the server does not speak is never mended by time: every call says so at
-// once, over both transports and both ways.
+// A retry cannot help against a wrong scheme: every call fails at once, over both transports
+// and with both wrong schemes.
 func TestWrongSchemeFailsAtOnce(t *testing.T) {
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)

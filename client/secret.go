@@ -16,15 +16,15 @@ import (
 // maxSecret is the most bytes of a token's secret, and of its file.
 const maxSecret = 4096
 
-// secret is what a client shows to be let in; its file is looked at for every
-// request, since whoever changes tokens does not restart every client.
+// secret is the token's secret that a client sends. Its file is checked for every request,
+// since clients are not restarted when tokens change.
 type secret struct {
 	file string // empty: it never changes
 	log  *slog.Logger
 
 	mu       sync.Mutex // guards the rest
 	value    string
-	fileInfo os.FileInfo // of the file, when it was read last
+	fileInfo os.FileInfo // of the file, when it was last read
 }
 
 func newSecret(cfg Config) (*secret, error) {
@@ -43,7 +43,7 @@ func newSecret(cfg Config) (*secret, error) {
 	return s, nil
 }
 
-// checkSecret refuses what cannot be a header.
+// checkSecret rejects what a header cannot carry.
 func checkSecret(value string) error {
 	if len(value) > maxSecret || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return fmt.Errorf("%w: client: the token is no secret of txmgr: want one word of letters and digits", txn.ErrInvalid)
@@ -77,21 +77,21 @@ func (s *secret) load() error {
 	return nil
 }
 
-// warnPermissions logs that others can read the file, once for each mode.
+// warnPermissions logs once per file mode that other users can read the file.
 func (s *secret) warnPermissions(before, now os.FileInfo) {
 	if now.Mode().Perm()&0o077 != 0 && (before == nil || before.Mode() != now.Mode()) {
 		s.log.Warn("the token file can be read by others: chmod 600 "+s.file, "mode", now.Mode().Perm().String())
 	}
 }
 
-// get gives the secret; empty when there is none. A file that cannot be read any
-// more changes nothing: it may be about to be replaced.
+// get returns the secret; empty if there is none. If the file cannot be read any more, the
+// secret stays: the file may be about to be replaced.
 func (s *secret) get() string {
 	if s.file == "" {
 		return s.value // never changes
 	}
 	value, before, now, err := s.reload()
-	// Without the lock: a log that takes nothing more holds up this call alone.
+	// Without the lock: a log that blocks delays this call only.
 	if err != nil {
 		s.log.Warn("the token file cannot be used; the token read before is still shown", "error", err)
 	} else {
@@ -100,24 +100,24 @@ func (s *secret) get() string {
 	return value
 }
 
-// reload reads the file again if it has changed. An error is told once.
+// reload reads the file again if it has changed. It returns an error only once.
 func (s *secret) reload() (value string, before, now os.FileInfo, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before = s.fileInfo
 	info, err := os.Stat(s.file)
-	if err != nil || !info.Mode().IsRegular() || // a pipe says what it has to say once
+	if err != nil || !info.Mode().IsRegular() || // a named pipe can be read only once
 		os.SameFile(info, before) && info.ModTime().Equal(before.ModTime()) && info.Size() == before.Size() {
 		return s.value, before, before, nil
 	}
 	if err := s.load(); err != nil {
-		s.fileInfo = info // said once
+		s.fileInfo = info // report this error once
 		return s.value, before, before, err
 	}
 	return s.value, before, s.fileInfo, nil
 }
 
-// warnPlaintext says that the secret can be read on its way.
+// warnPlaintext logs that the secret is sent unencrypted.
 func (s *secret) warnPlaintext(bases []string) {
 	if s.value == "" {
 		return

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// blockedLog takes no line to its end before it is released.
+// blockedLog completes no line before it is released.
 type blockedLog struct {
 	slog.Handler
 	reached, release chan struct{}
@@ -21,8 +21,8 @@ func (s *blockedLog) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// TestStuckLogHoldsUpNoOtherCall: a call that warns of the token file waits for the
-// program's log, if that takes no more lines; all other calls go on.
+// TestStuckLogHoldsUpNoOtherCall: a call that logs a warning about the token file waits for
+// the program's log, if that blocks; all other calls continue.
 func TestStuckLogHoldsUpNoOtherCall(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("tok_first"), 0o600); err != nil {
@@ -33,7 +33,7 @@ func TestStuckLogHoldsUpNoOtherCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, nil, 0o600); err != nil { // empty: it is warned of
+	if err := os.WriteFile(file, nil, 0o600); err != nil { // empty, which causes a warning
 		t.Fatal(err)
 	}
 	warned, other := make(chan string, 1), make(chan string, 1)

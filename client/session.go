@@ -12,26 +12,27 @@ import (
 // SessionOptions describe a session to open; see [txn.SessionOptions]. The zero value is valid.
 type SessionOptions = txn.SessionOptions
 
-// Session says that this client lives: what it begins in the session ([WithSession]) is rolled back soon after the process
-// is gone, or is cut off, long before the transactions' own timeouts. It keeps itself alive, from [Client.OpenSession] until
-// [Session.Close] or [Client.Close].
+// Session is a client session that keeps itself alive from [Client.OpenSession] until
+// [Session.Close] or [Client.Close]. Soon after the process is gone or cut off, the undecided
+// transactions that it began in the session ([WithSession]) are rolled back, long before
+// their own timeouts.
 //
 // Safe for concurrent use.
 type Session struct {
 	c    *Client
 	id   txn.SessionID
 	ttl  time.Duration
-	stop context.CancelFunc // ends the signs of life
+	stop context.CancelFunc // ends the keep-alives
 	done chan struct{}
 
 	endOnce sync.Once
-	err     error // why it is over: set before done is closed
+	err     error // why it has ended: set before done is closed
 }
 
-// keepAlivesPerTTL is how many signs of life are sent in a TTL: so two of them may get lost.
+// keepAlivesPerTTL is how many keep-alives are sent per TTL: two of them may get lost.
 const keepAlivesPerTTL = 3
 
-// OpenSession opens a session and keeps it alive. Whoever calls it sees to it that Close is called.
+// OpenSession opens a session and keeps it alive. The caller has to call Close.
 func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, error) {
 	opened, err := c.CreateSession(ctx, o)
 	if err != nil {
@@ -40,7 +41,7 @@ func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, e
 	c.heartbeatsMu.Lock()
 	defer c.heartbeatsMu.Unlock()
 	if c.ctx.Err() != nil {
-		return nil, newError("open session", txn.ID{}, errClosed) // nobody would keep it alive
+		return nil, newError("open session", txn.ID{}, errClosed) // it could not be kept alive
 	}
 	s := &Session{c: c, id: opened.ID, ttl: time.Duration(opened.TTL), done: make(chan struct{})}
 	keepAliveCtx, stop := context.WithCancel(c.ctx)
@@ -49,19 +50,22 @@ func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, e
 	return s, nil
 }
 
-// ID names the session.
+// ID is the id of the session.
 func (s *Session) ID() txn.SessionID { return s.id }
 
-// TTL is what was granted: the coordinator ends the session when it has heard nothing for so long.
+// TTL is the granted time to live: the coordinator ends the session when no keep-alive has
+// arrived for so long.
 func (s *Session) TTL() time.Duration { return s.ttl }
 
-// Done is closed when the session is over: it was closed, the coordinator says that it has ended, or the client was closed.
-// As long as no coordinator answers, it may live: a new leader counts its silence from the beginning.
+// Done is closed when the session has ended: it was closed, the coordinator reports that it
+// has ended, or the client was closed. As long as no coordinator answers, the session may
+// still be open: a new leader restarts its TTL.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err is nil as long as the session is not known to be over, and then says why: [txn.ErrNotFound] when the coordinator does
-// not have it any more, with [txn.ErrSessionExpired] when that did not hear it; [txn.ErrNotActive] after Close;
-// [txn.ErrUnavailable] when the client was closed.
+// Err is nil as long as the session is not known to have ended, and then says why:
+// [txn.ErrNotFound] if the coordinator does not have it any more, with
+// [txn.ErrSessionExpired] if it was not renewed in time; [txn.ErrNotActive] after Close;
+// [txn.ErrUnavailable] if the client was closed.
 func (s *Session) Err() error {
 	select {
 	case <-s.done:
@@ -71,8 +75,9 @@ func (s *Session) Err() error {
 	}
 }
 
-// Close ends the session. What was begun in it and is undecided is rolled back. After an error that is
-// [txn.ErrUnavailable] the coordinator does so by itself, when the TTL is over. It may be called again.
+// Close ends the session and rolls back its undecided transactions. After an error that is
+// [txn.ErrUnavailable] the session expires at the end of its TTL, with the same effect. Close
+// may be called again.
 func (s *Session) Close(ctx context.Context) error {
 	s.stop()
 	if s.Err() != nil && !errors.Is(s.Err(), txn.ErrNotActive) {
@@ -93,7 +98,8 @@ func (s *Session) terminate(why error) {
 	})
 }
 
-// keepAliveLoop sends signs of life until ctx ends, or the coordinator says that it is too late.
+// keepAliveLoop sends keep-alives until ctx ends, or the coordinator reports that the session
+// has ended.
 func (s *Session) keepAliveLoop(ctx context.Context) {
 	defer s.stop()
 	every := s.ttl / keepAlivesPerTTL
@@ -121,13 +127,14 @@ func (s *Session) keepAliveLoop(ctx context.Context) {
 
 type sessionKey struct{}
 
-// WithSession makes what the session's client begins with the context part of the session, be it by [Client.Begin] or
-// [txn.Run], unless [txn.Options] name another. With nil it is part of none.
+// WithSession makes the transactions that the session's client begins with the context part
+// of the session, with [Client.Begin] or [txn.Run], unless [txn.Options] name another
+// session. A nil s means no session.
 func WithSession(ctx context.Context, s *Session) context.Context {
 	return context.WithValue(ctx, sessionKey{}, s)
 }
 
-// sessionFrom gives the session of c that the context carries; nil when it carries none.
+// sessionFrom returns the session of c that the context carries; nil if it carries none.
 func sessionFrom(ctx context.Context, c *Client) *Session {
 	if s, _ := ctx.Value(sessionKey{}).(*Session); s != nil && s.c == c {
 		return s

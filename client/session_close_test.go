@@ -12,7 +12,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestWithNoSession: a context that carries no session begins in none, also when one around it carries another.
+// TestWithNoSession: with a context without a session nothing is part of one, also if its
+// parent carries one.
 func TestWithNoSession(t *testing.T) {
 	c := open(t, client.Config{Address: serve(t, servertest.New())})
 	ctx := client.WithSession(client.WithSession(t.Context(), openSession(t, c, time.Minute)), nil)
@@ -25,7 +26,7 @@ func TestWithNoSession(t *testing.T) {
 	}
 }
 
-// TestCloseFindsItOver: that it was silent for too long is what there is to say, also when Close is the first to learn it.
+// TestCloseFindsItOver: the error is the expiry, also if Close is the first to learn it.
 func TestCloseFindsItOver(t *testing.T) {
 	fake := servertest.New()
 	c := open(t, client.Config{Address: serve(t, fake)})
@@ -41,7 +42,7 @@ func TestCloseFindsItOver(t *testing.T) {
 	}
 }
 
-// TestCloseMayBeRepeated: by whoever had no answer to the first.
+// TestCloseMayBeRepeated: by a caller that had no answer to the first call.
 func TestCloseMayBeRepeated(t *testing.T) {
 	c := open(t, client.Config{Address: serve(t, servertest.New())})
 	s := openSession(t, c, time.Hour)
@@ -58,7 +59,8 @@ func TestCloseMayBeRepeated(t *testing.T) {
 	}
 }
 
-// TestRunTellsOfTheSession: a transaction that its session has ended says so, whatever the function failed with.
+// TestRunTellsOfTheSession: the error names the session that ended the transaction, whatever
+// the function failed with.
 func TestRunTellsOfTheSession(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		fake := servertest.New()
@@ -76,8 +78,8 @@ func TestRunTellsOfTheSession(t *testing.T) {
 	})
 }
 
-// TestSessionsOpenedWhileTheClientCloses: none is forgotten, whether it was opened just before the client was closed or too
-// late.
+// TestSessionsOpenedWhileTheClientCloses: each is ended, whether it was opened just before
+// the client was closed or too late.
 func TestSessionsOpenedWhileTheClientCloses(t *testing.T) {
 	addr := serve(t, servertest.New())
 	for range 100 {

@@ -13,7 +13,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// slowOpener opens a session, loses the first answer, and the session is silent for its TTL before the client tries again.
+// slowOpener opens a session and loses the first answer; the session expires before the
+// client tries again.
 type slowOpener struct {
 	*servertest.Fake
 	ln    *listener
@@ -29,7 +30,8 @@ func (o *slowOpener) OpenSession(ctx context.Context, so txn.SessionOptions) (tx
 	return s, err
 }
 
-// TestOpenOutlivesALostAnswer: a session that expired before its client got to know it is not the one that was asked for.
+// TestOpenOutlivesALostAnswer: a session that expired before its client knew it is replaced
+// by a new one.
 func TestOpenOutlivesALostAnswer(t *testing.T) {
 	o := &slowOpener{Fake: servertest.New(), ln: listen(t, "127.0.0.1:0")}
 	t.Cleanup(serveOn(t, o.ln, o, server.Config{}))

@@ -21,7 +21,7 @@ func openSession(t *testing.T, c *client.Client, ttl time.Duration) *client.Sess
 	return s
 }
 
-// over waits until a session is over, and says why.
+// over waits until a session has ended, and returns why.
 func over(t *testing.T, s *client.Session) error {
 	t.Helper()
 	select {
@@ -33,7 +33,8 @@ func over(t *testing.T, s *client.Session) error {
 	}
 }
 
-// TestSessionKeepsItselfAlive: signs of life come three times in a TTL, until the coordinator says that it is too late.
+// TestSessionKeepsItselfAlive: three keep-alives are sent per TTL, until the coordinator
+// reports the end of the session.
 func TestSessionKeepsItselfAlive(t *testing.T) {
 	fake := servertest.New()
 	var beats atomic.Int64
@@ -64,7 +65,8 @@ func TestSessionKeepsItselfAlive(t *testing.T) {
 	}
 }
 
-// TestSessionSurvivesDeafCoordinators: as long as nobody says that it is over, it is not.
+// TestSessionSurvivesDeafCoordinators: the session stays open as long as no coordinator
+// reports its end.
 func TestSessionSurvivesDeafCoordinators(t *testing.T) {
 	fake := servertest.New()
 	var deaf atomic.Bool
@@ -104,8 +106,8 @@ func TestSessionSurvivesDeafCoordinators(t *testing.T) {
 	}
 }
 
-// TestWithSession: what is begun with the context is part of the session, by the client that opened it, unless the options
-// say otherwise.
+// TestWithSession: transactions begun with the context are part of the session, for the
+// client that opened it, unless the options say otherwise.
 func TestWithSession(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address = serve(t, servertest.New())
@@ -148,7 +150,7 @@ func TestWithSession(t *testing.T) {
 	})
 }
 
-// TestCloseOfTheClientEndsSessions: nobody keeps them alive any more.
+// TestCloseOfTheClientEndsSessions: their keep-alives stop.
 func TestCloseOfTheClientEndsSessions(t *testing.T) {
 	c := open(t, client.Config{Address: serve(t, servertest.New())})
 	s := openSession(t, c, time.Minute)

@@ -12,15 +12,15 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// CreateSession opens a session that somebody else keeps alive, by [Client.KeepAlive]. [Client.OpenSession] is the one that
-// keeps itself alive.
+// CreateSession opens a session that the caller renews with [Client.KeepAlive].
+// [Client.OpenSession] opens one that keeps itself alive.
 func (c *Client) CreateSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
 	if !o.ID.IsZero() {
 		return c.createSession(ctx, o)
 	}
 	o.ID = newSessionID() // so that the call can be repeated
 	s, err := c.createSession(ctx, o)
-	if errors.Is(err, txn.ErrSessionExpired) { // between two tries: nobody has had that one
+	if errors.Is(err, txn.ErrSessionExpired) { // between two tries: it was never used
 		o.ID = newSessionID()
 		s, err = c.createSession(ctx, o)
 	}
@@ -39,10 +39,11 @@ func newSessionID() txn.SessionID {
 	return txn.NewSessionID(time.Now(), entropy)
 }
 
-// KeepAlive is a sign of life of a session. Nil means that it is open, and will not expire before its TTL is over, counted
-// from the call.
+// KeepAlive renews a session. Nil means that it is open, and does not expire before its TTL
+// has passed, counted from the call.
 //
-// [txn.ErrNotFound]: it has ended; with [txn.ErrSessionExpired], because it was not heard.
+// [txn.ErrNotFound]: it has ended; with [txn.ErrSessionExpired], because it was not renewed
+// in time.
 func (c *Client) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error) {
 	return c.sessionCall(ctx, "keep alive", func(ctx context.Context, e *endpoint) (*txmgrv1.Session, error) {
 		return e.sessions.KeepAlive(ctx, &txmgrv1.KeepAliveRequest{Id: wire.FormatSession(id)})
@@ -61,7 +62,7 @@ func (c *Client) sessionCall(ctx context.Context, op string, call func(context.C
 	return translated(wire.ToSession(res))
 }
 
-// CloseSession ends a session, and rolls back what was begun in it and is undecided.
+// CloseSession ends a session and rolls back its undecided transactions.
 //
 // [txn.ErrNotFound]: it has expired, or is unknown.
 func (c *Client) CloseSession(ctx context.Context, id txn.SessionID) error {
@@ -71,7 +72,7 @@ func (c *Client) CloseSession(ctx context.Context, id txn.SessionID) error {
 	})
 }
 
-// Sessions lists clients' sessions.
+// Sessions lists the client sessions.
 func (c *Client) Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error) {
 	var res *txmgrv1.ListSessionsResponse
 	err := c.unaryCall(ctx, "list sessions", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// tls gives the settings for https: the caller's own, or those of the files; nil for
-// neither.
+// tls returns the settings for https: Config.TLS, or those of the files; nil if neither is
+// set.
 func (c Config) tls() (*tls.Config, error) {
 	files := c.CACertFile != "" || c.CertFile != "" || c.KeyFile != ""
 	switch {
@@ -37,7 +37,7 @@ func (c Config) tls() (*tls.Config, error) {
 	if _, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile); err != nil {
 		return nil, fmt.Errorf("%w: client: own certificate: %w", txn.ErrInvalid, err)
 	}
-	// Connections are rare, and certificates are renewed while clients run.
+	// Read per connection: connections are rare, and certificates are renewed at run time.
 	conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// CreateToken makes a token and gives its secret, which nobody can see again. It is
-// not repeated once it may have arrived: the second time would make another.
+// CreateToken creates a token and returns its secret, which cannot be read again. The call is
+// not repeated once it may have arrived: a second execution would create another token.
 func (c *Client) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, string, error) {
 	var res *txmgrv1.CreateTokenResponse
 	request := wire.FromTokenRequest(r)
@@ -37,7 +37,7 @@ func (c *Client) Tokens(ctx context.Context) ([]txn.Token, error) {
 	return translated(wire.ToTokens(res))
 }
 
-// RevokeToken takes a token back, by its id or name.
+// RevokeToken revokes a token, by its id or name.
 func (c *Client) RevokeToken(ctx context.Context, token, by, reason string) error {
 	r := &txmgrv1.RevokeTokenRequest{Token: wire.Text(token), By: wire.Text(by), Reason: wire.Text(reason)}
 	return c.unaryCall(ctx, "revoke token", txn.ID{}, func(ctx context.Context, e *endpoint) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// The calls of manager.go as requests of their own, for [Config.Unary].
+// This file makes the calls of manager.go as requests of their own, for [Config.Unary].
 
 func (c *Client) beginUnary(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	r := &txmgrv1.BeginRequest{Id: o.ID.String(), Name: wire.Text(o.Name), Labels: wire.TextMap(o.Labels), Session: wire.FormatSession(o.Session), Mark: o.Mark.String()}

@@ -12,8 +12,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// The same for what stands for a commit: repeated until it is answered, and the
-// answer is that of the first.
+// The same for the calls that replace a commit: repeated until they are answered, and the
+// answer is that of the first try.
 func TestLostAnswersToVotes(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		ln := listen(t, "127.0.0.1:0")
@@ -78,7 +78,7 @@ func TestVotesInDoubt(t *testing.T) {
 	})
 }
 
-// What asks participants has a patience of its own, and so has the server.
+// Calls that fan out to participants have a timeout of their own, in the client and in the server.
 func TestFanoutTimeout(t *testing.T) {
 	fake := servertest.New()
 	left := make(chan time.Duration, 1)
@@ -112,8 +112,8 @@ func TestFanoutTimeout(t *testing.T) {
 	}
 }
 
-// Another process works in the transaction and hands its vote in; whoever began it
-// commits.
+// Another process works in the transaction and reports its vote; the application that began
+// it commits.
 func TestAttach(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address = serve(t, servertest.New())

@@ -35,7 +35,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The server says on the wire that it was the caller's deadline.
+// The server's answer says that the caller's deadline has passed.
 func TestWatchSaysThatTimeIsOver(t *testing.T) {
 	address := serve(t, servertest.New())
 	s := txmgrv1connect.NewTransactionServiceClient(newHTTPClient(t, 20*time.Millisecond), address)
@@ -52,7 +52,7 @@ func TestWatchSaysThatTimeIsOver(t *testing.T) {
 	}
 }
 
-// newHTTPClient tells servers of less time than the caller has.
+// newHTTPClient sends servers a shorter timeout than the caller has.
 func newHTTPClient(t *testing.T, told time.Duration) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	t.Cleanup(transport.CloseIdleConnections)

@@ -8,21 +8,20 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ackTracker remembers, for every other node, the latest request to which it answered that
-// this node leads, by the number of the question that was the newest when the request was
-// sent. raft's own VerifyLeader takes any such answer that
-// arrives after the question, also one to a request that was sent long before: a leader
-// that was halted finds it in its socket when it wakes up, and would take itself for
-// the leader still.
+// ackTracker records, for every other node, the latest request that the node acknowledged with
+// this node as leader, by the number of the round that was current when the request was sent.
+// raft's own VerifyLeader counts any acknowledgement that arrives after its call, also one to a
+// request that was sent long before: a leader that was suspended finds it in its socket when it
+// resumes, and would wrongly take itself for the leader (docs/decisions/0020).
 type ackTracker struct {
 	mu     sync.Mutex
-	round  uint64                         // guarded by mu: the newest one
+	round  uint64                         // guarded by mu: the current one
 	latest map[raft.ServerID]heartbeatAck // guarded by mu
 }
 
 type heartbeatAck struct{ term, round uint64 }
 
-// beginRound begins a question and gives its number.
+// beginRound begins a round and returns its number.
 func (c *ackTracker) beginRound() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,7 +29,7 @@ func (c *ackTracker) beginRound() uint64 {
 	return c.round
 }
 
-// currentRound is the number to note an answer with whose request is being sent now.
+// currentRound is the round to record for the answer to a request that is sent now.
 func (c *ackTracker) currentRound() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,8 +47,8 @@ func (c *ackTracker) record(id raft.ServerID, term, round uint64) {
 	}
 }
 
-// quorum reports whether most voters, self among them, have answered to requests of
-// the term that were sent after the question was asked.
+// quorum reports whether most voters, counting self, have acknowledged requests of the term
+// that were sent in this round or later.
 func (c *ackTracker) quorum(servers []raft.Server, self raft.ServerID, term, round uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,14 +65,14 @@ func (c *ackTracker) quorum(servers []raft.Server, self raft.ServerID, term, rou
 	return yes > voters/2
 }
 
-// verifyRetryPause is the pause between two questions, when every node may have answered the first
-// ones to no avail: raft takes a learner's yes for a voter's, and the learner may be the
-// quickest by far.
+// verifyRetryPause is the pause between two calls of raft's VerifyLeader, after as many calls
+// as there may be nodes: raft counts a learner's acknowledgement as a voter's, and the learner
+// may be the fastest by far.
 const verifyRetryPause = time.Millisecond
 
-// verifyLeader returns nil when a quorum has said, asked after the call, that this node
-// leads. It asks until then, or until raft gives up, which it does when a quorum has said
-// nothing for a while.
+// verifyLeader returns nil when a quorum has acknowledged, to requests sent after the call,
+// that this node leads. It retries until then, or until raft gives up because it has had no
+// contact with a quorum for a while.
 func (n *Node) verifyLeader() error {
 	round, term := n.acks.beginRound(), n.term.Load()
 	for tries := 1; ; tries++ {

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestAnOldAnswerProvesNothing: only answers to requests that were sent after the
-// question count, of voters, and of this term.
+// TestAnOldAnswerProvesNothing: only voters' answers in this term count, and only those to
+// requests that were sent after the round had begun.
 func TestAnOldAnswerProvesNothing(t *testing.T) {
 	servers := []raft.Server{{ID: "me"}, {ID: "a"}, {ID: "b"}, {ID: "learner", Suffrage: raft.Nonvoter}}
 	const before, asked, after = 4, 5, 6
@@ -41,7 +41,7 @@ func TestAnOldAnswerProvesNothing(t *testing.T) {
 	}
 }
 
-// farNet is a network on which everybody but the learner is far away.
+// farNet is a network with a high latency to every node but the learner.
 type farNet struct{ *raft.InmemTransport }
 
 func (f farNet) AppendEntries(id raft.ServerID, to raft.ServerAddress, a *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
@@ -55,9 +55,9 @@ func (f farNet) AppendEntries(id raft.ServerID, to raft.ServerAddress, a *raft.A
 
 const learner = "n3"
 
-// TestALearnerNearbyDoesNotKeepReadersFromAnAnswer: raft takes a learner's word for that of a
-// voter when it is asked who leads. One that is quicker than all voters, because it is nearer or
-// has the better disk, does not exhaust the leader's patience.
+// TestALearnerNearbyDoesNotKeepReadersFromAnAnswer: raft's VerifyLeader counts a learner's
+// acknowledgement as a voter's. A learner that is faster than all voters, because it is nearer or
+// has the better disk, does not make the leader give up.
 func TestALearnerNearbyDoesNotKeepReadersFromAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := openReplicas(t, 4, func(c *Config) {

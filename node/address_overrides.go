@@ -2,9 +2,9 @@ package node
 
 import "sync"
 
-// addressOverrides are addresses of nodes that were started with another one than raft's configuration
-// says, as they have said themselves. When most nodes have moved, they find one another by
-// that, and can elect the leader that changes the configuration.
+// addressOverrides are the addresses of nodes that were started with an address other than the
+// one in raft's configuration, as the nodes reported them. When most nodes have moved, they
+// find one another by these addresses, and can elect the leader that changes the configuration.
 type addressOverrides struct {
 	configured func(id string) string
 
@@ -14,7 +14,7 @@ type addressOverrides struct {
 
 type addressOverride struct{ from, to string }
 
-// record takes what a node says of itself.
+// record records the address that a node reports for itself.
 func (m *addressOverrides) record(id, configured, said string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -28,8 +28,8 @@ func (m *addressOverrides) record(id, configured, said string) {
 	m.overrides[id] = addressOverride{configured, said}
 }
 
-// address is where a node is, unless raft's configuration knows that, or knows something
-// newer.
+// address is the override for a node; empty when there is none, or when raft's configuration
+// has changed since it was recorded.
 func (m *addressOverrides) address(id string) string {
 	m.mu.Lock()
 	known, ok := m.overrides[id]

@@ -8,11 +8,11 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// maxAudit bounds the answers of [Node.Audit] that name no limit.
+// maxAudit is the limit of [Node.Audit] for a filter without one.
 const maxAudit = 1000
 
-// Audit lists what people did to transactions and participants, oldest first: the
-// newest that fit, of the newest 10,000 that the log keeps.
+// Audit lists the actions of operators on transactions and participants, oldest first: the
+// newest records that match, of the newest 10,000 that the log keeps.
 func (n *Node) Audit(ctx context.Context, f txn.AuditFilter) ([]txn.AuditRecord, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("audit list", txn.ID{}, err)

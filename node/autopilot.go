@@ -13,14 +13,14 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// autopilotInterval is how often a leader asks the others how they are.
+// autopilotInterval is how often a leader polls the other nodes.
 const autopilotInterval = time.Second
 
-// maxTrailingLogs is how many entries a learner may lack to become a voter.
+// maxTrailingLogs is how many entries behind a learner may be when it becomes a voter.
 const maxTrailingLogs = 256
 
-// autopilot is what a leader knows of the other nodes beyond the log: when it heard of
-// them last, and how far they have got.
+// autopilot is what a leader knows about the other nodes beyond the log: the time of the last
+// contact, and how far they have applied the log.
 type autopilot struct {
 	mu        sync.Mutex
 	followers map[string]followerProgress // guarded by mu: by node id; empty when not leading
@@ -31,7 +31,7 @@ type followerProgress struct {
 	applied uint64
 }
 
-// describe adds what is known of a member.
+// describe fills in a member's last contact and lag, as far as known.
 func (s *autopilot) describe(m *txn.Member, commit uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,8 +69,8 @@ func (s *autopilot) reset() {
 	s.followers = nil
 }
 
-// runAutopilot runs while this node leads: it asks the other nodes how they are, notes what
-// they say of themselves, and makes voters of learners that have caught up.
+// runAutopilot runs while this node leads: it polls the other nodes, records the name, API
+// address and version that they report, and promotes learners that have caught up.
 func (n *Node) runAutopilot(ctx context.Context) {
 	defer n.autopilot.reset()
 	ticker := time.NewTicker(autopilotInterval)
@@ -90,7 +90,7 @@ func (n *Node) runAutopilot(ctx context.Context) {
 	}
 }
 
-// pollMembers asks every other node once. One that hangs holds up nobody but itself.
+// pollMembers asks every other node once, all at the same time: one that hangs delays no other.
 func (n *Node) pollMembers(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, peerCallTimeout)
 	defer cancel()
@@ -109,8 +109,8 @@ func (n *Node) pollMembers(ctx context.Context) {
 			if err := n.upsertMember(ctx, who); err != nil && ctx.Err() == nil {
 				n.logger.Warn("cannot note what a node says of itself", "node", who.ID, "error", err)
 			}
-			// With an empty log it may yet take that of another cluster; and what it has
-			// applied may be another's.
+			// A node with an empty log may still take the log of another cluster, and the
+			// entries that it has applied may be another cluster's.
 			if s.Suffrage != raft.Voter && !who.Empty && who.Cluster == n.clusterID() && who.Applied+maxTrailingLogs >= n.raft.CommitIndex() {
 				n.promoteLearner(s)
 			}
@@ -119,7 +119,7 @@ func (n *Node) pollMembers(ctx context.Context) {
 	wg.Wait()
 }
 
-// upsertMember writes what a node says of itself into the log, if it is news.
+// upsertMember writes what a node reports about itself into the log, if it has changed.
 func (n *Node) upsertMember(ctx context.Context, who peer.Identity) error {
 	k := machine.Member{Node: who.ID, Name: who.Name, API: who.API, Version: who.Version}
 	if n.memberRecord(who.ID) == k {
@@ -134,8 +134,8 @@ func (n *Node) upsertMember(ctx context.Context, who peer.Identity) error {
 	return err
 }
 
-// promoteLearner makes a voter of a learner, unless who takes part is being changed: it may be
-// on its way out.
+// promoteLearner makes a learner a voter, unless a change of the membership is in progress: it
+// may be removing that learner.
 func (n *Node) promoteLearner(s raft.Server) {
 	if !n.membershipMu.TryLock() {
 		return // the next round comes soon
@@ -151,7 +151,7 @@ func (n *Node) promoteLearner(s raft.Server) {
 	n.logger.Info("a learner has caught up: it votes now", "node", s.ID)
 }
 
-// updateAddress notes a node's new address.
+// updateAddress changes a node's address in raft's configuration.
 func (n *Node) updateAddress(id raft.ServerID, address string) error {
 	for _, s := range n.servers() {
 		if s.ID != id || string(s.Address) == address {
@@ -169,12 +169,12 @@ func (n *Node) updateAddress(id raft.ServerID, address string) error {
 	return nil
 }
 
-// reconcileMembers brings raft's configuration and the log together where an earlier change was left
-// half done: this node's own address, and ids that are not struck although raft does not
-// know them any more.
+// reconcileMembers completes earlier changes that were interrupted between raft's configuration
+// and the log: this node's own address, and ids that raft does not know any more and that have
+// no tombstone yet.
 func (n *Node) reconcileMembers(ctx context.Context) {
 	if !n.membershipMu.TryLock() {
-		return // a change is under way
+		return // a change is in progress
 	}
 	defer n.membershipMu.Unlock()
 	if err := n.updateAddress(n.env.id, n.peerServer.Addr()); err != nil && ctx.Err() == nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// Backup writes a copy of the whole state as it is now, and describes it: everything
-// that was acknowledged before the call is in it, unless [txn.AllowStale] lets it be
-// the state that this node has. The coordinator goes on meanwhile. The state goes by
-// way of a snapshot on this node's disk, so that a slow receiver holds nothing up and
-// takes no memory. After an error what was written is of no use.
+// Backup writes a copy of the whole current state to w, and returns its description. The copy
+// contains everything that was acknowledged before the call, unless [txn.AllowStale] permits the
+// state that this node has. The coordinator keeps serving meanwhile. The state is copied from a
+// snapshot on this node's disk, so that a slow receiver delays nothing and takes no memory.
+// After an error, what was written is unusable.
 func (n *Node) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
 	b, err := n.backup(ctx, w)
 	if err != nil {
@@ -49,16 +49,16 @@ func (n *Node) backup(ctx context.Context, w io.Writer) (b txn.Backup, err error
 	}, contextReader{ctx, whole})
 }
 
-// openFreshSnapshot takes a snapshot and opens it. raft takes none when nothing was applied
-// since it started; and others that are taken at the same time may push it out
-// before it is open.
+// openFreshSnapshot takes a snapshot and opens it. It retries because raft takes none when
+// nothing was applied since it started, and because snapshots taken at the same time may
+// replace this one before it is open.
 func (n *Node) openFreshSnapshot() (meta *raft.SnapshotMeta, r io.ReadCloser, err error) {
 	for range 3 {
 		f, failed := n.takeSnapshot()
 		switch {
 		case f == nil:
 			err = fmt.Errorf("taking a snapshot: %w", failed)
-			if n.raft.Barrier(0).Error() != nil { // an entry
+			if n.raft.Barrier(0).Error() != nil { // writes an entry
 				return nil, nil, err
 			}
 			continue
@@ -73,7 +73,7 @@ func (n *Node) openFreshSnapshot() (meta *raft.SnapshotMeta, r io.ReadCloser, er
 	return nil, nil, err
 }
 
-// contextReader is a reader that ends with its context.
+// contextReader is a reader that fails once its context has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -86,17 +86,17 @@ func (i contextReader) Read(p []byte) (int, error) {
 	return i.r.Read(p)
 }
 
-// BackupContents says what is in a backup.
+// BackupContents describes what is in a backup.
 type BackupContents struct {
 	Transactions int               `json:"transactions"`
 	States       map[txn.State]int `json:"states"`
 	Heuristics   int               `json:"hazards"`
-	// Participants are those that are registered, in the order of their coming.
+	// Participants are the registered participants, in the order of their registration.
 	Participants   []BackupParticipant `json:"participants"`
 	Members        int                 `json:"members"`
 	Tokens         int                 `json:"tokens"`
 	Audit          int                 `json:"audit"` // records
-	RecoveryPaused bool                `json:"held"`  // it was taken of a restored cluster that nobody had resumed
+	RecoveryPaused bool                `json:"held"`  // taken of a restored cluster whose recovery was paused
 	Release        string              `json:"release"`
 }
 
@@ -104,16 +104,16 @@ type BackupContents struct {
 type BackupParticipant struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	// Branches is how many branches there have not come to their end, and so may be
-	// prepared, or have come to it since.
+	// Branches is how many branches there were unfinished when the backup was taken: they
+	// may be prepared, or have finished since.
 	Branches int `json:"branches"`
 }
 
-// InspectBackup reads a backup to its end, checks that it is what was written, and
-// tells what is in it. It keeps one transaction in memory at a time.
+// InspectBackup reads a backup to its end, verifies that it is intact, and returns its
+// description and contents. It keeps one transaction in memory at a time.
 //
-// [ErrBadBackup]: it is none, or damaged. [txn.ErrInvalid] alone: it was written by a
-// newer release.
+// [ErrBadBackup]: r is not a backup, or the backup is damaged. [txn.ErrInvalid] alone: a newer
+// release wrote it.
 func InspectBackup(r io.Reader) (b txn.Backup, c BackupContents, err error) {
 	in, err := openBackup(r)
 	if err != nil {

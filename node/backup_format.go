@@ -20,7 +20,7 @@ import (
 //
 //	8 bytes   "txmgrbk" and the version of the format
 //	4 bytes   length of the description, little-endian
-//	          the description, see backupHead, as JSON
+//	          the description, see backupHeader, as JSON
 //	          a snapshot of the state, as package raftfsm writes it
 //	32 bytes  SHA-256 of everything before
 const (
@@ -29,10 +29,10 @@ const (
 	maxBackupHeader = 64 << 10
 )
 
-// ErrBadBackup: a file is no backup, or not as it was written.
+// ErrBadBackup: a file is not a backup, or is damaged.
 var ErrBadBackup = fmt.Errorf("%w: this is no backup, or a damaged one", txn.ErrInvalid)
 
-// backupHeader describes a backup, in its beginning.
+// backupHeader is the description at the beginning of a backup.
 type backupHeader struct {
 	Cluster     string    `json:"cluster"`
 	Incarnation uint64    `json:"incarnation"`
@@ -40,8 +40,8 @@ type backupHeader struct {
 	Term        uint64    `json:"term"`
 	Tick        uint64    `json:"tick"`
 	Taken       time.Time `json:"taken"`
-	Release     string    `json:"release"`        // that wrote it
-	Snapshot    int64     `json:"snapshot_bytes"` // its length
+	Release     string    `json:"release"`        // the release that wrote it
+	Snapshot    int64     `json:"snapshot_bytes"` // length of the snapshot
 }
 
 func (h *backupHeader) show(size int64, sum []byte) txn.Backup {
@@ -51,7 +51,7 @@ func (h *backupHeader) show(size int64, sum []byte) txn.Backup {
 	}
 }
 
-// writeBackup writes what a snapshot, of head.Snapshot bytes, has to have around it.
+// writeBackup writes a backup of a snapshot, which has header.Snapshot bytes.
 func writeBackup(w io.Writer, header backupHeader, snapshot io.Reader) (b txn.Backup, err error) {
 	text, err := json.Marshal(header)
 	if err != nil {
@@ -78,12 +78,12 @@ func writeBackup(w io.Writer, header backupHeader, snapshot io.Reader) (b txn.Ba
 	return header.show(int64(len(begin))+n+int64(len(end)), sum.Sum(nil)), nil
 }
 
-// backupReader takes a backup apart. Whoever has read the snapshot calls end, and
-// trusts nothing before that has answered nil.
+// backupReader reads a backup. The caller reads the snapshot, then calls finish, and trusts
+// nothing of what was read unless finish returns nil.
 type backupReader struct {
 	header   backupHeader
-	snapshot io.Reader // checked against head, and at its end where the snapshot ends
-	from     io.Reader // everything, on its way to sum
+	snapshot io.Reader // checked against header; ends where the snapshot ends
+	from     io.Reader // reads raw and adds what it has read to sum
 	raw      io.Reader
 	sum      hash.Hash
 	size     int64
@@ -126,7 +126,7 @@ func (b *backupReader) read(p []byte) error {
 	return nil
 }
 
-// check compares the description with the state.
+// check verifies that the description matches the state.
 func (b *backupReader) check() error {
 	state, whole, err := raftfsm.ReadHeader(io.LimitReader(b.from, b.header.Snapshot))
 	if err != nil {
@@ -140,7 +140,7 @@ func (b *backupReader) check() error {
 	return nil
 }
 
-// finish checks that the whole is what was written.
+// finish verifies the checksum, and that nothing follows the backup.
 func (b *backupReader) finish() (txn.Backup, error) {
 	if n, err := io.Copy(io.Discard, b.snapshot); n > 0 || err != nil {
 		return txn.Backup{}, fmt.Errorf("%w: %d bytes behind the state (%w)", ErrBadBackup, n, err)
@@ -162,7 +162,7 @@ func (b *backupReader) finish() (txn.Backup, error) {
 	return b.header.show(b.size, b.sum.Sum(nil)), nil
 }
 
-// backupError tells what the bytes are at fault for from what the medium is.
+// backupError distinguishes an error of the backup's content from an error of reading it.
 func backupError(err error) error {
 	switch {
 	case errors.Is(err, raftfsm.ErrUnknownVersion), errors.Is(err, raftfsm.ErrUnknownKind):

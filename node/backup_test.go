@@ -21,7 +21,7 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// backedUp makes a backup of a coordinator with something of everything.
+// backedUp makes a backup of a coordinator that has state of every kind.
 func backedUp(t *testing.T) (data []byte, described txn.Backup) {
 	t.Helper()
 	n := open(t, t.TempDir(), with(participantMap{"a": newFakeParticipant(), "b": newFakeParticipant()}))
@@ -64,8 +64,8 @@ func TestBackupAndInspect(t *testing.T) {
 	}
 }
 
-// TestDamagedBackup: of a backup that is cut or changed anywhere nothing is restored,
-// and the directory is as before.
+// TestDamagedBackup: a backup that is truncated or changed anywhere is not restored, and the
+// directory is as before.
 func TestDamagedBackup(t *testing.T) {
 	data, _ := backedUp(t)
 	dir := filepath.Join(t.TempDir(), "made", "on", "demand")
@@ -107,7 +107,8 @@ func TestDamagedBackup(t *testing.T) {
 	wantErr(t, "cancelled", err, context.Canceled)
 }
 
-// TestRestoreNeedsAnEmptyDirectory, and leaves any other as it is.
+// TestRestoreNeedsAnEmptyDirectory: restore needs an empty directory, and leaves any other
+// unchanged.
 func TestRestoreNeedsAnEmptyDirectory(t *testing.T) {
 	data, _ := backedUp(t)
 	full := t.TempDir()
@@ -144,8 +145,8 @@ func TestRestoreNeedsAnEmptyDirectory(t *testing.T) {
 	}
 }
 
-// TestRestoredNode: the state of the next incarnation, and a life of its own, with
-// restarts and snapshots, and a backup of it that can be restored in its turn.
+// TestRestoredNode: a restored node has the state, is of the next incarnation, survives restarts
+// and snapshots, and can be backed up and restored in turn.
 func TestRestoredNode(t *testing.T) {
 	data, described := backedUp(t)
 	ids := map[string]bool{}
@@ -190,7 +191,7 @@ func TestRestoredNode(t *testing.T) {
 	}
 }
 
-// BenchmarkBackup takes and restores one of 100,000 open transactions.
+// BenchmarkBackup takes and restores a backup with 100,000 open transactions.
 func BenchmarkBackup(b *testing.B) {
 	n := open(b, b.TempDir(), with(participantMap{"a": newFakeParticipant()}))
 	const open, callers = 100_000, 256
@@ -229,8 +230,8 @@ func BenchmarkBackup(b *testing.B) {
 	b.ReportMetric(float64(file.Len())/open, "B/tx")
 }
 
-// TestBackupAfterAChangeOfMembers: raft takes no snapshot as long as nothing follows a change
-// of who takes part. In a cluster that has nothing to do that may be for ever.
+// TestBackupAfterAChangeOfMembers: raft takes no snapshot as long as no entry follows a change
+// of the membership. In an idle cluster that may be for ever.
 func TestBackupAfterAChangeOfMembers(t *testing.T) {
 	addr := freePorts(t, 2)
 	l := bootstrapped(t, addr[0])

@@ -11,10 +11,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// BenchmarkPairs measures begin+commit pairs of the embedded coordinator, each
-// call durable before the next, by the number of transactions in flight. It
-// reports pairs a second, the 99th percentile of a pair, and fdatasync calls a
-// command.
+// BenchmarkPairs measures begin+commit pairs of the embedded coordinator, each call durable
+// before the next, by the number of transactions in flight. It reports pairs per second, the
+// 99th percentile of a pair's duration, and fdatasync calls per command.
 func BenchmarkPairs(b *testing.B) {
 	for _, flying := range []int{1, 64, 256, 1024} {
 		b.Run(fmt.Sprint(flying), func(b *testing.B) {

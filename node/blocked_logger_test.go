@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// TestLeaderServesWhileItsLogIsStuck: nobody reads what the leader logs, and a follower is away, which raft says from the
-// goroutine that everything else in it waits for. Calls are answered all the same.
+// TestLeaderServesWhileItsLogIsStuck: the leader's logger is blocked, and a follower is down, which
+// raft logs from the goroutine that everything else in it waits for. Calls are answered all the
+// same.
 func TestLeaderServesWhileItsLogIsStuck(t *testing.T) {
 	t.Parallel()
 	free, failed, addresses := make(chan struct{}), make(chan error, 1), freePorts(t, 3)
@@ -39,7 +40,7 @@ func TestLeaderServesWhileItsLogIsStuck(t *testing.T) {
 	if err := nodes[(l+1)%3].Close(); err != nil {
 		t.Error(err)
 	}
-	// raft misses a follower after some hundred milliseconds, and says so within two seconds.
+	// raft detects a lost follower after some hundred milliseconds, and logs it within two seconds.
 	for started := time.Now(); time.Since(started) < 3*time.Second; {
 		select {
 		case err := <-beginSoon(t, n):

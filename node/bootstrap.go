@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// bootstrapInterval is how often a node that belongs to no cluster asks around.
+	// bootstrapInterval is how often a node that belongs to no cluster asks the other nodes.
 	bootstrapInterval = 500 * time.Millisecond
-	// peerCallTimeout bounds one question to another node.
+	// peerCallTimeout bounds one request to another node.
 	peerCallTimeout = 2 * time.Second
 )
 
-// bootstrapPlanKey is where a node notes for whom it voted to found the cluster.
+// bootstrapPlanKey is the key under which a node saves the plan that it has consented to.
 var bootstrapPlanKey = []byte("txmgr/founder")
 
-// bootstrapPlan is the plan to form a cluster: who writes its first entry, and who takes
-// part. A node that has consented to one consents to no other, and belongs to no cluster
-// but that one, so that no two clusters with a node in common ever come about.
+// bootstrapPlan is the plan to bootstrap a cluster: the node that writes its first entry, and
+// the members. A node that has consented to one plan consents to no other, and belongs to no
+// other cluster, so that two clusters never have a node in common (docs/decisions/0014).
 type bootstrapPlan struct {
 	Bootstrapper string        `json:"founder"`
 	Members      []peer.Member `json:"members"` // sorted by id
@@ -40,9 +40,9 @@ func (f *bootstrapPlan) equal(o *bootstrapPlan) bool {
 	return f.Bootstrapper == o.Bootstrapper && slices.Equal(f.Members, o.Members)
 }
 
-// joinOrBootstrap makes a node with an empty log part of a cluster: of one that is there
-// already, or of a new one that it founds together with the others that were expected.
-// It ends when the node is part of one, or closes.
+// joinOrBootstrap makes a node with an empty log a member of a cluster: of an existing one, or
+// of a new one that it bootstraps together with the other nodes that were expected. It ends
+// when the node is a member, or closes.
 func (n *Node) joinOrBootstrap() {
 	c := n.conf.Cluster
 	ticker := time.NewTicker(bootstrapInterval)
@@ -60,7 +60,7 @@ func (n *Node) joinOrBootstrap() {
 	n.setBootstrapStatus("")
 }
 
-// isUnconfigured reports whether raft knows no servers: nothing was ever written here.
+// isUnconfigured reports whether raft knows no servers: nothing was ever written to this log.
 func (n *Node) isUnconfigured() bool { return len(n.servers()) == 0 }
 
 // servers is raft's configuration as this node knows it.
@@ -72,14 +72,14 @@ func (n *Node) servers() []raft.Server {
 	return f.Configuration().Servers
 }
 
-// setBootstrapStatus notes what the node waits for, and tells it once.
+// setBootstrapStatus records what the node waits for, and logs each change once.
 func (n *Node) setBootstrapStatus(what string) {
 	if old := n.bootstrapStatus.Swap(&what); what != "" && (old == nil || *old != what) {
 		n.logger.Info("waiting", "for", what)
 	}
 }
 
-// joinOrBootstrapOnce takes one step, and says what it waits for.
+// joinOrBootstrapOnce makes one attempt, and returns what the node waits for.
 func (n *Node) joinOrBootstrapOnce(c *Cluster) string {
 	ctx, cancel := context.WithTimeout(n.baseCtx, 2*peerCallTimeout)
 	defer cancel()
@@ -112,7 +112,7 @@ func (n *Node) joinOrBootstrapOnce(c *Cluster) string {
 	return n.bootstrapWith(ctx, c.Expect, seen, unreachable)
 }
 
-// discoverPeers asks every address who is there. It leaves this node out.
+// discoverPeers asks every address for the identity of the node there. It leaves this node out.
 func (n *Node) discoverPeers(ctx context.Context, addresses []string) (seen []peer.Identity, unreachable []string) {
 	ctx, cancel := context.WithTimeout(ctx, peerCallTimeout)
 	defer cancel()
@@ -129,7 +129,7 @@ func (n *Node) discoverPeers(ctx context.Context, addresses []string) (seen []pe
 	known := map[string]bool{string(n.env.id): true}
 	for i, p := range found {
 		switch {
-		case p == nil, p.RaftAddr == "": // nobody, or somebody who is just being started
+		case p == nil, p.RaftAddr == "": // no node, or one that is just starting
 			unreachable = append(unreachable, addresses[i])
 		case !known[p.ID]:
 			known[p.ID] = true
@@ -139,9 +139,9 @@ func (n *Node) discoverPeers(ctx context.Context, addresses []string) (seen []pe
 	return seen, unreachable
 }
 
-// bootstrapWith founds a cluster of the expected number of nodes, when all of them are there.
-// The one with the smallest id asks the others for their consent and writes the first
-// entry; they get it from there.
+// bootstrapWith bootstraps a cluster of the expected number of nodes, once all of them answer.
+// The node with the smallest id asks the others for their consent and writes the first entry,
+// which raft replicates to them.
 func (n *Node) bootstrapWith(ctx context.Context, expect int, seen []peer.Identity, unreachable []string) string {
 	me := n.identity()
 	all := append([]peer.Identity{me}, seen...)
@@ -187,8 +187,8 @@ func (n *Node) bootstrapWith(ctx context.Context, expect int, seen []peer.Identi
 	return ""
 }
 
-// grantConsent notes that this node takes part in a founding, for ever, or refuses because
-// it takes part in another one already, or in a cluster.
+// grantConsent saves, for ever, that this node consents to a plan. It refuses when the node has
+// consented to another plan already, or belongs to a cluster.
 func (n *Node) grantConsent(f *bootstrapPlan) error {
 	n.membershipMu.Lock()
 	defer n.membershipMu.Unlock()
@@ -214,9 +214,8 @@ func (n *Node) grantConsent(f *bootstrapPlan) error {
 	return nil
 }
 
-// commitToCluster notes, before this node asks the cluster of another to take it in, that it will
-// belong to that one and to no other: the answer may get lost, and it be taken in all the
-// same.
+// commitToCluster saves, before this node asks to join the cluster of another node, that it
+// belongs to that cluster and to no other: the answer may be lost although the node was added.
 func (n *Node) commitToCluster(to peer.Identity) error {
 	n.membershipMu.Lock()
 	defer n.membershipMu.Unlock()
@@ -230,10 +229,10 @@ func (n *Node) commitToCluster(to peer.Identity) error {
 	}
 }
 
-// admitRaft says whether raft may hear a node. A node with an empty log knows nobody, and
-// would take its log from whoever comes: it takes that from those with whom it has consented
-// to found a cluster; or else from the first cluster that it has asked or that comes, for
-// good.
+// admitRaft returns an error unless raft may receive messages of a node. A node with an empty
+// log would accept the log of any sender. It is restricted to the nodes with which it has
+// consented to bootstrap a cluster, or else to the first cluster that it has asked or that
+// contacts it, for good.
 func (n *Node) admitRaft(who peer.Identity) error {
 	if !n.running.Load() {
 		return errStarting
@@ -257,9 +256,9 @@ func (n *Node) admitRaft(who peer.Identity) error {
 	return fmt.Errorf("%w: node %s does not know its cluster yet", txn.ErrUnavailable, who.ID)
 }
 
-// checkPlan refuses strangers to a node that has consented to found a cluster, until it
-// knows the cluster: its founder has a log before, whose first entry raft would not tell from
-// another cluster's.
+// checkPlan refuses nodes outside the plan that this node has consented to, until it knows its
+// cluster: the bootstrapping node has a log before that, whose first entry raft would not
+// distinguish from that of another cluster.
 func (n *Node) checkPlan(who peer.Identity) error {
 	if f := n.consentedPlan.Load(); f != nil && !f.includes(who.ID) && n.clusterIdentity().Cluster == "" {
 		return fmt.Errorf("%w: node %s has consented to found one with others than node %s", peer.ErrClusterMismatch, n.env.id, who.ID)

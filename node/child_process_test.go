@@ -17,12 +17,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childMode is the variable that makes the test binary a child of the tests: a process of its own that they can lose.
+// childMode is the environment variable that makes the test binary a child process, which a test
+// may let end.
 const childMode = "NODE_TEST_CHILD"
 
 const (
 	modeFail    = "fail"    // open a node in the current directory, whose log fails
-	modeVersion = "version" // wait for the end of the input, and tell the checksum of the program
+	modeVersion = "version" // wait for the end of the input, and print the checksum of the program
 )
 
 func TestMain(m *testing.M) {
@@ -42,8 +43,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestLastLineOfAProcess: when the log fails the process ends, with exit code 1, and says before why, though its log is
-// slow.
+// TestLastLineOfAProcess: when the log fails the process logs the cause and ends with exit code
+// 1, even if its logger is slow.
 func TestLastLineOfAProcess(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(os.Args[0])
@@ -57,8 +58,9 @@ func TestLastLineOfAProcess(t *testing.T) {
 	}
 }
 
-// TestVersionOfAProgramThatWasReplaced: a process tells the version of the program that it runs, not of the one that was put in
-// its place for the next start. Not beside others: a child of theirs may hold the file open, which cannot be started then.
+// TestVersionOfAProgramThatWasReplaced: a process reports the version of the program that it runs,
+// not of the one that has replaced the file for the next start. It is not parallel: a child of
+// another test may hold the file open, which then cannot be executed.
 func TestVersionOfAProgramThatWasReplaced(t *testing.T) {
 	dir := t.TempDir()
 	program, next := filepath.Join(dir, "program"), filepath.Join(dir, "next")

@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// recordingParticipant notes when recovery ends branches at a participant, and whether it was told
-// that the application may have done so.
+// recordingParticipant records when recovery ends branches at a participant, and whether the call
+// states that the application may have ended them.
 type recordingParticipant struct {
 	participant.Participant
 	mu   sync.Mutex
@@ -46,7 +46,7 @@ func (w *recordingParticipant) Rollback(ctx context.Context, b participant.Branc
 	return w.Participant.Rollback(ctx, b)
 }
 
-// recordingVoter is watched for a participant that the coordinator asks for votes.
+// recordingVoter is a recordingParticipant that the coordinator asks for votes.
 type recordingVoter struct {
 	*recordingParticipant
 	participant.Preparer
@@ -56,13 +56,13 @@ func recordEnds(p participant.Participant) *recordingParticipant {
 	return &recordingParticipant{Participant: p}
 }
 
-// TestGraceIsForTheApplicationsBranches: the coordinator ends its own branches as soon
-// as it is decided, and leaves the application a second for the others, unless the
-// clock has decided.
+// TestGraceIsForTheApplicationsBranches: recovery ends the branches that the coordinator prepared
+// as soon as the transaction is decided, and leaves the client a grace period of a second for
+// the others, unless the transaction timed out.
 func TestGraceIsForTheApplicationsBranches(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		other *voter // beside one that votes yes at once
+		other *voter // in addition to a participant that votes yes at once
 		votes []txn.BranchVote
 		state txn.State
 		after time.Duration // until the decision
@@ -110,7 +110,8 @@ func TestGraceIsForTheApplicationsBranches(t *testing.T) {
 	}
 }
 
-// TestApplicationsThatFinishMeetNobody: also beside a branch of the coordinator.
+// TestApplicationsThatFinishMeetNobody: recovery calls no participant for branches that the
+// client has completed, also if another branch was prepared by the coordinator.
 func TestApplicationsThatFinishMeetNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bank := recordEnds(newFakeParticipant())
@@ -133,7 +134,8 @@ func TestApplicationsThatFinishMeetNobody(t *testing.T) {
 	})
 }
 
-// TestShortDelegationIsSettledAtItsDeadline: the grace of others does not delay it.
+// TestShortDelegationIsSettledAtItsDeadline: the grace period of other transactions does not
+// delay asking for the outcome of a delegated branch.
 func TestShortDelegationIsSettledAtItsDeadline(t *testing.T) {
 	for _, timeout := range []time.Duration{300 * time.Millisecond, time.Second, 1100 * time.Millisecond, 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

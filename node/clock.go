@@ -9,33 +9,35 @@ import (
 	"github.com/txmgr/txmgr/timeout/survival"
 )
 
-// clock counts invocations of the timeout thread on the process's monotonic
-// clock. It goes on from the last entry of the log: from its tick, and from the instant
-// at which it arrived at this replica. The wall clock plays no part.
+// clock counts invocations of the timeout thread on the process's monotonic clock. It continues
+// from the last entry of the log: from the entry's tick, and from the instant at which the entry
+// arrived at this node. The wall clock is not used.
 //
-// A leader counts by itself; what it wrote says no more than it knows. Every other replica
-// takes over what an entry says, also when that is less than it has counted since the entry
-// before: a leader whose machine was suspended, or that was restarted, has lost that time,
-// and the deadlines that come with the entry are ticks of its count. An entry arrives after
-// its leader has stamped it, so this replica's count is behind that leader's from then on,
-// and a deadline of any leader is not over too early by it. Two oscillators differ, but never
-// for longer than since the last entry.
+// A leader counts by itself: its own entries tell it nothing new. Every other node adopts the
+// tick of an entry, even when that is less than the node has counted since the entry before: a
+// leader whose machine was suspended, or that was restarted, has lost that time, and the
+// deadlines that come with the entry are ticks of the leader's count. An entry arrives after its
+// leader has stamped it, so from then on this node's count is behind that leader's, and no
+// deadline of any leader passes too early by it. Two oscillators differ, but only over the time
+// since the last entry.
 //
-// It can be late: by the replication delay and the part of the interval that an entry does not
-// tell, by the time for which the machine was suspended, and by the time the cluster was down.
+// The clock can be late: by the replication delay and the part of the interval that an entry
+// does not carry, by the time for which the machine was suspended (docs/decisions/0029), and by
+// the time for which the cluster was down.
 type clock struct {
 	read func() time.Time // the monotonic clock; nil means time.Now
 
 	mu       sync.Mutex
-	interval time.Duration    // guarded by mu: 0 until the log has said it
+	interval time.Duration    // guarded by mu: 0 until it is known from the log
 	tick     survival.Tick    // guarded by mu: a tick of the log
 	at       time.Time        // guarded by mu: when its entry arrived here, or later
-	last     raftfsm.Position // guarded by mu: of the entry that arrived last
-	arrived  time.Time        // guarded by mu: when that was
+	last     raftfsm.Position // guarded by mu: position of the entry that arrived last
+	arrived  time.Time        // guarded by mu: when that entry arrived
 }
 
-// recordArrival notes that an entry with a tick has arrived. It is applied when it is known to be
-// committed: what a leader wrote just before it died when there is another one, an election later.
+// recordArrival records that an entry with a tick has arrived. The entry is applied only once it
+// is known to be committed: one that a leader wrote just before it failed, when there is another
+// leader, an election later.
 func (c *clock) recordArrival(at raftfsm.Position) {
 	now := c.readMonotonic()
 	c.mu.Lock()
@@ -43,10 +45,10 @@ func (c *clock) recordArrival(at raftfsm.Position) {
 	c.last, c.arrived = at, now
 }
 
-// anchor notes the tick of the log after the entry at a position, which is being applied now; the
-// position is zero for a snapshot. own says that this node wrote the entry, in the latest term in which
-// it took over: it carries what the clock counted itself, also when it is applied after the end of that,
-// and when raft makes it take over twice in one term.
+// anchor records the tick of the log after the entry at a position, which is being applied now;
+// the position is zero for a snapshot. own means that this node wrote the entry, in the latest
+// term in which it took over: such an entry carries the clock's own count, even if it is applied
+// after the end of that term, or if raft makes the node take over twice in one term.
 func (c *clock) anchor(tick survival.Tick, interval time.Duration, at raftfsm.Position, own bool) {
 	now := c.readMonotonic()
 	c.mu.Lock()
@@ -70,7 +72,7 @@ func (c *clock) readMonotonic() time.Time {
 	return time.Now()
 }
 
-// now gives the tick and the time that remains until the next one.
+// now returns the tick and the time that remains until the next one.
 func (c *clock) now() (tick survival.Tick, untilNext time.Duration) {
 	now := c.readMonotonic()
 	c.mu.Lock()
@@ -87,15 +89,15 @@ func (c *clock) countLocked(now time.Time) (tick survival.Tick, untilNext time.D
 	return c.tick + survival.Tick(n), (n+1)*c.interval - passed
 }
 
-// every is the interval; 0 until the log has said it. Unlike the machine it can
-// be asked while an entry is being applied.
+// every is the interval; 0 until it is known from the log. Unlike the state machine, it can be
+// read while an entry is being applied.
 func (c *clock) every() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.interval
 }
 
-// elapsed is the time that has passed since the tick began; zero when it has not.
+// elapsed is the time since the tick began; zero when it has not begun.
 func (c *clock) elapsed(tick survival.Tick) time.Duration {
 	now := c.readMonotonic()
 	c.mu.Lock()
@@ -125,7 +127,7 @@ func (c *clock) remaining(tick survival.Tick) time.Duration {
 	return untilNext + time.Duration(whole)*interval
 }
 
-// lastTickWithin gives the last tick that begins no later than d from now.
+// lastTickWithin returns the last tick that begins no later than d from now.
 func (c *clock) lastTickWithin(d time.Duration) survival.Tick {
 	tick, untilNext := c.now()
 	interval := c.every()

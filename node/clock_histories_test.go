@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/timeout/survival"
 )
 
-// clockHistory is a cluster's clocks, and nothing else of it: any sequence of entries, lagging
-// followers, leaders that change or are started again, snapshots, machines that are suspended, and
+// clockHistory models the clocks of a cluster, and nothing else of it: any sequence of entries,
+// lagging followers, leaders that change or restart, snapshots, suspended machines, and
 // oscillators that differ.
 type clockHistory struct {
 	t       *testing.T
@@ -27,18 +27,19 @@ type clockHistory struct {
 	early   bool
 }
 
-// nodeClock is what one node knows of the time.
+// nodeClock is one node's state of time.
 type nodeClock struct {
 	clock   *clock
 	has     int // entries of the log that have arrived
 	applied int
-	led     uint64        // in which it has taken over last
-	tick    survival.Tick // of its machine
-	stood   time.Duration // for which its machine was suspended
-	fast    time.Duration // by which its oscillator gains in a second; less than zero: loses
+	led     uint64        // term in which it took over last
+	tick    survival.Tick // of its state machine
+	stood   time.Duration // how long its machine was suspended
+	fast    time.Duration // by which its oscillator gains in a second; negative if it loses
 }
 
-// start lets a node begin with nothing. Its monotonic clock stands still while it is suspended, and gains or loses a little.
+// start starts a node without state. Its monotonic clock stops while the node is suspended, and
+// gains or loses a little.
 func (c *nodeClock) start() {
 	*c = nodeClock{fast: c.fast}
 	began := time.Now()
@@ -48,7 +49,8 @@ func (c *nodeClock) start() {
 	}}
 }
 
-// maxDrift is by how much at most an oscillator gains or loses in a second: a hundred times as much as that of a real one.
+// maxDrift is the most that an oscillator gains or loses in a second: a hundred times as much as a
+// real one.
 const maxDrift = 10 * time.Millisecond
 
 type stampedEntry struct {
@@ -56,11 +58,11 @@ type stampedEntry struct {
 	tick survival.Tick
 }
 
-// grantedDeadline is a deadline that a leader gave: no entry may carry the tick before it is due.
+// grantedDeadline is a deadline that a leader granted: no entry may carry its tick earlier.
 type grantedDeadline struct {
 	tick survival.Tick
 	due  time.Time
-	at   int // the entry that it came with
+	at   int // the entry that granted it
 }
 
 const historyInterval = 100 * time.Millisecond
@@ -72,7 +74,7 @@ func (h *clockHistory) receive(c *nodeClock, to int) {
 	}
 }
 
-// position is that of an entry.
+// position is the position of an entry.
 func (h *clockHistory) position(i int) raftfsm.Position {
 	return raftfsm.Position{Index: uint64(i + 1), Term: h.log[i].term}
 }
@@ -87,7 +89,7 @@ func (h *clockHistory) catchUp(c *nodeClock, to int) {
 	}
 }
 
-// stamp writes an entry, in which somebody may begin something.
+// stamp writes an entry, which may grant a deadline.
 func (h *clockHistory) stamp() {
 	l := h.leader
 	tick, untilNext := l.clock.now()
@@ -97,7 +99,7 @@ func (h *clockHistory) stamp() {
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		// A clock that gains counts the timeout so much too fast, and nothing besides.
+		// A clock that gains counts the timeout too fast by that much, and by no more.
 		gained := time.Duration(timeout.Seconds() * float64(maxDrift))
 		h.open = append(h.open, grantedDeadline{i.Hash(tick), time.Now().Add(timeout - gained), len(h.log)})
 	}
@@ -120,8 +122,8 @@ func (h *clockHistory) stamp() {
 	}
 }
 
-// elect makes another node lead, or the same one anew. It has what was committed, and
-// of what was not as much as chance wants.
+// elect makes another node the leader, or the same one in a new term. The leader has all committed
+// entries, and a random number of the others.
 func (h *clockHistory) elect() {
 	h.commit += h.rng.IntN(len(h.log) - h.commit + 1)
 	h.log = h.log[:h.commit]
@@ -136,7 +138,7 @@ func (h *clockHistory) elect() {
 	h.leader = l
 }
 
-// restart lets a node begin again, from nothing or from a snapshot.
+// restart restarts a node, without state or from a snapshot.
 func (h *clockHistory) restart(c *nodeClock) {
 	if c == h.leader {
 		h.leader = nil
@@ -147,7 +149,7 @@ func (h *clockHistory) restart(c *nodeClock) {
 	}
 }
 
-// install puts a snapshot in the place of entries.
+// install replaces entries by a snapshot.
 func (h *clockHistory) install(c *nodeClock, to int) {
 	if to <= c.applied {
 		return
@@ -183,9 +185,8 @@ func (h *clockHistory) step() {
 	}
 }
 
-// TestNoHistoryMakesAClockEarly: whoever leads, whatever it has lost and whatever it has
-// not heard of yet, stamps no entry with a tick before the deadlines of that tick, which
-// other leaders gave, are over.
+// TestNoHistoryMakesAClockEarly: no leader, whatever it has lost or not received yet, stamps an
+// entry with a tick before the deadlines at that tick, which other leaders granted, have passed.
 func TestNoHistoryMakesAClockEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		given := 0

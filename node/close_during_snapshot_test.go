@@ -12,9 +12,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// limitedProxy stands in front of a node's port, and lets only so many bytes through to it on
-// each connection: behind it the node is like one that is halted, and whoever speaks to it
-// is so for the node.
+// limitedProxy is a proxy in front of a node's port that forwards only a limited number of bytes
+// on each connection: to its peers the node then looks like a suspended process, and its peers
+// look so to the node.
 type limitedProxy struct {
 	listener net.Listener
 	to       string
@@ -66,7 +66,7 @@ func (s *limitedProxy) accept() {
 				_ = out.Close()
 				return
 			}
-			s.blocked.Add(1) // and both stay open
+			s.blocked.Add(1) // both connections stay open
 		})
 		s.work.Go(func() {
 			_, _ = io.Copy(in, out)
@@ -77,7 +77,7 @@ func (s *limitedProxy) accept() {
 	}
 }
 
-// closes fails when a node takes long to close.
+// closes fails if a node takes long to close.
 func closes(t *testing.T, who string, n *Node) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -94,9 +94,8 @@ func closes(t *testing.T, who string, n *Node) {
 	}
 }
 
-// TestCloseInTheMiddleOfASnapshot: one node is halted while it is sent a snapshot, or so it
-// looks to the leader; and the leader is halted while it sends one, or so it looks to that
-// node. Both can be closed.
+// TestCloseInTheMiddleOfASnapshot: to the leader a node seems suspended while it receives a
+// snapshot, and to that node the leader seems suspended while it sends one. Both can be closed.
 func TestCloseInTheMiddleOfASnapshot(t *testing.T) {
 	addr := freePorts(t, 2)
 	l, err := Open(t.Context(), Config{DataDir: t.TempDir(), Cluster: &Cluster{Listen: addr[0], Expect: 1}, trailingLogs: 1})

@@ -20,18 +20,20 @@ type clusterIdentity struct {
 	Incarnation uint64 `json:"incarnation"`
 }
 
-// clusterIdentityKey is where a node notes its allegiance: it knows that before it has applied
-// the log, after a restart, and before it has one, when it has asked to be taken in.
+// clusterIdentityKey is the key under which a node saves its cluster identity, so that it knows
+// the identity before it has applied the log after a restart, and before it has a log, when it
+// has asked to join.
 var clusterIdentityKey = []byte("txmgr/cluster")
 
 const (
-	// membershipInterval is how often a node looks after its own membership.
+	// membershipInterval is how often a node checks its own membership.
 	membershipInterval = time.Second
-	// leaderlessPolls is after how many looks without a leader a node asks the others why.
+	// leaderlessPolls is after how many checks without a leader a node asks the others why.
 	leaderlessPolls = 3
 )
 
-// clusterIdentity is zero as long as no cluster is known.
+// clusterIdentity is the identity from the log, or the saved one; zero while no cluster is
+// known.
 func (n *Node) clusterIdentity() (a clusterIdentity) {
 	n.fsm.View(func(m *machine.Machine) {
 		boot, _ := m.Bootstrap()
@@ -43,9 +45,9 @@ func (n *Node) clusterIdentity() (a clusterIdentity) {
 	return a
 }
 
-// runMembershipLoop looks after this node's own membership: it notes the cluster it belongs to,
-// tells the others when its address is another than they know, and finds out when it
-// was removed.
+// runMembershipLoop maintains this node's own membership: it saves the cluster that the node
+// belongs to, reports the node's address to the others when it differs from raft's
+// configuration, and detects that the node was removed.
 func (n *Node) runMembershipLoop() {
 	ticker := time.NewTicker(membershipInterval)
 	defer ticker.Stop()
@@ -56,7 +58,7 @@ func (n *Node) runMembershipLoop() {
 			return
 		}
 		n.saveClusterIdentity()
-		n.peerServer.Reauthorize() // connections of those that were removed meanwhile
+		n.peerServer.Reauthorize() // closes connections of nodes that were removed meanwhile
 		leader, id := n.raft.LeaderWithID()
 		if id != "" {
 			leaderless = 0
@@ -72,7 +74,7 @@ func (n *Node) runMembershipLoop() {
 	}
 }
 
-// loadNotes reads what was noted.
+// loadNotes reads the saved cluster identity and bootstrap plan.
 func (n *Node) loadNotes(log raft.StableStore) error {
 	var a clusterIdentity
 	if found, err := loadNote(log, clusterIdentityKey, &a); err != nil {
@@ -89,7 +91,7 @@ func (n *Node) loadNotes(log raft.StableStore) error {
 	return nil
 }
 
-// loadNote reads a note of this node's; false when there is none.
+// loadNote reads the value that this node saved under a key; false when there is none.
 func loadNote(log raft.StableStore, key []byte, into any) (bool, error) {
 	b, err := log.Get(key)
 	switch {
@@ -124,8 +126,8 @@ func (n *Node) saveClusterIdentity() {
 	}
 }
 
-// adoptCluster notes the cluster. What the log has applied is the last word; before, the first
-// one is. The caller holds founding.
+// adoptCluster saves the cluster identity. The identity in the applied log takes precedence;
+// until there is one, the first identity that was saved stays. The caller holds membershipMu.
 func (n *Node) adoptCluster(a clusterIdentity) error {
 	known := n.savedIdentity.Load()
 	if known != nil && *known == a {
@@ -141,9 +143,9 @@ func (n *Node) adoptCluster(a clusterIdentity) error {
 	return nil
 }
 
-// probePeers asks the others why this node hears of no leader: because it was removed, or
-// because they look for it elsewhere, or it for them. Where they were started with other
-// addresses, the addresses that this node was started with may know.
+// probePeers asks the other nodes why this node has no leader: because it was removed, or
+// because it and the others use outdated addresses of one another. When the others were started
+// with other addresses, one of [Cluster].Join may reach them.
 func (n *Node) probePeers() {
 	ctx, cancel := context.WithTimeout(n.baseCtx, 2*peerCallTimeout)
 	defer cancel()
@@ -162,7 +164,8 @@ func (n *Node) probePeers() {
 	}
 }
 
-// probePeer asks a node who it is, for its address, and tells it this node's, if that is news.
+// probePeer asks the node at an address for its identity, to learn its address, and reports this
+// node's address to it, if that has changed.
 func (n *Node) probePeer(ctx context.Context, address string) {
 	ctx, cancel := context.WithTimeout(ctx, peerCallTimeout)
 	defer cancel()
@@ -179,14 +182,13 @@ func (n *Node) probePeer(ctx context.Context, address string) {
 	}
 }
 
-// addressChanged reports whether the others look for this node at another address.
+// addressChanged reports whether raft's configuration has another address for this node.
 func (n *Node) addressChanged() bool {
 	at := n.configuredAddress(string(n.env.id))
 	return at != "" && at != n.peerServer.Addr()
 }
 
-// configuredAddress is the address that raft's configuration has for a node; empty when it has
-// none.
+// configuredAddress is a node's address in raft's configuration; empty when it has none.
 func (n *Node) configuredAddress(id string) string {
 	for _, s := range n.servers() {
 		if string(s.ID) == id {

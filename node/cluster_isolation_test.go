@@ -10,16 +10,16 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// bootstrapped is a cluster of one.
+// bootstrapped is a cluster of one node.
 func bootstrapped(t *testing.T, addr string) *Node {
 	t.Helper()
 	n := openMember(t, t.TempDir(), Cluster{Listen: addr, Name: "first", Expect: 1})
 	return leaderOf(t, n)
 }
 
-// TestConsentKeepsANodeFromOtherClusters: a node that has consented to found one cluster is
-// not taken into another one: neither does it ask for that, nor is it added by somebody there,
-// nor does it take a log from there.
+// TestConsentKeepsANodeFromOtherClusters: a node that has consented to bootstrap one cluster does
+// not become a member of another: it does not ask to join it, it cannot be added there, and it
+// does not accept that cluster's log.
 func TestConsentKeepsANodeFromOtherClusters(t *testing.T) {
 	addr := freePorts(t, 2)
 	other := bootstrapped(t, addr[0])
@@ -45,8 +45,8 @@ func TestConsentKeepsANodeFromOtherClusters(t *testing.T) {
 	}
 }
 
-// TestANodeIsTakenInOnce: a node that has asked one cluster to take it in, or was added by
-// one, is no other's any more, and founds none, also after a restart.
+// TestANodeIsTakenInOnce: a node that has asked to join a cluster, or was added by one, joins no
+// other and bootstraps none, also after a restart.
 func TestANodeIsTakenInOnce(t *testing.T) {
 	addr := freePorts(t, 3)
 	one, two := bootstrapped(t, addr[0]), bootstrapped(t, addr[1])
@@ -89,10 +89,10 @@ func TestANodeIsTakenInOnce(t *testing.T) {
 	}
 }
 
-// TestAFounderHearsNoOtherCluster: the founder of a cluster has a log before it has a
-// cluster's name. Another cluster that was about to add it must not reach it in between:
-// raft would not tell the two first entries apart. Once it knows its cluster it hears all
-// nodes of that, those that joined later as well.
+// TestAFounderHearsNoOtherCluster: the bootstrapping node has a log before it has a cluster id.
+// Another cluster that was about to add it must not reach it in between, since raft would not
+// distinguish the two first entries. Once it knows its cluster, it accepts all nodes of that
+// cluster, also those that joined later.
 func TestAFounderHearsNoOtherCluster(t *testing.T) {
 	addr := freePorts(t, 2)
 	n := openMember(t, t.TempDir(), Cluster{Listen: addr[0]})

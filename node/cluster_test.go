@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// freePorts gives addresses on loopback that nobody listens on.
+// freePorts returns addresses on loopback that no process listens on.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
 	var out []string
@@ -52,8 +52,8 @@ func leaderOf(t *testing.T, nodes ...*Node) (leader *Node) {
 	return leader
 }
 
-// TestClusterForms: three nodes that know one another's addresses found one cluster;
-// a fourth one joins it, one is removed and can do nothing any more, one leaves.
+// TestClusterForms: three nodes that know one another's addresses bootstrap one cluster; a fourth
+// one joins it; one is removed, and cannot vote or serve any more; one leaves.
 func TestClusterForms(t *testing.T) {
 	addr := freePorts(t, 4)
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()}
@@ -119,7 +119,7 @@ func TestClusterForms(t *testing.T) {
 		t.Errorf("%d members after one of four was removed", len(m))
 	}
 
-	// With an empty disk it is welcome again, as another node.
+	// With an empty disk it is accepted again, as a new node.
 	if err := back.Close(); err != nil {
 		t.Error(err)
 	}
@@ -154,8 +154,8 @@ func TestClusterForms(t *testing.T) {
 	}
 }
 
-// TestConsentIsGivenOnce: a node takes part in one founding, also after a restart, and
-// in none when it belongs to a cluster.
+// TestConsentIsGivenOnce: a node consents to one bootstrap plan, also after a restart, and to none
+// if it belongs to a cluster.
 func TestConsentIsGivenOnce(t *testing.T) {
 	addr := freePorts(t, 3)
 	dir := t.TempDir()

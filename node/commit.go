@@ -9,14 +9,14 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// Attach gives the transaction with this id to another service than the one that
-// began it; see [txn.Attach].
+// Attach returns the transaction with this id, so that a service other than the one that began
+// it can take part; see [txn.Attach].
 func (n *Node) Attach(ctx context.Context, id txn.ID) (*txn.Tx, error) {
 	return txn.Attach(ctx, n, id)
 }
 
-// Commit implements [txn.Manager]. While the coordinator collects the votes that
-// are missing it waits, at most until the transaction's deadline.
+// Commit implements [txn.Manager]. While the coordinator collects missing votes the call waits,
+// at most until the transaction's deadline.
 func (n *Node) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.Outcome, error) {
 	o, missing, err := n.proposeCommit(ctx, id, c)
 	if !missing {
@@ -29,8 +29,8 @@ func (n *Node) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.
 	return v.answer(ctx, n.notifier.waiters.wait(ctx, id, v.check))
 }
 
-// proposeCommit proposes the commit, and reports whether votes are missing: then nothing is
-// decided yet.
+// proposeCommit proposes the commit, and reports whether votes are missing: in that case
+// nothing is decided yet.
 func (n *Node) proposeCommit(ctx context.Context, id txn.ID, c txn.CommitRequest) (o txn.Outcome, missing bool, err error) {
 	votes, res, err := n.endedByHand(ctx, "commit", id, c.Votes, "")
 	if err != nil {
@@ -43,7 +43,7 @@ func (n *Node) proposeCommit(ctx context.Context, id txn.ID, c txn.CommitRequest
 	return outcomeOf(res), err == nil && res.State == txn.Preparing, err
 }
 
-// txOutcome is where a transaction is whose commit was asked for.
+// txOutcome returns the present outcome of a transaction whose commit was requested.
 func (n *Node) txOutcome(id txn.ID) (o txn.Outcome, err error) {
 	if err := n.requireLeader(); err != nil {
 		return o, inDoubtError(id, o, err.Error())
@@ -64,8 +64,8 @@ func inDoubtError(id txn.ID, o txn.Outcome, why string) error {
 	return &txn.Error{Op: "commit", ID: id, State: o.State, Err: txn.ErrInDoubt, Detail: why}
 }
 
-// withReason adds to the refusal of a commit why the transaction was rolled back,
-// where somebody has said so.
+// withReason adds the reason of the rollback, if one was recorded, to the error of a call that
+// came after the decision.
 func (n *Node) withReason(err error) error {
 	var e *txn.Error
 	if !errors.As(err, &e) || e.Cause == 0 || e.Cause == txn.CauseTimeout {
@@ -92,7 +92,7 @@ func (n *Node) Vote(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome, e
 	res, err = n.proposeTx(ctx, "vote", id, machine.Vote{ID: id, Votes: votes, ClientCompletes: b.ClientCompletes, Reason: b.Reason})
 	switch {
 	case told && res.EndedByApplication:
-		err = nil // as the caller has said; the other votes make no difference
+		err = nil // the outcome is what the caller reported; the other votes make no difference
 	case err == nil && res.EndedByApplication:
 		err = n.withReason(res.ToError("vote", id))
 	case res.Code == machine.Decided:
@@ -101,8 +101,8 @@ func (n *Node) Vote(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome, e
 	return outcomeOf(res), err
 }
 
-// endedByHand has it recorded which branches were ended by statements of the
-// application's own, and gives the votes that are left.
+// endedByHand records which branches were ended by application SQL, and returns the votes of
+// the other branches.
 func (n *Node) endedByHand(ctx context.Context, op string, id txn.ID, votes []txn.BranchVote, reason string) (left []txn.BranchVote, res machine.Result, err error) {
 	told, left := machine.SplitEndedByApplication(id, votes, reason)
 	for _, c := range told {

@@ -61,7 +61,8 @@ func TestCommitOfWhatHangsEndsAtTheDeadline(t *testing.T) {
 	})
 }
 
-// TestCommitThatIsGivenUpIsInDoubt: who does not wait does not know, and may ask again.
+// TestCommitThatIsGivenUpIsInDoubt: a caller that gives up waiting does not know the outcome, and
+// may ask again.
 func TestCommitThatIsGivenUpIsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), slow, with(participantMap{"shop": yesAfter(5 * time.Second)}))
@@ -119,7 +120,7 @@ func TestCommitThatWaitsLearnsOfARollback(t *testing.T) {
 	wantErr(t, "commit", <-ended, txn.ErrRolledBack, "changed my mind")
 }
 
-// TestVotesOfTwoServices: one hands its vote in, the other commits with the rest.
+// TestVotesOfTwoServices: one service reports its vote, the other commits with the rest.
 func TestVotesOfTwoServices(t *testing.T) {
 	bank, stock := newFakeParticipant(), newFakeParticipant()
 	n := open(t, t.TempDir(), with(participantMap{"bank": bank, "stock": stock}))
@@ -161,8 +162,8 @@ func TestVoteNoDecides(t *testing.T) {
 	finished(t, n, b.ID)
 }
 
-// TestAttach: a second service works in the first one's transaction, on a ledger of
-// its own.
+// TestAttach: a second service takes part in the first one's transaction, with a ledger of its
+// own.
 func TestAttach(t *testing.T) {
 	n, bank, stock := withLedgers(t)
 	ctx := t.Context()

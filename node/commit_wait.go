@@ -10,13 +10,13 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// commitWaiter is what a commit waits for while votes are missing. look and answer are not
-// called at the same time.
+// commitWaiter waits for the decision of a commit whose votes are missing. check and answer are
+// not called at the same time.
 type commitWaiter struct {
 	n   *Node
 	id  txn.ID
-	o   txn.Outcome // as look has seen it last
-	err error       // of look: who waits on would not learn more
+	o   txn.Outcome // as of the last check
+	err error       // of the last check; ends the wait, since nothing more can be learnt
 }
 
 // check reports whether the wait is over.
@@ -25,7 +25,7 @@ func (v *commitWaiter) check() bool {
 	return v.err != nil || v.o.State.Decided()
 }
 
-// answer is that of the commit, by what ended the wait: nil for look.
+// answer is the result of the commit. ended is why the wait ended; nil when check ended it.
 func (v *commitWaiter) answer(ctx context.Context, ended error) (txn.Outcome, error) {
 	switch {
 	case errors.Is(ended, purgatory.ErrStopped):
@@ -47,7 +47,7 @@ func (v *commitWaiter) answer(ctx context.Context, ended error) (txn.Outcome, er
 	}
 }
 
-// contextCause is why ctx has ended, also when its deadline has passed and its timer is late.
+// contextCause is why ctx has ended, even if its deadline has passed and its timer is late.
 func contextCause(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -55,9 +55,9 @@ func contextCause(ctx context.Context) error {
 	return context.DeadlineExceeded
 }
 
-// CommitAsync is [Node.Commit] for callers who have no goroutine to spare while votes are
-// missing. It calls then once, with what Commit would have returned: before it returns, or
-// afterwards, on a goroutine that others wait for, so then must not block.
+// CommitAsync is [Node.Commit] for callers that spend no goroutine on the wait for missing
+// votes. It calls callback exactly once, with what Commit would have returned: before it returns,
+// or later on a shared goroutine, so callback must not block.
 func (n *Node) CommitAsync(ctx context.Context, id txn.ID, c txn.CommitRequest, callback func(txn.Outcome, error)) {
 	o, missing, err := n.proposeCommit(ctx, id, c)
 	if !missing {
@@ -72,12 +72,12 @@ func (n *Node) CommitAsync(ctx context.Context, id txn.ID, c txn.CommitRequest, 
 	p.park()
 }
 
-// asyncCommit is a commit without a goroutine: a request of the purgatory.
+// asyncCommit is a commit that waits without a goroutine, as a request in the purgatory.
 type asyncCommit struct {
 	commitWaiter
 	ctx      context.Context
 	callback func(txn.Outcome, error)
-	stop     func() bool                      // does without giveUp
+	stop     func() bool                      // stops ctx from calling cancel
 	handle   atomic.Pointer[purgatory.Parked] // nil until it is parked
 }
 
@@ -88,7 +88,7 @@ func (p *asyncCommit) park() {
 		p.finish(err)
 		return
 	}
-	// Whoever has ended ctx before the handle was there has not found it.
+	// If ctx ended before the handle was stored, cancel has not found it.
 	if p.handle.Store(h); p.ctx.Err() != nil {
 		p.cancel()
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// forms are the two ways to commit: they answer alike.
+// forms are Commit and CommitAsync, which return the same.
 var forms = map[string]func(context.Context, *Node, txn.ID) (txn.Outcome, error){
 	"Commit": func(ctx context.Context, n *Node, id txn.ID) (txn.Outcome, error) {
 		return n.Commit(ctx, id, txn.CommitRequest{})
@@ -33,8 +33,8 @@ var forms = map[string]func(context.Context, *Node, txn.ID) (txn.Outcome, error)
 	},
 }
 
-// TestCommitWithAndWithoutAGoroutine: however the wait for a vote ends, both forms say the same, at the same moment, and
-// leave nothing behind.
+// TestCommitWithAndWithoutAGoroutine: however the wait for a vote ends, both forms return the same
+// result at the same moment, and leave no request behind.
 func TestCommitWithAndWithoutAGoroutine(t *testing.T) {
 	within := func(d time.Duration) func(context.Context, *Node, txn.ID) (context.Context, context.CancelFunc) {
 		return func(ctx context.Context, _ *Node, _ txn.ID) (context.Context, context.CancelFunc) {
@@ -98,7 +98,8 @@ func TestCommitWithAndWithoutAGoroutine(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsLearnsThatAnotherLeads: a node that is cut off lays leadership down, and says so to whoever waits there.
+// TestWhoWaitsLearnsThatAnotherLeads: a partitioned node gives up the leadership, and its waiting
+// calls return that.
 func TestWhoWaitsLearnsThatAnotherLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shop := hangs()

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// delayedReports is a coordinator to one of its callers: its reports of ends are held back.
+// delayedReports is the coordinator as seen by one client, whose completion reports are delayed.
 type delayedReports struct {
 	*Node
 	until <-chan struct{}
@@ -22,8 +22,8 @@ func (h delayedReports) ReportCompletion(ctx context.Context, id txn.ID, acks ..
 	return h.Node.ReportCompletion(ctx, id, acks...)
 }
 
-// TestOneIDTwice: two processes run the same transaction, a retry beside its hung
-// original say. What one of them committed is not reported as rolled back by the other.
+// TestOneIDTwice: two processes run the same transaction, such as a retry and its hung original.
+// A branch that one of them committed is not reported as rolled back by the other.
 func TestOneIDTwice(t *testing.T) {
 	n, bank, _ := withLedgers(t)
 	other := ledger.New("bank", bankPath(t, n))

@@ -13,88 +13,91 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Config is what [Open] needs. Only DataDir has no default.
+// Config configures [Open]. Only DataDir has no default.
 type Config struct {
-	// DataDir is where the log and its snapshots live. It is made when missing,
-	// and belongs to one process at a time.
+	// DataDir is the directory of the log and its snapshots. It is created if missing, and
+	// belongs to one process at a time. Required.
 	DataDir string
-	// Interval is the time between two invocations of the timeout thread, fixed
-	// for ever when the data directory is new; later it may be left zero and must
-	// otherwise be the same. From 1ms to 1m. Defaults to 100ms.
+	// Interval is the time between two invocations of the timeout thread. It is fixed for ever
+	// when the cluster is bootstrapped; later it must be zero or the same. From 1ms to 1m.
+	// Defaults to 100ms.
 	Interval time.Duration
-	// Retention is how long finished outcomes are kept; up to 1/120 of it longer, since
-	// those fall off together that have finished in the same 240th of it, or in the same
-	// 15s if that is less. Of more than Retain the oldest are dropped before, as long as
-	// Retain are left. Fixed as Interval is. Default to 1h and 1,000,000.
+	// Retention is how long finished outcomes are kept. They are kept up to 1/120 of it longer,
+	// since outcomes that finished in the same 240th of it, or in the same 15s if that is less,
+	// are dropped together. If there are more than Retain, the oldest are dropped earlier, as
+	// long as Retain are left. Both are fixed like Interval. Defaults to 1h and 1,000,000.
 	Retention time.Duration
 	Retain    uint64
-	// Checkpoint is the most time that a restart may lose to a deadline, apart
-	// from the downtime: while transactions are open an entry is written at least
-	// so often. Defaults to 10s.
+	// Checkpoint bounds by how much a restart can delay a deadline, in addition to the
+	// downtime: while transactions are open, an entry is written at least that often.
+	// Defaults to 10s.
 	Checkpoint time.Duration
-	// DefaultTimeout is for transactions that name none. Defaults to 30s.
+	// DefaultTimeout is the timeout of transactions that request none. Defaults to 30s.
 	DefaultTimeout time.Duration
-	// MaxTimeout is the longest that may be asked for. Defaults to 24h.
+	// MaxTimeout is the longest timeout that may be requested. Defaults to 24h.
 	MaxTimeout time.Duration
-	// MaxOpen is how many transactions may be unfinished at once; more are
-	// refused as unavailable. Defaults to 4,000,000.
+	// MaxOpen is how many transactions may be unfinished at once; a further begin is rejected
+	// as unavailable. Defaults to 4,000,000.
 	MaxOpen int
-	// SnapshotBytes is how much log, in bytes, a restart may have to replay; then
-	// a snapshot is taken, on every node, or after as much log as the last snapshot was
-	// long, if that is more. What stays of the log behind a snapshot is as much, or what the
-	// snapshot before it would need. Defaults to 64 MiB.
+	// SnapshotBytes is after how many bytes of log every node takes a snapshot, or after as many
+	// bytes as the last snapshot has, if that is more: so much a restart may have to replay. The
+	// log keeps its last SnapshotBytes, and everything after the second newest snapshot.
+	// Defaults to 64 MiB.
 	SnapshotBytes uint64
-	// Drivers make participants of registrations, by kind.
+	// Drivers open the registered participants, by kind. Defaults to none.
 	Drivers map[string]participant.Driver
-	// Participants are embedded in this process, by name; they are registered as
-	// kind "embedded".
+	// Participants are participants inside this process, by name; they are registered as kind
+	// "embedded". Defaults to none.
 	Participants map[string]participant.Participant
-	// Cluster makes this node one of several. Nil: it is alone.
+	// Cluster makes this node one of several. Defaults to nil: a single node.
 	Cluster *Cluster
-	// SimEnv is ground of the simulation, instead of DataDir and Cluster.
+	// SimEnv is the environment of a simulated node, in place of DataDir and Cluster. Defaults
+	// to nil: not simulated.
 	SimEnv *simenv.Env
-	// Recovery tunes phase two and the sweep. Its zero value is right for most.
+	// Recovery tunes phase two and the sweep. Defaults to the zero value, which suits most.
 	Recovery recovery.Config
-	// Logger receives what operators should see, by a queue: nothing waits for it. Defaults to
-	// slog.Default().
+	// Logger receives the log lines for operators, through a queue: nothing waits for it.
+	// Defaults to slog.Default().
 	Logger *slog.Logger
-	// OnFailure is called once when the log can no longer be trusted, or stands still so that only
-	// the end of the process helps. It must not call the node. Defaults to logging the error and
+	// OnFailure is called once, when the log can no longer be trusted, or is blocked so that only
+	// ending the process helps. It must not call the node. Defaults to logging the error and
 	// ending the process with exit code 1.
 	OnFailure func(error)
 
-	trailingLogs uint64           // entries that raft leaves behind a snapshot, for tests; 0 means all: the node cuts the log by bytes
+	trailingLogs uint64           // entries that raft keeps before a snapshot, for tests; 0 means all: the node truncates the log by bytes
 	wall         func() time.Time // the wall clock, for tests; nil means time.Now
 	monotonic    func() time.Time // the clock that counts ticks, for tests; nil means time.Now, which is monotonic
 }
 
-// Cluster is how a node finds the others, and they it. Every field but Listen may be
+// Cluster configures how the nodes of a cluster find one another. Every field but Listen may be
 // zero.
 type Cluster struct {
-	// Listen is the address for the other nodes, for example 10.0.0.1:7461.
+	// Listen is the address at which this node listens for other nodes, for example
+	// 10.0.0.1:7461. Required.
 	Listen string
-	// Advertise is the address at which they reach it; defaults to Listen's.
+	// Advertise is the address at which other nodes reach this one. Defaults to Listen.
 	Advertise string
-	// API is the URL at which clients, and nodes that forward calls, reach this
-	// node's server.
+	// API is the URL at which clients, and nodes that forward calls, reach this node's server.
+	// Defaults to none.
 	API string
-	// Name is for people; defaults to the host's name.
+	// Name is the node's name for operators. Defaults to the host's name.
 	Name string
-	// Expect is how many nodes form a new cluster together: they wait for one another
-	// at the addresses in Join. 0 and 1: none waits.
+	// Expect is how many nodes bootstrap a new cluster together: they wait for one another at
+	// the addresses in Join. With 1 the node waits for no other; with 0 it bootstraps none, and
+	// only joins an existing cluster. Defaults to 0.
 	Expect int
-	// Join are addresses of other nodes, own ones included or not. A node with an
-	// empty log asks them to be added, when they have a cluster already.
+	// Join are the addresses of other nodes, with or without this node's own. A node with an
+	// empty log asks them to add it, if they belong to a cluster. Defaults to none.
 	Join []string
-	// CertFile, KeyFile and CAFile are PEM files of mutual TLS between the nodes, all
-	// three or none. They are read again when they change. The certificate has to say
-	// that it is a peer's, and of which cluster: txmgr config init makes such.
+	// CertFile, KeyFile and CAFile are PEM files for mutual TLS between the nodes, all three or
+	// none. They are read again when they change. The certificate must name the peer role and
+	// the cluster; txmgr config init makes such certificates. Default to none.
 	CertFile, KeyFile, CAFile string
-	// Insecure allows to listen beyond loopback without TLS.
+	// Insecure permits listening beyond loopback without TLS. Defaults to false.
 	Insecure bool
 }
 
-// Defaults of a [Config]; that of DefaultTimeout is [txn.DefaultTimeout].
+// Defaults of a [Config]. The default of DefaultTimeout is [txn.DefaultTimeout].
 const (
 	DefaultInterval      = 100 * time.Millisecond
 	DefaultRetention     = time.Hour
@@ -103,8 +106,8 @@ const (
 	DefaultSweepEvery    = recovery.DefaultSweepEvery
 )
 
-// ParseOptimizer reads a choice for [Config].Recovery: knee, throughput, mean, p99, or
-// fixed:N. It wraps [txn.ErrInvalid] if it is none.
+// ParseOptimizer parses an optimizer for [Config].Recovery: knee, throughput, mean, p99, or
+// fixed:N. The error for any other text wraps [txn.ErrInvalid].
 func ParseOptimizer(text string) (recovery.OptimizerSpec, error) {
 	return recovery.ParseOptimizer(text)
 }
@@ -165,8 +168,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// maxNodes is how many nodes a cluster may have. More than seven voters make every
-// decision slower, and none safer.
+// maxNodes is how many nodes a cluster may have. More than seven voters make every decision
+// slower and none safer.
 const maxNodes = 9
 
 func (c *Cluster) check() error {
@@ -187,7 +190,7 @@ func (c *Cluster) check() error {
 	return nil
 }
 
-// tlsFiles are those of TLS between the nodes; nil without.
+// tlsFiles are the files for TLS between the nodes; nil without TLS.
 func (c *Cluster) tlsFiles() *certs.Files {
 	if c.CertFile == "" {
 		return nil

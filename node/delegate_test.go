@@ -23,7 +23,7 @@ func TestOnlyTheBranchDecidesWhatWasDelegated(t *testing.T) {
 	ctx := t.Context()
 	b := beginAt(t, n, time.Minute, "bank")
 	delegate(t, n, b)
-	delegate(t, n, b) // a repeat
+	delegate(t, n, b) // repeated
 	_, err := n.Commit(ctx, b.ID, txn.CommitRequest{Votes: prepared(1)})
 	wantErr(t, "commit", err, txn.ErrConflict, "delegated to branch b1")
 	_, err = n.Rollback(ctx, b.ID, "")
@@ -52,8 +52,8 @@ func TestOnlyTheBranchDecidesWhatWasDelegated(t *testing.T) {
 	}
 }
 
-// TestDelegatedIsSettledAtTheDeadline: the application has committed its only branch, or
-// has not, and does not come back to say so.
+// TestDelegatedIsSettledAtTheDeadline: the application has committed its only branch, or has not,
+// and does not report it. At the deadline the participant is asked.
 func TestDelegatedIsSettledAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]struct {
@@ -92,8 +92,8 @@ func TestDelegatedIsSettledAtTheDeadline(t *testing.T) {
 	})
 }
 
-// TestOnePhaseOnALedger: an application that commits its only branch in one phase, and
-// one that goes away before it does.
+// TestOnePhaseOnALedger: an application commits its only branch in one phase, and another one
+// crashes before it does.
 func TestOnePhaseOnALedger(t *testing.T) {
 	n, bank, _ := withLedgers(t)
 	ctx := t.Context()
@@ -118,7 +118,7 @@ func TestOnePhaseOnALedger(t *testing.T) {
 	}
 }
 
-// TestDelegatedSurvivesARestart: the new leader waits for the deadline and asks.
+// TestDelegatedSurvivesARestart: the new leader waits for the deadline and asks the participant.
 func TestDelegatedSurvivesARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, bank := t.TempDir(), newFakeParticipant()
@@ -147,8 +147,8 @@ func TestDelegatedSurvivesARestart(t *testing.T) {
 	})
 }
 
-// TestRestartLosesAtMostACheckpointOfADelegation: the time until it is settled is counted
-// as that of a deadline is, although none is waiting.
+// TestRestartLosesAtMostACheckpointOfADelegation: the time until the participant is asked is
+// counted like that of a deadline, although no transaction is in the survival index.
 func TestRestartLosesAtMostACheckpointOfADelegation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, bank := t.TempDir(), newFakeParticipant()
@@ -171,8 +171,8 @@ func TestRestartLosesAtMostACheckpointOfADelegation(t *testing.T) {
 	})
 }
 
-// TestDelegatedThatNobodyCanSettleIsInDoubt: as long as the participant is away, and when
-// it does not know.
+// TestDelegatedThatNobodyCanSettleIsInDoubt: a delegated transaction is in doubt while its
+// participant is unavailable, and when the participant does not know the outcome.
 func TestDelegatedThatNobodyCanSettleIsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bank := newFakeParticipant()

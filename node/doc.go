@@ -1,65 +1,76 @@
-// Package node is one coordinator: the replicated log, the state machine that it
-// drives, the timeout thread, recovery, and the calls of [txn.Manager], wired
-// together. [Open] gives the embedded coordinator; package server puts one on the
-// network.
+// Package node is one coordinator of a cluster: the replicated log, the state machine that it
+// drives, the timeout thread, recovery, and the calls of [txn.Manager]. Call [Open] to run a
+// coordinator inside the application; package server puts one on the network.
 //
-// # The way of a command
+//	n, err := node.Open(ctx, node.Config{
+//		DataDir:      "/var/lib/app/txmgr",
+//		Participants: map[string]participant.Participant{"orders": orders},
+//	})
+//	if err != nil {
+//		return err
+//	}
+//	defer n.Close()
+//	return txn.Run(ctx, n, txn.Options{Name: "order"}, work)
 //
-// A call encodes its command into the batch that is being filled and waits. The
-// batcher seals a batch with the tick of that moment and hands it to raft as one
-// log entry, at most two at a time; what arrives meanwhile goes into the next
-// one. So a lone caller never waits for a timer, and a thousand callers share one
-// write to disk. When raft has committed the entry, the state machine applies it
-// and each caller gets its own result.
+// # The path of a command
+//
+// A call encodes its command into the batch that is being filled, and waits. The proposal queue
+// seals a batch with the tick of that moment and hands it to raft as one log entry, at most two
+// at a time; commands that arrive meanwhile go into the next batch. So a single caller never
+// waits for a timer, and a thousand callers share one write to disk. When raft has committed
+// the entry, the state machine applies it, and each caller gets its own result.
 //
 // # Invariants
 //
-//  1. Nothing is decided here. The node proposes; txn/machine decides.
+//  1. The node decides nothing: it proposes, and txn/machine decides.
 //
 //  2. A call that returned without error is durable.
 //
-//  3. A tick is stamped on an entry only after it has begun on the leader's
-//     monotonic clock; see clock.
+//  3. A tick is stamped on an entry only after it has begun on the leader's monotonic clock;
+//     see clock.
 //
-//  4. On the first I/O error of the log [Config.OnFailure] is called, which ends
-//     the process unless the owner says otherwise; nothing is acknowledged after.
+//  4. On the first I/O error of the log the node calls [Config.OnFailure], which by default ends
+//     the process; nothing is acknowledged after it.
 //
-//  5. Only a leader that has applied everything before its term serves calls, and
-//     writes entries, and in that term alone.
+//  5. Only a leader that has applied everything before its term serves calls and writes
+//     entries, and only in that term.
 //
-//  6. A commit that is answered without error is decided: while the coordinator
-//     still collects votes, the call waits for the decision, and holds up nobody.
+//  6. A commit that is answered without error is decided. While the coordinator still collects
+//     votes, the call waits for the decision and blocks no other call.
 //
-//  7. A person's word is taken only where no participant can be asked, or none
-//     knows: what is prepared, or proved, is not for a person to say.
+//  7. [Node.Resolve] is accepted only if no participant can be asked, or none knows how the
+//     branch ended: a branch that is prepared, or whose end is proved, cannot be resolved by
+//     an operator.
 //
-//  8. At a participant with a quota never more branches are unfinished than that,
-//     counted by the log and by what is on its way into it.
+//  8. A participant with a quota never has more unfinished branches than the quota, counting
+//     those in the log and those in commands on their way into it.
 //
-//  9. A node belongs to one cluster for ever: it takes its first entry from those with
-//     whom it has consented to found one, or from the first that it asked or that came.
+//  9. A node belongs to one cluster for ever: it takes its first entry from the nodes with which
+//     it has consented to bootstrap one, or from the first cluster that it asked or that
+//     contacted it.
 //
-//  10. No voter is taken out when those that are left, and answer, are no majority.
+//  10. A voter is removed only if a majority of the remaining voters answers.
 //
-//  11. A client's session does not expire before its TTL is over, counted from the last
-//     sign of life that was answered, and not later than an eighth of that and one commit.
-//     A failover makes it later, and never earlier.
+//  11. A client session expires no earlier than its TTL after the last keep-alive that was
+//     answered, and at most an eighth of the TTL and one commit later. A failover delays the
+//     expiry and never advances it.
 //
-// # People
+// # Operators
 //
-// [Node.InDoubts] lists what may need a person, [Node.Explain] tells all that the log,
-// recovery and the participants know about one transaction, and what could be done;
-// [Node.Resolve], [Node.Retry] and [Node.Forget] do it, and [Node.Audit] shows who
-// did. [Node.Doctor] looks for what is known to go wrong, before it does.
+// [Node.InDoubts] lists the transactions that may need an operator. [Node.Explain] returns
+// everything that the log, recovery and the participants know about one transaction, and the
+// possible actions; [Node.Resolve], [Node.Retry] and [Node.Forget] carry them out, and
+// [Node.Audit] lists who did. [Node.Doctor] checks for known problems before they cause a
+// failure.
 //
 // # Waiting
 //
-// Whoever waits for a transaction, in [Node.Wait] or in a commit whose votes are missing, is
-// parked in a purgatory under its id. An applied entry only notes what has changed; one
-// goroutine then tries those whom it concerns, or everybody when it is the node that has
-// changed. [Node.CommitAsync] waits without a goroutine.
+// A call that waits for a transaction, in [Node.Wait] or in a commit whose votes are missing, is
+// parked in a purgatory under the transaction's id. An applied entry only records what has
+// changed; one goroutine then checks the waiters of the changed transactions, or all waiters if
+// the node's own state has changed. [Node.CommitAsync] waits without a goroutine.
 //
 // # Concurrency
 //
-// A [Node] is safe for concurrent use. Close waits for its goroutines, and ends every wait.
+// A [Node] is safe for concurrent use. Close waits for its goroutines and ends every wait.
 package node

@@ -13,15 +13,14 @@ import (
 )
 
 const (
-	// participantCheckTimeout bounds the examination of one participant.
+	// participantCheckTimeout bounds the checks of one participant.
 	participantCheckTimeout = 15 * time.Second
-	// maxConcurrentChecks is how many participants are examined at the same time.
+	// maxConcurrentChecks is how many participants are checked at the same time.
 	maxConcurrentChecks = 16
 )
 
-// Doctor looks for everything that is known to go wrong, at one participant or, when
-// the name is empty, at the coordinator and all its participants. It changes nothing.
-// What cannot be looked at is a finding, not an error.
+// Doctor runs all health checks of one participant or, if name is empty, of this node and all
+// participants. It changes nothing. A check that cannot be run is a result, not an error.
 func (n *Node) Doctor(ctx context.Context, name string) ([]txn.Check, error) {
 	if err := n.requireLeader(); err != nil && name != "" {
 		return nil, txn.Wrap("doctor", txn.ID{}, err)
@@ -51,7 +50,7 @@ func (n *Node) Doctor(ctx context.Context, name string) ([]txn.Check, error) {
 	return all, nil
 }
 
-// checkParticipant looks at one participant.
+// checkParticipant runs the checks of one participant.
 func (n *Node) checkParticipant(ctx context.Context, name string) []txn.Check {
 	ds, err := callWithTimeout(ctx, participantCheckTimeout, func(ctx context.Context) ([]participant.Check, error) { return n.runParticipantChecks(ctx, name), nil })
 	if err != nil {
@@ -82,7 +81,7 @@ func (n *Node) runParticipantChecks(ctx context.Context, name string) []particip
 	return []participant.Check{{Level: participant.OK, Subject: "check", Message: "it can take part in transactions"}}
 }
 
-// checkQuota compares a participant's quota with what is open there.
+// checkQuota compares a participant's quota with its unfinished branches.
 func (n *Node) checkQuota(name string) participant.Check {
 	d := participant.Check{Level: participant.OK, Subject: QuotaSetting}
 	used, limit, ok := n.quotas.usage(name)
@@ -109,5 +108,5 @@ func levelName(l participant.HealthLevel) string {
 	return "failure"
 }
 
-// isUnsupported reports whether something cannot be looked at on this system.
+// isUnsupported reports whether a check does not exist on this operating system.
 func isUnsupported(err error) bool { return errors.Is(err, errors.ErrUnsupported) }

@@ -21,7 +21,7 @@ func found(ds []txn.Check, subject string) txn.Check {
 	return ds[i]
 }
 
-// checkedParticipant is a desk that can look closer.
+// checkedParticipant is a fakeParticipant with health checks of its own.
 type checkedParticipant struct{ *fakeParticipant }
 
 func (checkedParticipant) CheckHealth(context.Context) []participant.Check {
@@ -102,7 +102,7 @@ func TestDoctorSeesWhatIsWrong(t *testing.T) {
 	desks["stock"].(*fakeParticipant).outage(nil)
 }
 
-// hangingCheck never answers, whatever its context says, until it is let go.
+// hangingCheck does not return until it is released, even if its context ends.
 type hangingCheck struct {
 	*fakeParticipant
 	free chan struct{}
@@ -113,7 +113,7 @@ func (d hangingCheck) Check(context.Context) error {
 	return nil
 }
 
-// TestDoctorIsNotHeldUp: by a participant that hangs, or that panics.
+// TestDoctorIsNotHeldUp: a participant that hangs or panics does not block Doctor.
 func TestDoctorIsNotHeldUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := hangingCheck{newFakeParticipant(), make(chan struct{})}

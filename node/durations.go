@@ -11,18 +11,17 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// TimeoutLag is how much later than the beginning of its tick transactions were timed out
-// by this node, while it led. It is measured on its monotonic clock, by which the tick
-// begins after the timeout is over; so an election counts as far as it delayed this
-// leader, and the time of the deposed one does not.
+// TimeoutLag is how long after the beginning of their expiry tick this node timed transactions
+// out while it led. It is measured on the node's monotonic clock, by which the tick begins after
+// the timeout has passed; so an election counts as far as it delayed this leader, and the time
+// of the deposed leader does not count.
 func (n *Node) TimeoutLag() txn.DurationHistogram { return n.timeoutLag.Read() }
 
-// EntryDurations is how long the log entries that this node proposed took until they
-// were applied.
+// EntryDurations is how long it took until the log entries that this node proposed were applied.
 func (n *Node) EntryDurations() txn.DurationHistogram { return n.proposals.entryDurations.Read() }
 
-// CallDurations is, by registered participant, how long this node's calls to end
-// branches took, however they ended.
+// CallDurations is how long this node's calls to end branches took, whatever their result, by
+// registered participant.
 func (n *Node) CallDurations() map[string]txn.DurationHistogram {
 	var registered []string
 	n.fsm.View(func(m *machine.Machine) {
@@ -35,7 +34,7 @@ func (n *Node) CallDurations() map[string]txn.DurationHistogram {
 	return n.callTimes.read(registered)
 }
 
-// callTimes has how long calls took, by participant. The zero value is empty.
+// callTimes holds the durations of calls, by participant. The zero value is empty.
 type callTimes struct {
 	mu   sync.Mutex // guards took
 	took map[string]*latency.Histogram
@@ -47,7 +46,7 @@ func (c *callTimes) record(participant string, took time.Duration) {
 	c.ofLocked(participant).Record(took, 1)
 }
 
-// ofLocked gives a participant's histogram; mu is held.
+// ofLocked returns a participant's histogram; the caller holds mu.
 func (c *callTimes) ofLocked(participant string) *latency.Histogram {
 	h := c.took[participant]
 	if h == nil {
@@ -60,7 +59,7 @@ func (c *callTimes) ofLocked(participant string) *latency.Histogram {
 	return h
 }
 
-// read gives what was recorded of the registered ones, and forgets the others.
+// read returns the durations of the registered participants, and drops those of the others.
 func (c *callTimes) read(registered []string) map[string]txn.DurationHistogram {
 	c.mu.Lock()
 	defer c.mu.Unlock()

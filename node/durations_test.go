@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// TestCallDurations: each call to a participant is measured, until the participant is
-// removed.
+// TestCallDurations: each call to a participant is measured until the participant is removed.
 func TestCallDurations(t *testing.T) {
 	desks := participantMap{"bank": newFakeParticipant(), "shop": newFakeParticipant()}
 	n := open(t, t.TempDir(), with(desks))

@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// wantByHand asks a node in every way, and wants to be told of the branch.
+// wantByHand checks that every query of a node reports that the branch was ended by hand.
 func wantByHand(t *testing.T, n *Node, id txn.ID, hazard txn.Heuristic) {
 	t.Helper()
 	_, errCommit := n.Commit(t.Context(), id, txn.CommitRequest{Votes: prepared(1)})
@@ -32,8 +32,9 @@ func wantByHand(t *testing.T, n *Node, id txn.ID, hazard txn.Heuristic) {
 	}
 }
 
-// TestServiceThatEndsItsBranchIsNoNo: what it answers to prepare is no plain no, in
-// whichever way it says so, and its branch is looked at afterwards.
+// TestServiceThatEndsItsBranchIsNoNo: a service that ended its branch answers prepare with a vote
+// of its own, which is not a plain no, in each form of the answer; and the branch is checked
+// afterwards.
 func TestServiceThatEndsItsBranchIsNoNo(t *testing.T) {
 	typed := func(vote txn.Vote, end participant.BranchOutcome) *voter {
 		v := &voter{fakeParticipant: newFakeParticipant()}
@@ -81,7 +82,8 @@ func TestServiceThatEndsItsBranchIsNoNo(t *testing.T) {
 	}
 }
 
-// TestDelegatedBranchThatWasEndedByHandIsSettledAtOnce: its session will not end it.
+// TestDelegatedBranchThatWasEndedByHandIsSettledAtOnce: the participant is asked without waiting
+// for the deadline, since the application will not end the branch.
 func TestDelegatedBranchThatWasEndedByHandIsSettledAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bank := newFakeParticipant()
@@ -102,8 +104,8 @@ func TestDelegatedBranchThatWasEndedByHandIsSettledAtOnce(t *testing.T) {
 	})
 }
 
-// TestBranchOfTheLedgerThatAnotherSessionCommitted: the session finds out when it follows
-// the rollback; from then on everybody is told.
+// TestBranchOfTheLedgerThatAnotherSessionCommitted: the application's handle detects the commit
+// when it carries out the rollback; from then on every query reports it.
 func TestBranchOfTheLedgerThatAnotherSessionCommitted(t *testing.T) {
 	n, bank, stock := withLedgers(t)
 	ctx := t.Context()
@@ -128,7 +130,7 @@ func TestBranchOfTheLedgerThatAnotherSessionCommitted(t *testing.T) {
 	if r, err := p.Commit(ctx, b); err != nil || r.Outcome != participant.Committed {
 		t.Fatal(r, err)
 	}
-	_ = first.Rollback(ctx, "changed its mind") // nobody knows yet
+	_ = first.Rollback(ctx, "changed its mind") // the commit is not known yet
 	err = second.Complete(ctx)
 	wantErr(t, "follow", err, txn.ErrEndedByApplication, "committed by another session")
 	info := finished(t, n, first.ID())

@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// Explain tells all that is known about a transaction, in whatever state, and asks
-// its participants how its branches are now, each for at most 5 seconds.
+// Explain returns all that is known about a transaction, in any state, and asks its participants
+// for the present state of its branches, each for at most 5 seconds.
 func (n *Node) Explain(ctx context.Context, id txn.ID) (txn.Explanation, error) {
 	t, err := n.transaction(ctx, "doubt explain", id)
 	if err != nil {
@@ -38,7 +38,7 @@ func allBranches(t *machine.Transaction) []txn.BranchID {
 	return ids
 }
 
-// addAttempts adds what this leader's recovery has tried.
+// addAttempts adds the attempts of this leader's recovery.
 func (n *Node) addAttempts(t *machine.Transaction, asked []txn.BranchProbe) {
 	r := n.recovery.Load()
 	if r == nil {
@@ -51,7 +51,7 @@ func (n *Node) addAttempts(t *machine.Transaction, asked []txn.BranchProbe) {
 	}
 }
 
-// summary says in a few lines what the log knows.
+// summary describes in a few lines what the log knows.
 func (n *Node) summary(t *machine.Transaction, i *txn.Info, audit []txn.AuditRecord) []string {
 	began := fmt.Sprintf("begun %s", formatTime(i.Began))
 	if t.Name != "" {
@@ -68,7 +68,7 @@ func (n *Node) summary(t *machine.Transaction, i *txn.Info, audit []txn.AuditRec
 
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 MST") }
 
-// undecidedText says of an undecided transaction what it is waiting for.
+// undecidedText states what an undecided transaction waits for.
 func (n *Node) undecidedText(t *machine.Transaction, i *txn.Info) string {
 	left := fmt.Sprintf("%v are left", i.ExpiresIn)
 	if i.ExpiresIn == 0 {
@@ -91,7 +91,7 @@ func (n *Node) undecidedText(t *machine.Transaction, i *txn.Info) string {
 	return "not decided: nobody has asked for a commit or a rollback yet: " + left
 }
 
-// decisionText says what was decided, when, by which entry of the log, and why.
+// decisionText states the decision, its time, its log entry and its cause.
 func decisionText(t *machine.Transaction, i *txn.Info, audit []txn.AuditRecord) string {
 	what := "decided to roll back"
 	if t.State.Commits() {
@@ -143,7 +143,8 @@ func reasonText(reason string) string {
 	return ": " + oneLine(reason)
 }
 
-// byHandText warns of what no branch's end shows.
+// byHandText warns of effects that no branch's end shows: those after application SQL ended a
+// branch.
 func byHandText(t *machine.Transaction) string {
 	var which []string
 	for k, b := range t.Branches {
@@ -154,7 +155,7 @@ func byHandText(t *machine.Transaction) string {
 	return "ended by statements of the application's own: " + strings.Join(which, ", ") + "; what its session did after that may be committed: look at the data"
 }
 
-// branchesText says how far the branches are.
+// branchesText describes the progress of the branches.
 func branchesText(t *machine.Transaction) (lines []string) {
 	var open []string
 	for k := range t.Branches {

@@ -13,13 +13,13 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// fakeParticipant is a small participant in memory that works: it knows what is prepared and
-// how branches ended. A test can take it down, and end branches by hand.
+// fakeParticipant is a small working participant in memory: it knows which branches are prepared
+// and how branches ended. A test can make it unavailable, and end branches by hand.
 type fakeParticipant struct {
 	mu       sync.Mutex
 	prepared map[string]bool                      // by XID
 	ended    map[string]participant.BranchOutcome // by XID
-	down     error                                // of every call, unless nil
+	down     error                                // returned by every call, unless nil
 	settled  []string
 }
 
@@ -27,14 +27,14 @@ func newFakeParticipant() *fakeParticipant {
 	return &fakeParticipant{prepared: make(map[string]bool), ended: make(map[string]participant.BranchOutcome)}
 }
 
-// prepare is what an application's session does.
+// prepare prepares a branch, as the application's resource does.
 func (d *fakeParticipant) prepare(xid string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.prepared[xid] = true
 }
 
-// byHand ends a branch as somebody would who does not ask the coordinator.
+// byHand ends a branch outside the protocol.
 func (d *fakeParticipant) byHand(xid string, e participant.BranchOutcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -42,7 +42,7 @@ func (d *fakeParticipant) byHand(xid string, e participant.BranchOutcome) {
 	d.ended[xid] = e
 }
 
-// outage takes the desk down, or brings it up again with nil.
+// outage makes the participant fail every call with err, or none if err is nil.
 func (d *fakeParticipant) outage(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,7 +117,8 @@ func (d *fakeParticipant) Inspect(_ context.Context, b participant.Branch) (part
 	return participant.BranchReport{Outcome: participant.Unknown, Detail: "not in the book"}, nil
 }
 
-// ResolveOutcome implements [participant.OutcomeResolver]: what was not committed is rolled back.
+// ResolveOutcome implements [participant.OutcomeResolver]: a branch that was not committed is
+// rolled back.
 func (d *fakeParticipant) ResolveOutcome(_ context.Context, b participant.Branch) (participant.Result, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +132,7 @@ func (d *fakeParticipant) ResolveOutcome(_ context.Context, b participant.Branch
 	return participant.Result{Outcome: d.ended[b.XID], Detail: "the desk's own book"}, nil
 }
 
-// voter is a desk that the coordinator asks for votes.
+// voter is a fakeParticipant that the coordinator asks for votes.
 type voter struct {
 	*fakeParticipant
 	vote func(ctx context.Context, b participant.Branch) (txn.Vote, string, error)
@@ -146,7 +147,7 @@ func (v *voter) Prepare(ctx context.Context, b participant.Branch) (txn.Vote, st
 	return vote, why, err
 }
 
-// yesAfter votes yes when it has thought about it.
+// yesAfter votes yes after a delay.
 func yesAfter(d time.Duration) *voter {
 	return &voter{newFakeParticipant(), func(ctx context.Context, _ participant.Branch) (txn.Vote, string, error) {
 		select {
@@ -217,7 +218,7 @@ func wantErr(t *testing.T, what string, err error, want ...any) {
 	}
 }
 
-// until polls, for things that tell nobody when they are so.
+// until polls a condition that sends no notification.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)

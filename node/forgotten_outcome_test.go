@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// committed begins a transaction with the options, commits it, and lets its outcome be
+// committed begins a transaction with the options, commits it, and waits until its outcome is
 // forgotten.
 func committedAndForgotten(t *testing.T, n *Node, o txn.Options) {
 	t.Helper()
@@ -28,7 +28,7 @@ func committedAndForgotten(t *testing.T, n *Node, o txn.Options) {
 			return
 		}
 		pass(10 * time.Second)
-		for range 3 { // time moves with entries, and so does what is kept
+		for range 3 { // ticks advance with entries, and retention with ticks
 			if _, err := n.Commit(ctx, begin(t, n, time.Minute).ID, txn.CommitRequest{}); err != nil {
 				t.Fatal(err)
 			}
@@ -37,8 +37,8 @@ func committedAndForgotten(t *testing.T, n *Node, o txn.Options) {
 	t.Fatalf("%v is not forgotten", o.ID)
 }
 
-// refusedAsForgotten wants a begin that is refused, and of which nothing is known then. It
-// gives the mark that comes with the refusal.
+// refusedAsForgotten checks that a begin is rejected and records nothing. It returns the mark
+// that comes with the error.
 func refusedAsForgotten(t *testing.T, n *Node, what string, o txn.Options) txn.Mark {
 	t.Helper()
 	_, err := n.Begin(context.Background(), o)
@@ -53,10 +53,10 @@ func refusedAsForgotten(t *testing.T, n *Node, what string, o txn.Options) txn.M
 	return e.Mark
 }
 
-// TestBeginOfAForgottenTransaction: on an embedded node a begin is repeated when the
-// outcome has been forgotten, after the retention or because there were too many. With the
-// mark of the id that is told exactly, however short the memory is; without it by the time
-// in the id. Also after a restart.
+// TestBeginOfAForgottenTransaction: on an embedded node a begin is repeated after its outcome was
+// forgotten, because of the retention time or of too many outcomes. With the mark of the id it
+// is recognized exactly, however short the retention; without it by the time in the id. The same
+// holds after a restart.
 func TestBeginOfAForgottenTransaction(t *testing.T) {
 	for name, c := range map[string]struct {
 		retention time.Duration
@@ -77,7 +77,8 @@ func TestBeginOfAForgottenTransaction(t *testing.T) {
 				committedAndForgotten(t, n, marked)
 				timed := txn.Options{ID: newID()}
 				if name == "by number" {
-					// Less is remembered than clocks may differ by: without a mark nothing can be told.
+					// The retention is shorter than the allowed clock skew: without a mark a repeat
+					// cannot be recognized.
 					timed.Mark = refusedAsForgotten(t, n, "a new id without a mark", timed)
 					timed.ID = newID()
 				}
@@ -95,15 +96,15 @@ func TestBeginOfAForgottenTransaction(t *testing.T) {
 				if _, err := n.Begin(t.Context(), txn.Options{ID: newID(), Mark: now}); err != nil {
 					t.Errorf("a new id, with the mark of the refusal: %v", err)
 				}
-				begin(t, n, time.Minute) // ids that are made here are always new
+				begin(t, n, time.Minute) // ids that the node makes are always new
 				refusedAsForgotten(t, n, "an id from an hour ahead", txn.Options{ID: txn.NewID(time.Now().Add(time.Hour), [10]byte{1})})
 			})
 		})
 	}
 }
 
-// TestBeginOfATransactionThatABackupDoesNotKnow: it was committed after the backup was
-// taken. In the restored cluster its begin is refused, by the mark and by the time.
+// TestBeginOfATransactionThatABackupDoesNotKnow: a transaction was committed after the backup was
+// taken. In the restored cluster its begin is rejected, by the mark and by the time.
 func TestBeginOfATransactionThatABackupDoesNotKnow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -150,7 +151,7 @@ func TestBeginOfATransactionThatABackupDoesNotKnow(t *testing.T) {
 			pass(20 * time.Minute)
 			refusedAsForgotten(t, n, life+" life, by the mark, later", lost)
 			refusedAsForgotten(t, n, life+" life, by the time, later", txn.Options{ID: lost.ID})
-			lost = txn.Options{ID: newID(), Mark: begin(t, n, time.Minute).Mark} // of this life
+			lost = txn.Options{ID: newID(), Mark: begin(t, n, time.Minute).Mark} // of this incarnation
 			if _, err := n.Begin(ctx, lost); err != nil {
 				t.Error(err)
 			}

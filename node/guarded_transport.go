@@ -8,33 +8,32 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// maxRepeatedInstalls is how often the same snapshot may reach the same node before a new
-// one is taken. A node that was wiped needs it a second time, and an answer may get
-// lost once.
+// maxRepeatedInstalls is how often the same snapshot may reach the same node before a new one is
+// taken. A node that was wiped needs it a second time, and a response may be lost once.
 const maxRepeatedInstalls = 3
 
-// guardedTransport sees raft's known livelock, in which a follower that has just
-// installed a snapshot, and whose next answer is lost, is sent the same snapshot for
-// ever: there is a hole in its log behind the snapshot, and raft looks for the previous
-// entry in the log alone. A newer snapshot of the leader's frees it, as it does one that
-// refuses a snapshot because it has applied more. Our own log store leaves no such hole;
-// this is for followers with another one.
+// guardedTransport detects raft's known snapshot loop (docs/decisions/0017): a follower that has
+// just installed a snapshot, and whose next response is lost, is sent the same snapshot for
+// ever, because its log has a gap at the snapshot's last index, and raft looks for the previous
+// entry in the log alone. A newer snapshot of the leader ends the loop, also for a follower that
+// rejects a snapshot because it has applied more. This release's log store leaves no such gap;
+// the guard is for followers with another store.
 type guardedTransport struct {
 	raft.Transport
 	acks          *ackTracker
-	snapshotLoops chan<- raft.ServerID // told of a node in that state; one that is not read is dropped
+	snapshotLoops chan<- raft.ServerID // receives each node in such a loop; dropped when the channel is full
 
 	mu            sync.Mutex
 	sentSnapshots map[raft.ServerID]sentSnapshot // guarded by mu
 }
 
-// sentSnapshot is the latest snapshot that a node was sent.
+// sentSnapshot is the latest snapshot that was sent to a node, and how often.
 type sentSnapshot struct {
 	index uint64
 	times int
 }
 
-// guardTransport puts a watch on a transport, and passes on what raft asks a transport for besides.
+// guardTransport wraps a transport, and keeps its optional interface for pre-votes.
 func guardTransport(t raft.Transport, snapshotLoops chan<- raft.ServerID, c *ackTracker) raft.Transport {
 	w := &guardedTransport{Transport: t, snapshotLoops: snapshotLoops, acks: c, sentSnapshots: make(map[raft.ServerID]sentSnapshot)}
 	if p, ok := t.(raft.WithPreVote); ok {
@@ -43,21 +42,20 @@ func guardTransport(t raft.Transport, snapshotLoops chan<- raft.ServerID, c *ack
 	return w
 }
 
-// guardedPreVote is a watchedTransport for one that knows pre-votes.
+// guardedPreVote is a guardedTransport for a transport that supports pre-votes.
 type guardedPreVote struct {
 	*guardedTransport
 	raft.WithPreVote
 }
 
-// AppendEntriesPipeline implements [raft.Transport]: there is none, raft sends one
-// append after the other. Packing commands into entries does what a pipeline is for,
-// and raft's can stop for good when a leadership is transferred
-// (docs/decisions/0018).
+// AppendEntriesPipeline implements [raft.Transport]: pipelining is disabled, so raft sends one
+// append after the other. Packing commands into entries serves the purpose of a pipeline, and
+// raft's pipeline can stop for good when the leadership is transferred (docs/decisions/0018).
 func (w *guardedTransport) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
 	return nil, raft.ErrPipelineReplicationNotSupported
 }
 
-// AppendEntries implements [raft.Transport]. A heartbeat is one, too.
+// AppendEntries implements [raft.Transport]. A heartbeat is an AppendEntries request, too.
 func (w *guardedTransport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	round := w.acks.currentRound()
 	err := w.Transport.AppendEntries(id, target, args, resp)
@@ -67,10 +65,10 @@ func (w *guardedTransport) AppendEntries(id raft.ServerID, target raft.ServerAdd
 	return err
 }
 
-// SetHeartbeatHandler implements [raft.Transport]: heartbeats go the way of all requests.
-// raft's handler works beside its main loop, on the same state: a candidate that wins its
-// election while the handler takes over the term of another leader, and writes that to the
-// disk, leads in a term in which it was not elected.
+// SetHeartbeatHandler implements [raft.Transport]: heartbeats are handled like all requests
+// (docs/decisions/0021). raft's handler runs concurrently with its main loop, on the same state:
+// a candidate that wins its election while the handler adopts the term of another leader, and
+// writes that to the disk, leads in a term in which it was not elected.
 func (w *guardedTransport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // InstallSnapshot implements [raft.Transport].
@@ -108,10 +106,10 @@ func (w *guardedTransport) Close() error {
 	return nil
 }
 
-// loopBreakInterval is how often at most a snapshot is taken for the sake of a stuck node.
+// loopBreakInterval is the least time between two snapshots that are taken to break a loop.
 const loopBreakInterval = time.Second
 
-// breakSnapshotLoops takes a new snapshot whenever a node is sent the same one again and again.
+// breakSnapshotLoops takes a new snapshot whenever a node is in a snapshot loop.
 func (n *Node) breakSnapshotLoops() {
 	for {
 		select {

@@ -12,20 +12,21 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// hclogger gives raft's messages to logger, at debug level what is not a warning, is
-// ordinary, or was said just before.
+// hclogger passes raft's messages to logger: at debug level those below a warning, expected
+// ones, and repeats.
 func hclogger(logger *slog.Logger) hclog.Logger {
 	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Debug})
 	l.RegisterSink(&hclogSink{logger: logger, lastLogged: make(map[string]time.Time)})
 	return l
 }
 
-// electionStartsMessage is a warning among several nodes. One alone says it at each
-// start, where it means that all is well.
+// electionStartsMessage is a warning of raft. A single node logs it at each start, where it means
+// that all is well.
 const electionStartsMessage = "heartbeat timeout reached, starting election"
 
-// expectedMessages is what raft says as an error or a warning while a node is away, was just started, or
-// asks for votes. That a node is away is said by raft's "failed to contact", once.
+// expectedMessages are messages that raft logs as errors or warnings while a node is down, has
+// just started, or requests votes. That a node is down is reported by raft's "failed to
+// contact", once.
 var expectedMessages = map[string]bool{
 	"failed to heartbeat to":                                     true,
 	"failed to appendEntries to":                                 true,
@@ -45,17 +46,17 @@ var expectedMessages = map[string]bool{
 }
 
 const (
-	// repeatInterval is how often at most the same is said of the same node: of one that is down
-	// raft speaks several times a second.
+	// repeatInterval is the least time between two equal messages about the same node: raft logs
+	// several messages a second about a node that is down.
 	repeatInterval = time.Minute
-	maxRepeatKeys  = 256 // things that are remembered
+	maxRepeatKeys  = 256 // messages that are remembered
 )
 
 type hclogSink struct {
 	logger *slog.Logger
 
 	mu         sync.Mutex
-	lastLogged map[string]time.Time // guarded by mu: when
+	lastLogged map[string]time.Time // guarded by mu: by message and node
 }
 
 // Accept implements hclog.SinkAdapter.
@@ -64,7 +65,7 @@ func (s *hclogSink) Accept(name string, level hclog.Level, msg string, args ...a
 	args = slices.Clone(args)
 	for i, a := range args {
 		if r, ok := a.(*raft.Raft); ok {
-			args[i] = r.String() // in the state that it speaks of: the line is written later
+			args[i] = r.String() // the state at this moment: the line is written later
 		}
 	}
 	switch {
@@ -77,8 +78,8 @@ func (s *hclogSink) Accept(name string, level hclog.Level, msg string, args ...a
 	}
 }
 
-// isRepeat reports whether this was said of the same node not long ago, and notes that it is
-// said now if it was not.
+// isRepeat reports whether the same message about the same node was logged within
+// repeatInterval; if not, it records the message as logged now.
 func (s *hclogSink) isRepeat(msg string, args []any) bool {
 	key := msg
 	for i := 0; i+1 < len(args); i += 2 {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestRaftSaysTheSameOnceAMinute: a node that is down for a day does not fill the disk of the
-// others with one message, and does not hide what is said of another one.
+// TestRaftSaysTheSameOnceAMinute: a node that is down for a day does not fill the disks of the
+// others with one message, and does not suppress messages about another node.
 func TestRaftSaysTheSameOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -39,7 +39,8 @@ func TestRaftSaysTheSameOnceAMinute(t *testing.T) {
 	})
 }
 
-// TestAFollowerThatIsAwayIsNoError: raft says of it that it cannot be contacted, as a warning, and nothing else.
+// TestAFollowerThatIsAwayIsNoError: for a follower that is down, raft logs one warning that it
+// cannot be contacted, and nothing else.
 func TestAFollowerThatIsAwayIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

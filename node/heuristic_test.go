@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// wantHeuristic asks a node in every way, and wants to be told that something may be applied.
+// wantHeuristic checks that every query of a node reports that some changes may be applied.
 func wantHeuristic(t *testing.T, n *Node, id txn.ID) {
 	t.Helper()
 	_, errCommit := n.Commit(t.Context(), id, txn.CommitRequest{Votes: prepared(1)})
@@ -33,9 +33,9 @@ func wantAllHeuristic(t *testing.T, told map[string]error) {
 	}
 }
 
-// TestAKnownHazardIsNoRollback: a transaction is rolled back, and one of its branches is known to
-// be committed, or may be. Whatever an application does then, it is not told that nothing was
-// applied, also after a restart, and after a person has forgotten the hazard.
+// TestAKnownHazardIsNoRollback: a transaction is rolled back, and one of its branches is, or may
+// be, committed. Whatever call an application makes then, it is not told that nothing was applied,
+// also after a restart, and after an operator has forgotten the heuristic outcome.
 func TestAKnownHazardIsNoRollback(t *testing.T) {
 	boom := errors.New("boom")
 	for name, first := range map[string]func(ctx context.Context, tx *txn.Tx) error{
@@ -51,7 +51,7 @@ func TestAKnownHazardIsNoRollback(t *testing.T) {
 				opened := with(participantMap{"shop": shop})
 				dir := t.TempDir()
 				n := open(t, dir, opened)
-				beginAt(t, n, time.Minute, "shop") // which registers it
+				beginAt(t, n, time.Minute, "shop") // registers the participant
 				var id txn.ID
 				told := map[string]error{}
 				told["who began it"] = txn.Run(t.Context(), n, txn.Options{Timeout: time.Minute}, func(ctx context.Context, tx *txn.Tx) error {

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// diskSpace says how much of the file system that holds dir is left for this
-// process, and how large it is, in bytes.
+// diskSpace returns how many bytes of the file system of dir are left for this process, and how
+// many it has.
 func diskSpace(dir string) (left, size uint64, err error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
@@ -17,7 +17,7 @@ func diskSpace(dir string) (left, size uint64, err error) {
 	return st.Bavail * block, st.Blocks * block, nil
 }
 
-// descriptors says how many files this process has open, and how many it may have.
+// descriptors returns how many files this process has open, and how many it may have open.
 func descriptors() (used int, limit uint64, err error) {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {

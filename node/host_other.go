@@ -4,8 +4,8 @@ package node
 
 import "errors"
 
-// diskSpace is known on Linux alone.
+// diskSpace is supported on Linux only.
 func diskSpace(string) (left, size uint64, err error) { return 0, 0, errors.ErrUnsupported }
 
-// descriptors is known on Linux alone.
+// descriptors is supported on Linux only.
 func descriptors() (used int, limit uint64, err error) { return 0, 0, errors.ErrUnsupported }

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestFreshIDAfterIdleness: nobody has called for longer than outcomes are kept. An id that a caller makes now, who knows no
-// mark, is new: the log's tick is of long ago, and that of the id is not.
+// TestFreshIDAfterIdleness: there was no call for longer than the retention time. An id that a
+// caller makes now, without a mark, counts as new, although the log's tick is old.
 func TestFreshIDAfterIdleness(t *testing.T) {
 	var ahead atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
@@ -21,8 +21,9 @@ func TestFreshIDAfterIdleness(t *testing.T) {
 	}
 }
 
-// TestSnapshotDueAtTheStart: a node ended before it had taken the snapshot that its log made due. In its next life nothing
-// has been applied yet when it looks; the snapshot is taken with the first entry, and not one bound later.
+// TestSnapshotDueAtTheStart: a node stopped before it had taken the snapshot that its log made
+// due. After its restart, nothing is applied yet when it checks; the snapshot is taken with the
+// first entry, and not only after another SnapshotBytes of log.
 func TestSnapshotDueAtTheStart(t *testing.T) {
 	dir := t.TempDir()
 	write := func(n *Node, count int) {

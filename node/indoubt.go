@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// inDoubtAfter is how long a decided transaction may take before a person may
-	// want to look at it, when nothing has failed.
+	// inDoubtAfter is how long a decided transaction may take before it is listed as in doubt,
+	// if nothing has failed.
 	inDoubtAfter = 5 * time.Second
-	// maxInDoubt bounds the list of doubts: the oldest ones.
+	// maxInDoubt bounds the list of [Node.InDoubts], to the oldest ones.
 	maxInDoubt = 1000
 )
 
-// InDoubts lists the transactions that a person may have to look at, at most 1,000, the
-// oldest first: those with a hazard that nobody has forgotten; those that are
-// decided, or whose decision is delegated and whose time is over, and that have not
-// come to their end within 5 seconds, or of which an attempt has failed.
+// InDoubts lists the transactions that an operator may have to look at, at most 1,000, oldest
+// first: those with a heuristic outcome that is not forgotten; and those that are decided, or
+// that are delegated and past their deadline, and that have not completed within 5 seconds or
+// had a failed attempt.
 func (n *Node) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("doubt list", txn.ID{}, err)
@@ -60,18 +60,18 @@ func (n *Node) findInDoubt() (found []machine.Transaction) {
 	}
 }
 
-// inDoubtFilter is what makes a transaction doubtful now.
+// inDoubtFilter selects the transactions that are in doubt at one moment.
 type inDoubtFilter struct {
 	node    *Node
 	tick    survival.Tick
-	slack   survival.Tick   // doubtAfter in ticks
-	failing map[string]bool // participants at which something has failed
+	slack   survival.Tick   // inDoubtAfter in ticks
+	failing map[string]bool // participants that are unhealthy or have failed or waiting calls
 }
 
 func (n *Node) newInDoubtFilter() *inDoubtFilter {
 	s := &inDoubtFilter{node: n, failing: make(map[string]bool)}
 	s.tick, _ = n.clock.now()
-	interval := max(n.interval(), 1) // a node of no cluster has none
+	interval := max(n.interval(), 1) // zero while the node belongs to no cluster
 	s.slack = survival.Tick((inDoubtAfter + interval - 1) / interval)
 	if r := n.recovery.Load(); r != nil {
 		for _, name := range (recoveryLog{n}).Participants() {
@@ -83,19 +83,19 @@ func (n *Node) newInDoubtFilter() *inDoubtFilter {
 	return s
 }
 
-// candidate is a quick look, which lets through all that are doubtful, and few others.
+// candidate is the cheap first check. It selects all transactions in doubt, and few others.
 func (s *inDoubtFilter) candidate(b machine.Summary) bool {
 	switch {
 	case b.Heuristic != 0:
 		return true
 	case b.State.Decided():
-		// Before decisions were given a time, they were made long ago.
+		// A decision of an earlier release has no tick, and so counts as made long ago.
 		return !b.State.Finished() && (len(s.failing) > 0 || b.DecidedTick+s.slack <= s.tick)
 	}
-	return b.State == txn.Preparing && b.Expiry <= s.tick // delegated, or the log stands still
+	return b.State == txn.Preparing && b.Expiry <= s.tick // delegated, or the log makes no progress
 }
 
-// matches looks closer.
+// matches is the exact check of a candidate.
 func (s *inDoubtFilter) matches(t *machine.Transaction) bool {
 	if t.Heuristic != 0 {
 		return true
@@ -112,8 +112,8 @@ func (s *inDoubtFilter) matches(t *machine.Transaction) bool {
 		slices.ContainsFunc(r.RetryStates(t.ID), func(a recovery.RetryState) bool { return a.Count > 0 })
 }
 
-// overdue reports whether the branches have had time enough to come to their end, by
-// the coordinator's own clock: the time that it was down is not theirs.
+// overdue reports whether the branches have had enough time to complete, by the coordinator's
+// own clock: the time for which the coordinator was down does not count.
 func (s *inDoubtFilter) overdue(t *machine.Transaction) bool {
 	from := t.DecidedTick
 	if !t.State.Decided() || t.Decided == 0 && t.Cause == txn.CauseTimeout {
@@ -122,19 +122,19 @@ func (s *inDoubtFilter) overdue(t *machine.Transaction) bool {
 	return from+s.slack <= s.tick
 }
 
-// inDoubtSince is when a transaction was decided, or, when it is not, when its time was
-// over, by the wall clock.
+// inDoubtSince is when a transaction was decided or, if it is not decided, when its deadline
+// passed, by the wall clock.
 func inDoubtSince(t *machine.Transaction) time.Time {
 	switch {
 	case t.Decided != 0:
 		return time.UnixMilli(t.Decided).UTC()
-	case t.State.Decided() && t.Cause != txn.CauseTimeout: // before decisions were given a time
+	case t.State.Decided() && t.Cause != txn.CauseTimeout: // decided by a release that recorded no time
 		return time.UnixMilli(t.Began).UTC()
 	}
 	return time.UnixMilli(t.Began).Add(t.Timeout).UTC()
 }
 
-// inDoubtReason says in a line what went wrong, or what the transaction is waiting for.
+// inDoubtReason states in one line what failed, or what the transaction waits for.
 func inDoubtReason(t *machine.Transaction, i *txn.Info) string {
 	var parts []string
 	for k := range t.Branches {
@@ -154,7 +154,7 @@ func inDoubtReason(t *machine.Transaction, i *txn.Info) string {
 	return strings.Join(parts, "; ")
 }
 
-// heuristicText says of a branch how it ended, or may have ended, otherwise than decided.
+// heuristicText states how a branch ended, or may have ended, otherwise than decided.
 func heuristicText(t *machine.Transaction, id txn.BranchID) string {
 	b := &t.Branches[id-1]
 	decision := "roll back"
@@ -171,7 +171,7 @@ func heuristicText(t *machine.Transaction, id txn.BranchID) string {
 	return text
 }
 
-// waitText says of an unfinished branch what it is waiting for.
+// waitText states what an unfinished branch waits for.
 func waitText(t *machine.Transaction, b *txn.BranchInfo) string {
 	if b.Attempts == 0 && b.LastError == "" {
 		switch {
@@ -190,13 +190,14 @@ func waitText(t *machine.Transaction, b *txn.BranchInfo) string {
 	return text + ")"
 }
 
-// oneLine keeps a text of a participant from breaking a line.
+// oneLine replaces the line breaks in a participant's text.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Retry drives a transaction now, whatever its backoff; the zero id means all that
-// are in doubt. A branch whose end is unknown is asked for once more.
+// Retry retries the branches of a transaction now, regardless of their backoff; the zero id means
+// all transactions in doubt. If the end of a branch is unknown, its participant is asked once
+// more.
 //
-// [txn.ErrConflict]: it is not decided yet, or nothing is left that could be driven.
+// [txn.ErrConflict]: the transaction is not decided yet, or no branch is left to retry.
 func (n *Node) Retry(ctx context.Context, id txn.ID) error {
 	r := n.recovery.Load()
 	if r == nil {
@@ -225,7 +226,8 @@ func (n *Node) Retry(ctx context.Context, id txn.ID) error {
 	return nil
 }
 
-// probeUnknown asks for the proof that was missing when a branch ended unknown.
+// probeUnknown asks participants again for the proof that was missing when branches ended with a
+// heuristic outcome.
 func (n *Node) probeUnknown(ctx context.Context, t *machine.Transaction) error {
 	var reports []recovery.BranchResult
 	for _, q := range n.probeBranches(ctx, t, unresolvedBranches(t, 0)) {
@@ -243,7 +245,7 @@ func (n *Node) probeUnknown(ctx context.Context, t *machine.Transaction) error {
 	return nil
 }
 
-// reportOf is what recovery would have found out about the end of a branch.
+// reportOf is the result that recovery would have reported for the end of a branch.
 func reportOf(t *machine.Transaction, id txn.BranchID, end txn.BranchState, detail string) recovery.BranchResult {
 	r := recovery.BranchResult{Branch: id, Detail: detail}
 	switch {
@@ -257,7 +259,7 @@ func reportOf(t *machine.Transaction, id txn.BranchID, end txn.BranchState, deta
 	return r
 }
 
-// transaction gives a transaction to a call of a person.
+// transaction returns a transaction for an operator's call.
 func (n *Node) transaction(ctx context.Context, op string, id txn.ID) (t machine.Transaction, err error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return t, txn.Wrap(op, id, err)

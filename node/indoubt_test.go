@@ -15,7 +15,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// order commits a transaction with a prepared branch at each of the desks.
+// order commits a transaction with a prepared branch at each of the named participants.
 func order(t *testing.T, n *Node, desks participantMap, names ...string) txn.BeginResult {
 	t.Helper()
 	b := beginAt(t, n, time.Minute, names...)
@@ -28,7 +28,7 @@ func order(t *testing.T, n *Node, desks participantMap, names ...string) txn.Beg
 	return b
 }
 
-// makeHeuristic commits a transaction whose second branch somebody rolled back by hand.
+// makeHeuristic commits a transaction whose second branch was rolled back by hand.
 func makeHeuristic(t *testing.T, n *Node, desks participantMap) txn.BeginResult {
 	t.Helper()
 	b := beginAt(t, n, time.Minute, "bank", "stock")
@@ -43,7 +43,7 @@ func makeHeuristic(t *testing.T, n *Node, desks participantMap) txn.BeginResult 
 	return b
 }
 
-// explained is Explain without what no two calls have in common.
+// explained is Explain without the parts that differ between calls.
 func explained(t *testing.T, n *Node, id txn.ID) txn.Explanation {
 	t.Helper()
 	e, err := n.Explain(t.Context(), id)
@@ -51,13 +51,13 @@ func explained(t *testing.T, n *Node, id txn.ID) txn.Explanation {
 		t.Fatal(err)
 	}
 	for i := range e.Branches {
-		e.Branches[i].Attempts, e.Branches[i].EarlierAttempts = nil, 0 // the leader's own
+		e.Branches[i].Attempts, e.Branches[i].EarlierAttempts = nil, 0 // known to one leader only
 	}
 	return e
 }
 
-// TestDoubtsSurvive: hazards, what is told of them, and what people did, over restarts
-// and snapshots, until somebody forgets them.
+// TestDoubtsSurvive: heuristic outcomes, their explanations and the operators' actions survive
+// restarts and snapshots, until an operator forgets the outcomes.
 func TestDoubtsSurvive(t *testing.T) {
 	dir, desks := t.TempDir(), participantMap{"bank": newFakeParticipant(), "stock": newFakeParticipant()}
 	n, err := tryOpen(t, dir, with(desks))
@@ -138,8 +138,8 @@ func TestDoubtsSurvive(t *testing.T) {
 	}
 }
 
-// TestDoubtOfAnUnreachableLedger: a failed attempt is shown at once, with its reason;
-// what is under way in good order is not.
+// TestDoubtOfAnUnreachableLedger: a transaction with a failed attempt is listed at once, with the
+// error; one that makes progress is not.
 func TestDoubtOfAnUnreachableLedger(t *testing.T) {
 	n, bank, stock := withLedgers(t)
 	ctx := t.Context()
@@ -149,7 +149,7 @@ func TestDoubtOfAnUnreachableLedger(t *testing.T) {
 	if ds, err := n.InDoubts(ctx); err != nil || len(ds) != 0 {
 		t.Errorf("nothing is wrong: %+v, %v", ds, err)
 	}
-	// The file is moved to where nothing can be.
+	// The ledger's file has a path that cannot exist.
 	p := txn.Participant{Name: "stock", Kind: ledger.Kind, Settings: map[string]string{"path": "/dev/null/stock"}}
 	if err := n.AddParticipant(ctx, p, "", ""); err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestDoubtOfAnUnreachableLedger(t *testing.T) {
 	if c := choice(e, actionRollback); !c.Allowed {
 		t.Errorf("%+v", c)
 	}
-	// It cannot be asked, so a person may say.
+	// The participant cannot be asked, so an operator may resolve the branch.
 	if o, err := n.Resolve(ctx, b.ID, txn.Resolution{Reason: "the disk is gone for good"}); err != nil || o.State != txn.RolledBack || o.Heuristic != 0 {
 		t.Errorf("%+v, %v", o, err)
 	}
@@ -210,7 +210,7 @@ func TestDoubtAfterFiveSeconds(t *testing.T) {
 	})
 }
 
-// TestDoubtAfterAFailure: also at once, and only the one that has failed.
+// TestDoubtAfterAFailure: the transaction with a failed call is listed at once, and no other.
 func TestDoubtAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bank := newFakeParticipant()
@@ -352,7 +352,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestExplainInEveryState: what is active, preparing, timed out, finished without doubt.
+// TestExplainInEveryState: Explain of transactions that are active, preparing, timed out, and
+// finished as decided.
 func TestExplainInEveryState(t *testing.T) {
 	desks := participantMap{"bank": newFakeParticipant(), "shop": hangs()}
 	n := open(t, t.TempDir(), with(desks))
@@ -411,7 +412,8 @@ func TestExplainInEveryState(t *testing.T) {
 	check("timed out", late.ID, "it was not decided within 50ms")
 }
 
-// TestDoubtsAreBounded: of many the oldest are listed, among many that are in order.
+// TestDoubtsAreBounded: of many transactions in doubt, among many that are not, the oldest are
+// listed.
 func TestDoubtsAreBounded(t *testing.T) {
 	desks := participantMap{"bank": newFakeParticipant()}
 	n := open(t, t.TempDir(), with(desks), func(c *Config) { c.Recovery.BackoffBase, c.Recovery.BackoffMax = time.Hour, time.Hour })

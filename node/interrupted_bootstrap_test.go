@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// interruptedBootstrap gives a data directory as a crash leaves it between the two writes by which
-// raft founds a cluster: the term is there, and the first entry is not.
+// interruptedBootstrap makes a data directory as a crash leaves it between the two writes with
+// which raft bootstraps a cluster: it has the term, and not the first entry.
 func interruptedBootstrap(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -29,8 +29,8 @@ func interruptedBootstrap(t *testing.T) string {
 	return dir
 }
 
-// TestACrashWhileFounding: a node that was killed between the two writes of its founding
-// founds its cluster when it is started again, alone or with others.
+// TestACrashWhileFounding: a node that was killed between the two writes of a bootstrap completes
+// it when it is started again, as a single node or with others.
 func TestACrashWhileFounding(t *testing.T) {
 	alone, err := tryOpen(t, interruptedBootstrap(t), slow)
 	if err != nil {
@@ -47,10 +47,10 @@ func TestACrashWhileFounding(t *testing.T) {
 	begin(t, leaderOf(t, nodes...), time.Minute)
 }
 
-// TestACrashInTheMiddleOfAVote: raft writes the term of a vote and its candidate one after
-// the other. A node that was killed in between has, for the new term, the candidate for whom
-// it voted before. It must not take that for a vote that it has given: then it would not look
-// whether that candidate has all that was acknowledged.
+// TestACrashInTheMiddleOfAVote: raft writes the term of a vote and its candidate one after the
+// other. A node that was killed in between has the new term with the candidate of its previous
+// vote. It must not take that for a vote that it has cast: then it would not check that the
+// candidate has all acknowledged entries.
 func TestACrashInTheMiddleOfAVote(t *testing.T) {
 	s, err := openStorage(t.TempDir(), func(err error) { t.Error(err) }, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -65,11 +65,11 @@ func TestACrashInTheMiddleOfAVote(t *testing.T) {
 		func() error {
 			return s.log.StoreLogs([]*raft.Log{
 				{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(entry)},
-				{Index: 2, Term: 6, Type: raft.LogNoop}, // which the candidate lacks
+				{Index: 2, Term: 6, Type: raft.LogNoop}, // the candidate lacks this entry
 			})
 		},
 		func() error { return s.log.SetUint64(keyCurrentTerm, 7) },
-		func() error { return s.log.SetUint64(keyLastVoteTerm, 7) }, // it votes for another one, and is killed
+		func() error { return s.log.SetUint64(keyLastVoteTerm, 7) }, // a vote for another candidate, interrupted by the crash
 	} {
 		if err := do(); err != nil {
 			t.Fatal(err)
@@ -99,8 +99,8 @@ func TestACrashInTheMiddleOfAVote(t *testing.T) {
 	}
 }
 
-// TestNothingIsKnownYet: a node that belongs to no cluster yet is asked for all that it can
-// show of the state that it has.
+// TestNothingIsKnownYet: a node that belongs to no cluster yet answers all queries of its own
+// state.
 func TestNothingIsKnownYet(t *testing.T) {
 	n := openMember(t, t.TempDir(), Cluster{Listen: freePorts(t, 1)[0]})
 	ctx := txn.AllowStale(t.Context())

@@ -14,11 +14,11 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// addLearner takes a node into the cluster as a learner, or notes its new address. Who
-// has lost its disk comes as a new node at an old address, and replaces the one that
-// was there.
+// addLearner adds a node to the cluster as a learner, or records the new address of a member. A
+// node that has lost its disk comes as a new node at an old address, and replaces the member
+// that had the address.
 func (n *Node) addLearner(ctx context.Context, who peer.Identity) error {
-	n.membershipMu.Lock() // one at a time
+	n.membershipMu.Lock() // one change at a time
 	defer n.membershipMu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", txn.ErrUnavailable, err)
@@ -26,7 +26,7 @@ func (n *Node) addLearner(ctx context.Context, who peer.Identity) error {
 	if err := n.validateJoin(who); err != nil {
 		return err
 	}
-	var at, known *raft.Server // at its address, and itself
+	var at, known *raft.Server // another member at the node's address, and the node itself
 	servers := n.servers()
 	for _, s := range servers {
 		switch {
@@ -81,9 +81,9 @@ func (n *Node) validateJoin(who peer.Identity) error {
 	return nil
 }
 
-// verifyAddress makes sure that a node is at the address that it says is its own, before it gets the
-// place of the one that was there, and not at its old one any more: a copy of its data
-// directory would be.
+// verifyAddress checks that a node is reached at the address that it reports, before it replaces
+// the member that had the address, and that it no longer runs at its old address: there it
+// would be a copy of its data directory.
 func (n *Node) verifyAddress(ctx context.Context, who peer.Identity, known *raft.Server) error {
 	ctx, cancel := context.WithTimeout(ctx, peerCallTimeout)
 	defer cancel()
@@ -102,8 +102,8 @@ func (n *Node) verifyAddress(ctx context.Context, who peer.Identity, known *raft
 	return nil
 }
 
-// removeServer takes a node out of raft's configuration and strikes its id for ever. The caller
-// holds founding.
+// removeServer removes a node from raft's configuration and tombstones its id for ever. The
+// caller holds membershipMu.
 func (n *Node) removeServer(ctx context.Context, s raft.Server, by, reason string) error {
 	if s.Suffrage == raft.Voter {
 		if err := n.checkQuorumWithout(ctx, s.ID); err != nil {
@@ -117,7 +117,7 @@ func (n *Node) removeServer(ctx context.Context, s raft.Server, by, reason strin
 	return n.tombstoneID(ctx, string(s.ID), by, reason)
 }
 
-// tombstoneID notes in the log that an id is never used again.
+// tombstoneID records in the log that an id is never used again.
 func (n *Node) tombstoneID(ctx context.Context, id, by, reason string) error {
 	ctx, cancel := context.WithTimeout(ctx, configChangeTimeout)
 	defer cancel()
@@ -128,17 +128,18 @@ func (n *Node) tombstoneID(ctx context.Context, id, by, reason string) error {
 	return err
 }
 
-// checkQuorumWithout refuses to take a voter out when those that are left could not decide anything,
-// because too many of them do not answer. raft would do it, and wait for them for ever.
+// checkQuorumWithout returns an error if the voters that are left without id have no quorum
+// because too many of them do not answer. raft would make the change, and wait for them for ever
+// (docs/decisions/0019).
 func (n *Node) checkQuorumWithout(ctx context.Context, id raft.ServerID) error {
 	if n.peerServer == nil {
-		return nil // the simulation's business
+		return nil // in the simulation, which has to check this itself
 	}
 	ctx, cancel := context.WithTimeout(ctx, peerCallTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	voters, unreachable := 0, []string(nil) // silent: guarded by mu
+	voters, unreachable := 0, []string(nil) // unreachable: guarded by mu
 	for _, s := range n.servers() {
 		if s.Suffrage != raft.Voter || s.ID == id {
 			continue

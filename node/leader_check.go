@@ -6,7 +6,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// logFailure gives the failure of the log; nil as long as there was none. Nothing was done,
+// logFailure returns the failure of the log; nil while there was none. The call had no effect,
 // and another node may serve.
 func (n *Node) logFailure() error {
 	if p := n.failed.Load(); p != nil {
@@ -15,7 +15,7 @@ func (n *Node) logFailure() error {
 	return nil
 }
 
-// requireLeader reports why this node does not decide; nil when it leads.
+// requireLeader returns why this node cannot decide; nil when it leads.
 func (n *Node) requireLeader() error {
 	if err := n.logFailure(); err != nil {
 		return err
@@ -29,13 +29,13 @@ func (n *Node) requireLeader() error {
 	return nil
 }
 
-// isLeader reports whether this node has taken over in the term that raft is in. It may have
-// lost the term in which it did, and won another, before it has noticed either.
+// isLeader reports whether this node has taken over in raft's current term. The node may have
+// lost the leadership, and won another term, before it has noticed either.
 func (n *Node) isLeader() bool {
 	return n.leading.Load() && n.term.Load() == n.raft.CurrentTerm()
 }
 
-// notLeaderError is the answer of a node that does not lead: it says who does.
+// notLeaderError is the error of a node that does not lead. It names the leader, if known.
 func (n *Node) notLeaderError() error {
 	_, id := n.raft.LeaderWithID()
 	switch w := n.bootstrapStatus.Load(); {
@@ -57,8 +57,8 @@ func (n *Node) notLeaderError() error {
 	return fmt.Errorf("%w: this node does not lead; %s at %s does", txn.ErrUnavailable, name, m.API)
 }
 
-// Leader says where calls are decided: here, or at the node whose server has the URL
-// api. It is empty when no leader is known, or nobody knows its URL yet.
+// Leader returns where calls are decided: here, or at the node whose server has the URL api. api
+// is empty when no leader is known, or its URL is not known yet.
 func (n *Node) Leader() (api string, here bool) {
 	if n.isLeader() {
 		return "", true
@@ -70,10 +70,9 @@ func (n *Node) Leader() (api string, here bool) {
 	return n.memberRecord(string(id)).API, false
 }
 
-// Ready reports why calls cannot be answered here, or by the leader; nil when they
-// can. A follower that has just started knows the leader's id before it knows where the
-// leader is: that is in entries that it has not applied yet. Without a port no node
-// says where it is.
+// Ready returns why calls cannot be answered, neither here nor by the leader; nil when they can.
+// A follower that has just started knows the leader's id before its URL, which is in entries
+// that it has not applied yet. In the simulation nodes do not report their URLs.
 func (n *Node) Ready() error {
 	if err := n.logFailure(); err != nil {
 		return err

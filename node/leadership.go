@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// monitorLeadership takes up and lays down what only a leader does.
+// monitorLeadership starts and stops what runs only on a leader.
 func (n *Node) monitorLeadership() {
 	var term *leadership
 	defer func() { term.revoke() }()
@@ -41,13 +41,13 @@ type leadership struct {
 const (
 	// takeOverRetryPause is the pause between two tries to take over.
 	takeOverRetryPause = 100 * time.Millisecond
-	// takeOverTimeout is how long raft may lead here without taking entries. Then this
-	// process is in the way of the others.
+	// takeOverTimeout is how long raft may lead here without accepting entries. After it the
+	// node fails, because it keeps the other nodes from leading.
 	takeOverTimeout = 30 * time.Second
 )
 
-// establishLeadership takes over, and tries again as long as raft leads: there are moments at which
-// raft refuses entries though it does. Nil when it does not lead any more.
+// establishLeadership takes over, and retries as long as raft leads: at some moments raft rejects
+// entries although it leads. It returns nil when raft does not lead any more.
 func (n *Node) establishLeadership() *leadership {
 	for started := time.Now(); ; {
 		var p *sessionExpirer
@@ -83,14 +83,14 @@ func (n *Node) establishLeadership() *leadership {
 	}
 }
 
-// takeOver applies everything before this term and opens the batcher.
+// takeOver applies everything before this term and opens the proposal queue.
 func (n *Node) takeOver() error {
 	term := n.raft.CurrentTerm()
 	if err := n.raft.Barrier(0).Error(); err != nil {
 		return err
 	}
-	// The barrier was this node's own, so it led then; and all the time since before,
-	// unless the term is another.
+	// The barrier was this node's own entry, so the node led then; and it has led all the time
+	// since the term was read, unless the term has changed.
 	if n.raft.CurrentTerm() != term {
 		return fmt.Errorf("%w: elected anew", txn.ErrUnavailable)
 	}
@@ -103,8 +103,8 @@ func (n *Node) takeOver() error {
 	return err
 }
 
-// startLeadership begins what only a leader does: the timeout thread runs, sessions are listened to,
-// and recovery gets all undone work.
+// startLeadership starts what runs only on a leader: the timeout thread, the expiry of client
+// sessions, autopilot, and recovery, which receives all preparing and completing transactions.
 func (n *Node) startLeadership(p *sessionExpirer) *leadership {
 	l := &leadership{node: n}
 	l.ctx, l.stop = context.WithCancel(context.Background())
@@ -115,14 +115,15 @@ func (n *Node) startLeadership(p *sessionExpirer) *leadership {
 	r := recovery.New(conf, recoveryLog{n})
 	r.Start()
 	n.recovery.Store(r)
-	n.sessionExpirer.Store(p) // before the sessions are looked through: none is missed
+	n.sessionExpirer.Store(p) // before the open sessions are loaded, so that none is missed
 	l.done.Go(func() { p.run(l.ctx) })
 	l.done.Go(func() { n.tickScheduler.run(l.ctx.Done()) })
 	if n.peerServer != nil {
 		l.done.Go(func() { n.runAutopilot(l.ctx) })
 	}
 	n.leading.Store(true)
-	// Beside the watch over leadership: of a million it takes a while.
+	// Concurrently: with a million transactions it takes a while, and monitorLeadership must
+	// not wait for it.
 	l.done.Go(func() { n.queueCompleting(l.ctx, r) })
 	select {
 	case <-n.ready:
@@ -133,8 +134,8 @@ func (n *Node) startLeadership(p *sessionExpirer) *leadership {
 	return l
 }
 
-// revoke lays leadership down. It is nil-safe. Whatever participants are still asked is
-// left to end by itself: one that hangs must not keep this node from leading again.
+// revoke gives up the leadership. It is nil-safe. It does not wait for calls to participants that
+// are in flight: one that hangs must not keep this node from leading again.
 func (l *leadership) revoke() {
 	if l == nil {
 		return
@@ -150,8 +151,8 @@ func (l *leadership) revoke() {
 	l.done.Wait()
 }
 
-// queueCompleting hands recovery everything that is not finished: all that a new
-// leader needs to take over. It goes in steps, so that the log goes on.
+// queueCompleting hands recovery all transactions that are preparing or completing, which is all
+// that a new leader needs. It works in steps, so that the log is not blocked.
 func (n *Node) queueCompleting(ctx context.Context, r *recovery.Recovery) {
 	const step = 10_000
 	for from := uint32(0); ctx.Err() == nil; {

@@ -11,20 +11,19 @@ import (
 )
 
 const (
-	// scanStep is how much one look at the machine covers, so that a long list never
-	// holds the log up: 20,000 transactions, or 1,200 of those that are found.
+	// scanStep is how much of the state machine one read covers, so that a long list never
+	// delays the log: 20,000 transactions, or 1,200 that match.
 	scanStep = 20_000
-	// maxExpiringScan is how many transactions of the survival index one look covers. When
-	// more expire in the time that is asked for, looking at all is as good.
+	// maxExpiringScan is how many transactions of the survival index one read covers. If more
+	// expire in the requested time, a full scan is as good.
 	maxExpiringScan = 4096
 
-	// defaultListLimit bounds a list that names no limit, and maxLimit every list.
+	// defaultListLimit bounds a list without a limit, and maxListLimit every list.
 	defaultListLimit = 1000
 	maxListLimit     = 100_000
 )
 
-// newest collects the transactions of a list: those with the highest ids, all of which
-// are in the range.
+// newest collects the transactions of a list: those with the highest ids in the range.
 type newest struct {
 	limit int
 	fits  func(*machine.Transaction) bool
@@ -40,7 +39,7 @@ func (l *newest) add(part []machine.Transaction) {
 	}
 	if len(l.found) > 2*l.limit {
 		l.cut()
-		l.ids.After = l.found[0].ID // what is older need not be looked at any more
+		l.ids.After = l.found[0].ID // older ones need not be read any more
 	}
 }
 
@@ -49,8 +48,8 @@ func (l *newest) cut() {
 	l.found = l.found[max(len(l.found)-l.limit, 0):]
 }
 
-// List gives transactions in the order of their ids, the newest ones when there
-// are more than the filter's limit.
+// List returns transactions in the order of their ids: the newest ones, if there are more than
+// the filter's limit.
 func (n *Node) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("list", txn.ID{}, err)
@@ -77,8 +76,8 @@ func (n *Node) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
 	return out, nil
 }
 
-// expiring answers from the survival index what is asked about its beginning; false when
-// it is not the index that is asked for, or too much of it.
+// expiring answers a filter by expiry from the beginning of the survival index; false when the
+// filter is none by expiry, or matches too many transactions.
 func (n *Node) expiring(l *newest, f txn.Filter, match func(machine.Summary) bool) bool {
 	if f.ExpiresWithin <= 0 {
 		return false
@@ -93,8 +92,8 @@ func (n *Node) expiring(l *newest, f txn.Filter, match func(machine.Summary) boo
 	return ok
 }
 
-// scan looks at what has a record, then at the outcomes that are kept, in this order: what
-// finishes meanwhile is met.
+// scan reads the transactions that have a record, and then the retained outcomes. In this order
+// it does not miss a transaction that finishes meanwhile.
 func (n *Node) scan(ctx context.Context, l *newest, f txn.Filter, match func(machine.Summary) bool) error {
 	for from, more := uint32(0), true; more; more = from != 0 {
 		var part []machine.Transaction
@@ -118,25 +117,25 @@ func (n *Node) scan(ctx context.Context, l *newest, f txn.Filter, match func(mac
 	return nil
 }
 
-// eachOnce sorts by id. One that finished during the scan was found twice: what was found later holds.
+// eachOnce sorts by id and removes duplicates. A transaction that finished during the scan was
+// found twice: the later record is kept.
 func eachOnce(found []machine.Transaction) []machine.Transaction {
 	slices.SortStableFunc(found, func(a, b machine.Transaction) int { return b.ID.Compare(a.ID) })
-	slices.Reverse(found) // and so the later of two is the first
+	slices.Reverse(found) // so that the later of two comes first
 	return slices.CompactFunc(found, func(a, b machine.Transaction) bool { return a.ID == b.ID })
 }
 
-// expiryBound is the tick until which a transaction has to expire that the filter chooses by
-// that.
+// expiryBound is the last expiry tick that a filter by expiry selects.
 func (n *Node) expiryBound(f txn.Filter) survival.Tick {
 	tick, _ := n.clock.now()
 	if f.ExpiresWithin > 0 {
-		tick += survival.Tick(f.ExpiresWithin/max(n.interval(), 1)) + 1 // a node of no cluster has none
+		tick += survival.Tick(f.ExpiresWithin/max(n.interval(), 1)) + 1 // the interval is zero while the node belongs to no cluster
 	}
 	return tick
 }
 
-// DeadlineGroups shows a part of the survival index: the groups that end at the range's tick or
-// later, at most as many as it says, the one that ends first before the others.
+// DeadlineGroups returns a part of the survival index: the groups that expire at the range's tick
+// or later, in the order of their expiry, at most as many as the range's limit.
 func (n *Node) DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (txn.DeadlineGroups, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return txn.DeadlineGroups{}, txn.Wrap("timeouts", txn.ID{}, err)

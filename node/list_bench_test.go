@@ -8,7 +8,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// BenchmarkListNewest lists the newest 200 of 166,000 outcomes that are kept.
+// BenchmarkListNewest lists the newest 200 of 166,000 retained outcomes.
 func BenchmarkListNewest(b *testing.B) {
 	const kept, newest = 166_000, 200
 	n := open(b, b.TempDir(), slow)

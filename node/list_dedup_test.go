@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// TestEachOnce: of a transaction that a list has found twice, the later holds.
+// TestEachOnce: if a list has found a transaction twice, the later record is kept.
 func TestEachOnce(t *testing.T) {
 	of := func(id byte, s txn.State) machine.Transaction { return machine.Transaction{ID: txn.ID{id}, State: s} }
 	got := eachOnce([]machine.Transaction{

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// listed gives the ids of a list.
+// listed returns the ids of a list.
 func listed(t *testing.T, n *Node, f txn.Filter) (ids []txn.ID) {
 	t.Helper()
 	found, err := n.List(t.Context(), f)
@@ -24,7 +24,7 @@ func listed(t *testing.T, n *Node, f txn.Filter) (ids []txn.ID) {
 	return ids
 }
 
-// atOnce does something so often, by some goroutines.
+// atOnce calls do with 0 to times-1, on 64 goroutines.
 func atOnce(times int, do func(int)) {
 	var all sync.WaitGroup
 	for k := range 64 {
@@ -37,7 +37,8 @@ func atOnce(times int, do func(int)) {
 	all.Wait()
 }
 
-// TestListPageByPage: from the newest to the oldest, of what is open and what is finished, each once.
+// TestListPageByPage: pages list open and finished transactions from the newest to the oldest,
+// each once.
 func TestListPageByPage(t *testing.T) {
 	n := open(t, t.TempDir())
 	var all []txn.ID
@@ -76,7 +77,8 @@ func TestListPageByPage(t *testing.T) {
 	}
 }
 
-// TestListOfWhatExpires: the same from the survival index, and without it when too much expires.
+// TestListOfWhatExpires: a filter by expiry returns the same from the survival index, and from a
+// scan if too many transactions expire.
 func TestListOfWhatExpires(t *testing.T) {
 	n := open(t, t.TempDir(), with(participantMap{"bank": newFakeParticipant()}))
 	const many = maxExpiringScan + 100
@@ -114,7 +116,8 @@ func TestListOfWhatExpires(t *testing.T) {
 	}
 }
 
-// TestGroupsPageByPage: an answer has no more groups than were asked for, and says where to go on.
+// TestGroupsPageByPage: a result has no more deadline groups than the limit, and the tick at which
+// the next page begins.
 func TestGroupsPageByPage(t *testing.T) {
 	n := open(t, t.TempDir())
 	const all = txn.DefaultDeadlineGroups + 50

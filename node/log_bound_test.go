@@ -17,11 +17,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// memorySnapshots keeps the latest snapshots that were written to their end. raft's own store in memory shows one that is
-// being written, to whoever sends it meanwhile.
+// memorySnapshots keeps the latest complete snapshots. raft's own store in memory also lists one
+// that is still being written.
 type memorySnapshots struct {
 	mu     sync.Mutex
-	latest []*memorySink // newest first, snapshotsKept at most; they never change any more
+	latest []*memorySink // newest first, snapshotsKept at most; immutable
 	made   int
 }
 
@@ -75,8 +75,9 @@ func (s *memorySink) Close() error {
 	return nil
 }
 
-// TestEveryNodeBoundsItsLogByBytes: few large entries make every node take snapshots and cut its log, followers also. What
-// stays is what the snapshot before the newest needs, and no less than was asked for.
+// TestEveryNodeBoundsItsLogByBytes: few large entries make every node, also followers, take
+// snapshots and truncate its log. The log keeps what the second newest snapshot needs, and at
+// least SnapshotBytes.
 func TestEveryNodeBoundsItsLogByBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const least = 64 << 10
@@ -103,7 +104,8 @@ func TestEveryNodeBoundsItsLogByBytes(t *testing.T) {
 			if err != nil || len(metas) < 2 {
 				t.Fatalf("node %d has %d snapshots, %v; want two", i, len(metas), err)
 			}
-			// Since the snapshot before the newest, and one more; each is due after as much log as the last one is long.
+			// The log since the second newest snapshot, and as much again: a snapshot is due after
+			// as much log as the last one is long.
 			bound := 2*max(least, uint64(metas[0].Size)) + 16<<10
 			if most[i] > bound {
 				t.Errorf("node %d had %d bytes of log; want %d at most", i, most[i], bound)
@@ -147,7 +149,7 @@ func TestASnapshotAfterAChangeOfMembers(t *testing.T) {
 	})
 }
 
-// stored is how many bytes a log holds, each entry with what it takes besides.
+// stored is how many bytes a log holds, each entry with its overhead.
 func stored(t *testing.T, s *raft.InmemStore) (size uint64) {
 	t.Helper()
 	first, _ := s.FirstIndex()
@@ -162,8 +164,8 @@ func stored(t *testing.T, s *raft.InmemStore) (size uint64) {
 	return size
 }
 
-// TestBackupsAndRestartsLeaveTheLogBounded: a backup takes a snapshot, behind which a restart
-// measures the log anew. What was there before is removed all the same.
+// TestBackupsAndRestartsLeaveTheLogBounded: a backup takes a snapshot, and a restart measures only
+// the log after it. The log before the snapshot is truncated all the same.
 func TestBackupsAndRestartsLeaveTheLogBounded(t *testing.T) {
 	const bytes = 64 << 10
 	dir := t.TempDir()
@@ -189,8 +191,8 @@ func TestBackupsAndRestartsLeaveTheLogBounded(t *testing.T) {
 	}
 }
 
-// TestARestartRemovesWhatAnEarlierLifeLeft: a process that ended between a snapshot and the removal of the log before it
-// leaves that to the next one.
+// TestARestartRemovesWhatAnEarlierLifeLeft: if a process ended between a snapshot and the
+// truncation of the log, the next process truncates it.
 func TestARestartRemovesWhatAnEarlierLifeLeft(t *testing.T) {
 	dir := t.TempDir()
 	for life := range 2 {
@@ -209,7 +211,7 @@ func TestARestartRemovesWhatAnEarlierLifeLeft(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := n.raft.Snapshot().Error(); err != nil { // and removes nothing
+			if err := n.raft.Snapshot().Error(); err != nil { // truncates nothing
 				t.Fatal(err)
 			}
 		}
@@ -219,7 +221,8 @@ func TestARestartRemovesWhatAnEarlierLifeLeft(t *testing.T) {
 	}
 }
 
-// TestARestartMeasuresItsLog: what the log holds behind the newest snapshot counts, whoever wrote it and in which life.
+// TestARestartMeasuresItsLog: all log after the newest snapshot counts, also that of earlier
+// processes.
 func TestARestartMeasuresItsLog(t *testing.T) {
 	const bytes = 64 << 10
 	dir := t.TempDir()
@@ -229,7 +232,7 @@ func TestARestartMeasuresItsLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 50 { // of some six hundred bytes each: three lives together are enough for a snapshot
+		for range 50 { // of some six hundred bytes each: three processes together are enough for a snapshot
 			if _, err := n.Rollback(t.Context(), newID(), strings.Repeat("r", txn.MaxReason)); !errors.Is(err, txn.ErrNotFound) {
 				t.Fatal(err)
 			}

@@ -8,7 +8,8 @@ import (
 	"github.com/txmgr/txmgr/raftfsm"
 )
 
-// observedLog tells of the entries that raft appends, on a leader and on a follower alike, before they are stored.
+// observedLog calls onAppend with the entries that raft appends, on leaders and followers, before
+// they are stored.
 type observedLog struct {
 	raft.LogStore
 	onAppend func([]*raft.Log)
@@ -23,7 +24,7 @@ func (w observedLog) StoreLogs(logs []*raft.Log) error {
 	return w.LogStore.StoreLogs(logs)
 }
 
-// onAppend is told of entries that are about to be stored.
+// onAppend is called with entries that are about to be stored.
 func (n *Node) onAppend(logs []*raft.Log) {
 	n.logMeter.add(logs)
 	for _, l := range slices.Backward(logs) {

@@ -10,21 +10,23 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// timeoutLogger are those about transactions that timed out, of which there may be thousands in a second. docs/operations.md lists
-// these and the others. Whoever applies entries alone uses them.
+// timeoutLogger limits the log lines about transactions that timed out, of which there may be
+// thousands in a second. docs/operations.md lists all log lines. Only the goroutine that applies
+// entries uses it.
 type timeoutLogger struct {
 	timeouts   *rate.Limiter
-	unreported int // transactions that timed out and are in no line yet
+	unreported int // transactions that timed out and are not counted in a line yet
 }
 
-// A burst of lines about timeouts, and one line in each second.
+// timeoutLogBurst is how many lines about timeouts are logged at once; further ones are limited
+// to one in a second.
 const timeoutLogBurst = 10
 
 func newTimeoutLogger() timeoutLogger {
 	return timeoutLogger{timeouts: rate.NewLimiter(rate.Every(time.Second), timeoutLogBurst)}
 }
 
-// logApplied tells operators what they should know of an applied entry.
+// logApplied logs what operators should know about an applied entry.
 func (n *Node) logApplied(index uint64, fx *machine.Effects) {
 	one, count := n.recordTimeoutLag(index, fx.Changes)
 	l := &n.timeoutLog
@@ -47,12 +49,12 @@ func (n *Node) logApplied(index uint64, fx *machine.Effects) {
 	}
 }
 
-// logSessionsExpired tells of clients' sessions that went silent.
+// logSessionsExpired logs client sessions that expired.
 func (n *Node) logSessionsExpired(ids []txn.SessionID) {
 	n.logger.Info("sessions expired: what was undecided in them is rolled back", "count", len(ids), "session", ids[0].String(), "cause", txn.CauseSessionExpired.String())
 }
 
-// logParticipantHealth tells of a participant that goes down, or is healthy again.
+// logParticipantHealth logs that a participant is down, or healthy again.
 func (n *Node) logParticipantHealth(t recovery.HealthChange) {
 	if t.Up {
 		n.logger.Info("participant is up again", "participant", t.Participant, "down", t.Down.Round(time.Millisecond))
@@ -61,12 +63,12 @@ func (n *Node) logParticipantHealth(t recovery.HealthChange) {
 	n.logger.Warn("participant is down: its branches wait and are tried again", "participant", t.Participant, "error", t.Error, "next", "txmgr doctor "+t.Participant)
 }
 
-// logSwept tells of a branch that nobody drove and a sweep acted on.
+// logSwept logs a prepared branch that a sweep found undriven and acted on.
 func (n *Node) logSwept(f txn.ScanResult) {
 	n.logger.Warn("sweep: a prepared branch that nobody drove", "participant", f.Participant, "xid", f.XID, "state", f.State, "verdict", f.Class, "done", f.Done, "error", f.Error)
 }
 
-// logLeadershipGained tells that this node has taken over, and what it has found.
+// logLeadershipGained logs that this node has taken over, and the state that it has found.
 func (n *Node) logLeadershipGained() {
 	var c machine.Counts
 	n.fsm.View(func(m *machine.Machine) { c = m.Counts() })
@@ -74,7 +76,7 @@ func (n *Node) logLeadershipGained() {
 		"open", c.Undecided, "undone", c.Completing, "hazards", c.Heuristics)
 }
 
-// logLeadershipLost tells that this node has laid leadership down.
+// logLeadershipLost logs that this node has given up the leadership.
 func (n *Node) logLeadershipLost() {
 	_, leader := n.raft.LeaderWithID()
 	n.logger.Info("leadership lost: another node decides, or none", "term", n.term.Load(), "leader", string(leader))

@@ -20,7 +20,7 @@ import (
 type logCapture struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
-	waiting chan struct{} // closed at the next line
+	waiting chan struct{} // closed when the next line is written
 }
 
 func (f *logCapture) Write(p []byte) (int, error) {
@@ -33,7 +33,7 @@ func (f *logCapture) Write(p []byte) (int, error) {
 	return f.text.Write(p)
 }
 
-// await returns when the lines with a message are as they should be.
+// await waits until the lines with a message are as wanted.
 func (f *logCapture) await(t *testing.T, message string, enough func([]map[string]any) bool) {
 	t.Helper()
 	over := time.After(time.Minute)
@@ -57,7 +57,7 @@ func (f *logCapture) await(t *testing.T, message string, enough func([]map[strin
 
 func some(lines []map[string]any) bool { return len(lines) > 0 }
 
-// lines gives the lines with a message, without their times.
+// lines returns the lines with a message, without their times.
 func (f *logCapture) lines(t *testing.T, message string) (found []map[string]any) {
 	t.Helper()
 	f.mu.Lock()
@@ -80,8 +80,9 @@ func captureLog(f *logCapture) func(*Config) {
 	return func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(f, nil)) }
 }
 
-// TestLogTellsWhatHappened: one line for each hazard, action of an operator, participant that goes down or comes back, and
-// change of leadership, and one for what timed out.
+// TestLogTellsWhatHappened: there is one line for each heuristic outcome, action of an operator,
+// participant that goes down or is up again, and change of leadership, and one for the
+// transactions that timed out.
 func TestLogTellsWhatHappened(t *testing.T) {
 	var f logCapture
 	desks := participantMap{"bank": newFakeParticipant(), "stock": newFakeParticipant()}
@@ -129,7 +130,7 @@ func TestLogTellsWhatHappened(t *testing.T) {
 			t.Errorf("docs/operations.md does not list %q", message)
 		}
 		got := f.lines(t, message)
-		if message == "operator acted" { // the participants were added by this node, with its own hands
+		if message == "operator acted" { // the participants were added by this node itself
 			got = slices.DeleteFunc(got, func(x map[string]any) bool { return x["action"] == "add-participant" })
 		}
 		if len(got) != 1 {
@@ -144,8 +145,8 @@ func TestLogTellsWhatHappened(t *testing.T) {
 	}
 }
 
-// TestLogOfTimeoutsIsLimited: transactions that time out one after the other get ten lines and then one in a second, in
-// which all are counted.
+// TestLogOfTimeoutsIsLimited: transactions that time out one after the other are logged in ten
+// lines and then in one line in a second, which together count all of them.
 func TestLogOfTimeoutsIsLimited(t *testing.T) {
 	var f logCapture
 	n := open(t, t.TempDir(), captureLog(&f))

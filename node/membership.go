@@ -19,7 +19,7 @@ import (
 // configChangeTimeout bounds one change of raft's configuration.
 const configChangeTimeout = 10 * time.Second
 
-// memberRecord is what the log knows of a node.
+// memberRecord is what the log knows about a node.
 func (n *Node) memberRecord(id string) (found machine.Member) {
 	n.fsm.View(func(m *machine.Machine) {
 		for _, k := range m.Members() {
@@ -51,7 +51,7 @@ func (n *Node) Members() []txn.Member {
 	return out
 }
 
-// findMember looks a node up by its id, its name, or the beginning of its id.
+// findMember finds a node by its id, its name, or the beginning of its id.
 func (n *Node) findMember(op, node string) (txn.Member, error) {
 	members := n.Members()
 	var found []txn.Member
@@ -72,7 +72,7 @@ func (n *Node) findMember(op, node string) (txn.Member, error) {
 	return txn.Member{}, &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: fmt.Sprintf("the cluster has no node %q", node)}
 }
 
-// requireCluster refuses what needs several nodes.
+// requireCluster rejects an operation that needs several nodes on a single node.
 func (n *Node) requireCluster(op string) error {
 	if n.env.singleNode {
 		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "this coordinator is alone: it was started without an address for other nodes (--raft-listen)"}
@@ -80,8 +80,8 @@ func (n *Node) requireCluster(op string) error {
 	return nil
 }
 
-// Join adds the node that listens for others at the address: at first as a learner,
-// and as a voter when it has caught up. A node that is a member already stays one.
+// Join adds the node that listens for other nodes at the address: first as a learner, and as a
+// voter once it has caught up. A node that is a member already remains one.
 func (n *Node) Join(ctx context.Context, address, _ string) (txn.Member, error) {
 	const op = "cluster join"
 	if err := n.requireCluster(op); err != nil {
@@ -103,8 +103,8 @@ func (n *Node) Join(ctx context.Context, address, _ string) (txn.Member, error) 
 	return n.findMember(op, who.ID)
 }
 
-// Remove takes a node out of the cluster, for ever: its id is refused from then on.
-// The leader hands over first when it is the one.
+// Remove removes a node from the cluster for ever: its id is rejected from then on. A leader
+// that is to be removed transfers the leadership first, and returns [txn.ErrUnavailable].
 func (n *Node) Remove(ctx context.Context, node, by, reason string) error {
 	const op = "cluster remove"
 	if err := n.requireCluster(op); err != nil {
@@ -116,7 +116,7 @@ func (n *Node) Remove(ctx context.Context, node, by, reason string) error {
 	if err := n.requireLeader(); err != nil {
 		return txn.Wrap(op, txn.ID{}, err)
 	}
-	n.membershipMu.Lock() // one at a time
+	n.membershipMu.Lock() // one change at a time
 	defer n.membershipMu.Unlock()
 	m, err := n.findMember(op, node)
 	if err != nil {
@@ -146,7 +146,7 @@ func (n *Node) Remove(ctx context.Context, node, by, reason string) error {
 	return nil
 }
 
-// errNoPeerServer is the answer of a node of the simulation, which cannot ask others anything.
+// errNoPeerServer is the error of a node in the simulation, which cannot send requests to others.
 func errNoPeerServer(op string) error {
 	return &txn.Error{Op: op, Err: txn.ErrUnavailable, Detail: "this node has no port for other nodes"}
 }
@@ -160,14 +160,14 @@ func (n *Node) countVoters() (count int) {
 	return count
 }
 
-// configChangeUnknown says what a failed change of raft's configuration means: it may have been
-// made all the same.
+// configChangeUnknown wraps the error of a change of raft's configuration: the change may have
+// been made all the same.
 func configChangeUnknown(err error) error {
 	return fmt.Errorf("%w: %w; txmgr cluster status tells", txn.ErrUnavailable, err)
 }
 
-// Leave takes this node out of the cluster, for ever. The process goes on, and can be
-// ended.
+// Leave removes this node from the cluster for ever. The process keeps running, and can be
+// stopped.
 func (n *Node) Leave(ctx context.Context, _ string) error {
 	const op = "cluster leave"
 	if err := n.requireCluster(op); err != nil {
@@ -214,8 +214,8 @@ func (n *Node) Leave(ctx context.Context, _ string) error {
 	}
 }
 
-// requestLeave asks the leader once, if one is known. A question whose answer got lost is
-// answered the second time by the refusal to talk to this node at all.
+// requestLeave asks the leader once, if one is known. If the answer to an earlier request was
+// lost, the leader rejects this node altogether, which confirms the removal.
 func (n *Node) requestLeave(ctx context.Context) (gone bool, err error) {
 	address, id := n.raft.LeaderWithID()
 	if address == "" || id == n.env.id {

@@ -28,10 +28,9 @@ func openThree(t *testing.T) (nodes []*Node) {
 	return nodes
 }
 
-// TestNoRemovalTakesTheQuorum: with one of three nodes down, the one that is down can be
-// removed, and not one of those that are up: nothing could be decided afterwards. A node that
-// comes with an empty disk and a wrong address, that of one of them, does not push it out
-// either.
+// TestNoRemovalTakesTheQuorum: with one of three nodes down, that node can be removed, and neither
+// of the others: no quorum would be left. A node with an empty disk that wrongly reports the
+// address of a member does not replace that member either.
 func TestNoRemovalTakesTheQuorum(t *testing.T) {
 	n := openThree(t)
 	l, up, down := n[0], n[1], n[2]
@@ -61,7 +60,7 @@ func TestNoRemovalTakesTheQuorum(t *testing.T) {
 		}
 		alive()
 	}
-	stranger.RaftAddr = down.peerServer.Addr() // where nobody is
+	stranger.RaftAddr = down.peerServer.Addr() // no node runs there
 	if err := l.addLearner(t.Context(), stranger); !errors.Is(err, txn.ErrUnavailable) {
 		t.Errorf("a node that is not where it says: %v", err)
 	}
@@ -74,10 +73,9 @@ func TestNoRemovalTakesTheQuorum(t *testing.T) {
 	}
 }
 
-// TestALearnerThatDoesNotFollowGetsNoVote: a node that was added here, and has consented
-// meanwhile to found another cluster, still says who it is, and that it has applied nothing;
-// where there are few entries that is nearly all. With its vote nothing could be decided any
-// more.
+// TestALearnerThatDoesNotFollowGetsNoVote: a node that was added here, and has meanwhile consented
+// to bootstrap another cluster, still reports its identity, and that it has applied nothing; in a
+// short log that is a small lag. If it became a voter, there would be no quorum any more.
 func TestALearnerThatDoesNotFollowGetsNoVote(t *testing.T) {
 	l := bootstrapped(t, freePorts(t, 1)[0])
 	who := peer.Identity{ID: "n_x", Empty: true}
@@ -90,7 +88,7 @@ func TestALearnerThatDoesNotFollowGetsNoVote(t *testing.T) {
 	}
 	defer p.Close()
 	who.RaftAddr = p.Addr()
-	p.Transport() // it takes streams, or refuses them
+	p.Transport() // it accepts streams, or rejects them
 	if err := l.addLearner(t.Context(), who); err != nil {
 		t.Fatal(err)
 	}
@@ -132,9 +130,9 @@ func TestACopyOfANodeDoesNotTakeItsPlace(t *testing.T) {
 	}
 }
 
-// TestAMajorityMovesToOtherAddresses: all nodes are started again at other addresses, so
-// that nobody finds anybody where raft's configuration says. They find each other by the
-// addresses that they were started with, and the configuration follows.
+// TestAMajorityMovesToOtherAddresses: all nodes are restarted at other addresses, so that no node
+// reaches another at the address in raft's configuration. They find one another by the addresses
+// that they were started with, and the configuration is updated.
 func TestAMajorityMovesToOtherAddresses(t *testing.T) {
 	old := openThree(t)
 	b, err := old[0].Begin(t.Context(), txn.Options{Timeout: time.Hour})
@@ -165,8 +163,8 @@ func TestAMajorityMovesToOtherAddresses(t *testing.T) {
 	})
 }
 
-// TestAloneAndBack: a cluster of one goes on alone, and then among others again, at another
-// address.
+// TestAloneAndBack: a cluster of one is restarted as a single node, and then with [Config.Cluster]
+// again, at another address.
 func TestAloneAndBack(t *testing.T) {
 	addr := freePorts(t, 3)
 	n := bootstrapped(t, addr[0])
@@ -193,7 +191,7 @@ func TestAloneAndBack(t *testing.T) {
 	}
 }
 
-// TestAClusterHasAnEnd: more nodes than are allowed are not added.
+// TestAClusterHasAnEnd: a cluster accepts no more than maxNodes nodes.
 func TestAClusterHasAnEnd(t *testing.T) {
 	l := bootstrapped(t, freePorts(t, 1)[0])
 	for i := range maxNodes - 1 {

@@ -31,8 +31,8 @@ type Node struct {
 	env              *raftEnv
 	raft             *raft.Raft
 	readIndex        *readIndex
-	peerServer       *peer.Server       // nil when alone, and in the simulation
-	snapshotLoops    chan raft.ServerID // nodes that the livelock of raft has caught
+	peerServer       *peer.Server       // nil for a single node, and in the simulation
+	snapshotLoops    chan raft.ServerID // nodes in raft's snapshot loop, see guardedTransport
 	timeoutLag       *latency.Histogram
 	callTimes        callTimes
 	timeoutLog       timeoutLogger
@@ -51,42 +51,41 @@ type Node struct {
 	transfers transfers
 	acks      ackTracker
 
-	membershipMu       sync.Mutex                      // one change of who takes part at a time
-	running            atomic.Bool                     // everything above is there
-	removedFromCluster atomic.Bool                     // this node has left its cluster
-	bootstrapStatus    atomic.Pointer[string]          // what it waits for before it belongs to a cluster
-	savedIdentity      atomic.Pointer[clusterIdentity] // as it was noted on disk
-	consentedPlan      atomic.Pointer[bootstrapPlan]   // what it consented to, as it was noted on disk
+	membershipMu       sync.Mutex                      // held during a change of the membership
+	running            atomic.Bool                     // everything above is initialized
+	removedFromCluster atomic.Bool                     // this node has left its cluster, or was removed
+	bootstrapStatus    atomic.Pointer[string]          // what the node waits for until it belongs to a cluster
+	savedIdentity      atomic.Pointer[clusterIdentity] // as saved on disk
+	consentedPlan      atomic.Pointer[bootstrapPlan]   // the plan that it consented to, as saved on disk
 
 	leading    atomic.Bool
-	term       atomic.Uint64 // the latest one in which this node took over; what it wrote then may be applied after its end
+	term       atomic.Uint64 // the latest one in which this node took over; its entries may be applied after the end of the term
 	unfinished atomic.Int64  // unfinished transactions after the latest entry
 	closing    chan struct{}
 	baseCtx    context.Context // ends with closing
 	cancelBase context.CancelFunc
 	ready      chan struct{} // closed when this node has led for the first time
 	failed     atomic.Pointer[error]
-	stalled    atomic.Pointer[error] // set by the watchdog while nothing moves
+	stalled    atomic.Pointer[error] // set by the watchdog while the log makes no progress
 	failOnce   sync.Once
-	close      func() error // shutdown, once
+	close      func() error // runs shutdown once
 	done       sync.WaitGroup
 
 	recovery       atomic.Pointer[recovery.Recovery] // nil unless leading
-	sessionExpirer atomic.Pointer[sessionExpirer]    // likewise
+	sessionExpirer atomic.Pointer[sessionExpirer]    // nil unless leading
 
 	logMeter logMeter
-	mu       sync.Mutex // held while something is started in the background, and while closing is closed
+	mu       sync.Mutex // held while a background goroutine is started, and while closing is closed
 }
 
 var _ txn.Manager = (*Node)(nil)
 
-// Open starts the coordinator whose state is in conf.DataDir, and returns when
-// it serves: the log has been read and everything in it applied. ctx bounds that
-// time only. Close ends it.
+// Open starts the coordinator whose state is in conf.DataDir. A single node is returned when it
+// serves: the log has been read and everything in it applied. A node with [Config.Cluster] is
+// returned before that; see [Node.Ready]. ctx bounds that time only. Close ends the coordinator.
 //
-// Errors name what is wrong with the data directory: locked by another process,
-// not writable, of another version, or damaged; nothing that is there is changed
-// then.
+// Errors state what is wrong with the data directory: locked by another process, not writable,
+// of another version, or damaged. Then nothing in it is changed.
 func Open(ctx context.Context, conf Config) (*Node, error) {
 	conf, err := conf.withDefaults()
 	if err != nil {
@@ -97,7 +96,7 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		conf:       conf, logger: conf.Logger, timeoutLog: newTimeoutLogger(), clock: &clock{read: conf.monotonic}, started: time.Now(),
 		closing: make(chan struct{}), ready: make(chan struct{}), snapshotLoops: make(chan raft.ServerID, 1),
 	}
-	if conf.SimEnv == nil { // the simulation, whose log is never stuck, tells in order what each node says
+	if conf.SimEnv == nil { // in the simulation the logger never blocks, and the lines of all nodes stay in order
 		n.logger = asynclog.Wrap(conf.Logger)
 	}
 	if conf.OnFailure == nil {
@@ -152,7 +151,7 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	return n, nil
 }
 
-// openEnv opens what the node stands on.
+// openEnv opens the node's environment: its disk and its connection to the other nodes.
 func (n *Node) openEnv() (*raftEnv, error) {
 	if n.conf.SimEnv != nil {
 		if f, ok := n.conf.SimEnv.Log.(simenv.FailureNotifier); ok {
@@ -174,7 +173,7 @@ func (n *Node) openEnv() (*raftEnv, error) {
 	return env, nil
 }
 
-// awaitLeadership returns when this node leads for the first time.
+// awaitLeadership waits until this node leads for the first time.
 func (n *Node) awaitLeadership(ctx context.Context) error {
 	select {
 	case <-n.ready:
@@ -187,25 +186,25 @@ func (n *Node) awaitLeadership(ctx context.Context) error {
 	}
 }
 
-// fail is where every failure of the log arrives.
+// fail receives every failure of the log; only the first one counts.
 func (n *Node) fail(err error) {
 	n.failOnce.Do(func() {
 		n.failed.Store(&err)
 		n.leading.Store(false)
-		n.conf.OnFailure(err) // first: what has failed may be in the way of all else
+		n.conf.OnFailure(err) // first: the failure may block everything else
 		n.notifier.waiters.wakeAll()
 	})
 }
 
-// exitProcess is what a failure of the log comes to, unless the configuration says otherwise.
+// exitProcess is the default of [Config.OnFailure].
 func (n *Node) exitProcess(err error) {
 	n.logger.Error("the coordinator cannot go on: the process ends, so that nothing is acknowledged that may be lost and another node can lead", "error", err)
 	asynclog.Flush(n.logger)
 	os.Exit(1)
 }
 
-// Close stops the coordinator: calls on their way are answered, workers of phase
-// two end what they are doing, the log is closed. The node stays a member.
+// Close stops the coordinator: calls in flight are answered, workers of phase two finish their
+// current call, and the log is closed. The node stays a member of its cluster.
 func (n *Node) Close() error { return n.close() }
 
 func (n *Node) shutdown() error {
@@ -217,12 +216,12 @@ func (n *Node) shutdown() error {
 	n.cancelBase()
 	n.notifier.waiters.close()
 	cancelIsolation := n.isolateAfterTimeout()
-	n.done.Wait() // lays leadership down first
+	n.done.Wait() // gives up the leadership first
 	n.proposals.close()
-	n.readIndex.close() // raft does not answer questions that it is asked while it stops
+	n.readIndex.close() // raft does not answer requests that arrive while it stops
 	cancelIsolation()
-	// Nor those of other nodes' questions; and it waits for a node that is halted in the
-	// middle of a snapshot until that has gone.
+	// Before raft: it does not answer requests of other nodes either while it stops, and it
+	// waits for a node that is suspended in the middle of a snapshot until its connection ends.
 	err := n.closePeerServer()
 	if stopped := n.raft.Shutdown().Error(); stopped != nil {
 		err = errors.Join(err, fmt.Errorf("stopping raft: %w", stopped))
@@ -237,8 +236,7 @@ func (n *Node) closePeerServer() error {
 	return n.peerServer.Close()
 }
 
-// setupFailed ends Open with an error: the cluster cannot be what the
-// configuration says.
+// setupFailed ends Open with an error: the cluster does not match the configuration.
 func (n *Node) setupFailed(err error) {
 	if n.failed.CompareAndSwap(nil, &err) {
 		n.logger.Error("cannot take over", "error", err)
@@ -250,8 +248,8 @@ func (n *Node) setupFailed(err error) {
 	}
 }
 
-// bootstrapState makes the cluster's configuration the first thing in the log, or checks
-// that this node was given the same, and registers embedded participants.
+// bootstrapState writes the cluster's configuration into the log before everything else, or
+// checks that this node was given the same one, and registers embedded participants.
 func (n *Node) bootstrapState() error {
 	boot := n.bootstrap()
 	if boot.Cluster == "" {
@@ -276,8 +274,8 @@ func (n *Node) bootstrapState() error {
 	return n.registerEmbedded()
 }
 
-// checkFixedSettings compares what the configuration asks for with what was fixed when the
-// cluster was founded.
+// checkFixedSettings compares the node's configuration with the settings that were fixed when
+// the cluster was bootstrapped.
 func (n *Node) checkFixedSettings(boot machine.Bootstrap) error {
 	for _, c := range []struct {
 		name         string
@@ -303,10 +301,10 @@ func orElse[T comparable](v, def T) T {
 	return v
 }
 
-// newClusterID makes the tag in the cluster's XIDs: 30 bits of chance keep two
-// clusters on one database apart.
+// newClusterID makes the cluster id, which is part of the cluster's XIDs: 30 random bits keep
+// two clusters on one database apart.
 func newClusterID() string {
-	const letters = "abcdefghijkmnpqrstuvwxyz23456789" // 32, none mistaken for another
+	const letters = "abcdefghijkmnpqrstuvwxyz23456789" // 32, without letters that are easily confused
 	tag := make([]byte, 6)
 	for i := range tag {
 		tag[i] = letters[rand.IntN(len(letters))]
@@ -314,7 +312,7 @@ func newClusterID() string {
 	return string(tag)
 }
 
-// onApply is told of each applied entry, in order.
+// onApply is called for each applied entry, in order.
 func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.Tick) {
 	var next survival.Tick
 	var pending, due bool
@@ -333,7 +331,7 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 	}
 	r := n.recovery.Load()
 	if r == nil {
-		return // not leading: whoever leads does the rest
+		return // not leading: the leader does the rest
 	}
 	n.logApplied(at.Index, fx)
 	if due {
@@ -348,8 +346,8 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 	}
 }
 
-// refreshAdmission takes over from the machine what calls are admitted by: how many transactions are unfinished, and the quotas of
-// the participants.
+// refreshAdmission reads from the state machine what admission depends on: the number of
+// unfinished transactions, and the participants' quotas and optimizers.
 func (n *Node) refreshAdmission() {
 	var unfinished int64
 	var registered []machine.Registration
@@ -362,7 +360,7 @@ func (n *Node) refreshAdmission() {
 	n.optimizers.observe(registered)
 }
 
-// onRestore is told that a snapshot has replaced the state.
+// onRestore is called when a snapshot has replaced the state.
 func (n *Node) onRestore(tick survival.Tick) {
 	n.refreshAdmission()
 	n.clock.anchor(tick, n.bootstrap().Interval, raftfsm.Position{}, false)

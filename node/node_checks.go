@@ -13,8 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// What is found about the coordinator is too little, or too slow, below or above
-// these.
+// Limits below or above which a check of this node warns or fails.
 const (
 	lowDiskBytes      = 1 << 30
 	criticalDiskBytes = 100 << 20
@@ -25,7 +24,7 @@ const (
 	highOpenUsage     = 8 // tenths of Config.MaxOpen
 )
 
-// checkNode looks at the coordinator and its machine.
+// checkNode runs the checks of this node and its host.
 func (n *Node) checkNode() []txn.Check {
 	var all []txn.Check
 	for _, check := range []func() participant.Check{
@@ -65,8 +64,7 @@ func (n *Node) checkDiskSpace() participant.Check {
 	return d
 }
 
-// checkDiskLatency measures what every decision waits for: a few bytes on their way to
-// the disk.
+// checkDiskLatency measures what every decision waits for: a small synchronous write.
 func (n *Node) checkDiskLatency() participant.Check {
 	took, err := measureSync(n.conf.DataDir)
 	if err != nil {
@@ -165,7 +163,7 @@ func (n *Node) checkHeuristics() participant.Check {
 	return d
 }
 
-// checkParticipantHealth says which participants fail now, as recovery has met them.
+// checkParticipantHealth lists the participants that fail now, by recovery's calls.
 func (n *Node) checkParticipantHealth() participant.Check {
 	d := participant.Check{Level: participant.OK, Subject: "participants"}
 	names := recoveryLog{n}.Participants()
@@ -192,7 +190,7 @@ func (n *Node) checkParticipantHealth() participant.Check {
 	return d
 }
 
-// checkTimeouts says why nobody has to look after clocks.
+// checkTimeouts states why no wall clock needs attention.
 func (n *Node) checkTimeouts() participant.Check {
 	tick, _ := n.clock.now()
 	return participant.Check{
@@ -208,7 +206,7 @@ func checkVersion() participant.Check {
 	}
 }
 
-// skippedCheck is the finding about something that cannot be looked at.
+// skippedCheck is the result of a check that cannot be run.
 func skippedCheck(subject string, err error) participant.Check {
 	if isUnsupported(err) {
 		return participant.Check{Level: participant.OK, Subject: subject, Message: "cannot be looked at on " + runtime.GOOS}
@@ -216,7 +214,7 @@ func skippedCheck(subject string, err error) participant.Check {
 	return participant.Check{Level: participant.Warning, Subject: subject, Message: "cannot be looked at: " + err.Error()}
 }
 
-// formatBytes gives a size for people.
+// formatBytes formats a size for operators.
 func formatBytes(n uint64) string {
 	switch {
 	case n >= 1<<30:

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// notifier tells those that wait for one transaction, or watch all of them, that
-// something has changed. It costs an applied entry nothing while nobody does.
+// notifier notifies the waiters for one transaction, and the watchers of all transactions, of
+// changes. While there are none, it costs an applied entry nothing.
 type notifier struct {
 	waiters  *waiters
 	watching atomic.Int64
@@ -20,13 +20,13 @@ type notifier struct {
 	watchers map[*watcher]struct{} // guarded by mu
 }
 
-// watcher receives every change; one that does not keep up is cut off.
+// watcher receives every change; one that does not keep up is dropped.
 type watcher struct {
 	changes chan machine.Change
-	lagging bool // guarded by hub.mu
+	lagging bool // guarded by notifier.mu
 }
 
-// watchBuffer is how far a watcher may fall behind.
+// watchBuffer is how many changes a watcher may fall behind.
 const watchBuffer = 4096
 
 func newNotifier(closing <-chan struct{}) (*notifier, error) {
@@ -55,8 +55,8 @@ func (h *notifier) publish(changes []machine.Change) {
 	}
 }
 
-// replaced is told that the state was replaced as a whole: waiters look again, and watchers,
-// who have missed changes, are cut off.
+// replaced is called when the state was replaced as a whole: waiters check again, and watchers,
+// which have missed changes, are dropped.
 func (h *notifier) replaced() {
 	h.waiters.wakeAll()
 	h.mu.Lock()
@@ -66,15 +66,15 @@ func (h *notifier) replaced() {
 	}
 }
 
-// dropLocked ends a watch that has missed something; mu is held.
+// dropLocked ends a watch that has missed changes; the caller holds mu.
 func (h *notifier) dropLocked(w *watcher) {
 	w.lagging = true
 	delete(h.watchers, w)
 	close(w.changes)
 }
 
-// watch yields changes until ctx ends, the node stops, or the consumer has fallen too far behind,
-// which is an error.
+// watch yields changes until ctx ends, the node stops, or the consumer falls too far behind, which
+// is an error.
 func (h *notifier) watch(ctx context.Context) iter.Seq2[machine.Change, error] {
 	return func(yield func(machine.Change, error) bool) {
 		w := &watcher{changes: make(chan machine.Change, watchBuffer)}

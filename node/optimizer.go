@@ -9,9 +9,9 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// OptimizerSetting is a setting of participants of every kind: what decides how many calls
-// it gets at once when branches are driven to their end, in the form of
-// [recovery.ParseOptimizer]. Without it the server's choice holds.
+// OptimizerSetting is a setting of participants of every kind: how the concurrency limit of a
+// participant's phase-two calls is chosen, in the form of [recovery.ParseOptimizer]. Without it
+// the server's default applies.
 const OptimizerSetting = "optimizer"
 
 // optimizerChoice reads the choice of a registration; false when it has none.
@@ -27,13 +27,13 @@ func optimizerChoice(p txn.Participant) (recovery.OptimizerSpec, bool, error) {
 	return c, true, nil
 }
 
-// optimizers are the choices of the registrations in force.
+// optimizers holds the choices of the current registrations.
 type optimizers struct {
 	byName   atomic.Pointer[map[string]recovery.OptimizerSpec]
-	observed []machine.Registration // from which byName was made; of the log's goroutine alone
+	observed []machine.Registration // from which byName was built; used only by the goroutine that applies the log
 }
 
-// observe is told of the registrations after every entry.
+// observe is called with the registrations after every applied entry.
 func (c *optimizers) observe(now []machine.Registration) {
 	if c.byName.Load() != nil && len(now) == len(c.observed) && (len(now) == 0 || &now[0] == &c.observed[0]) {
 		return // the machine replaces the slice when it changes
@@ -48,7 +48,7 @@ func (c *optimizers) observe(now []machine.Registration) {
 	c.byName.Store(&byName)
 }
 
-// choice is the choice for a participant; false if its registration has none.
+// choice returns the choice for a participant; false if its registration has none.
 func (c *optimizers) choice(participant string) (recovery.OptimizerSpec, bool) {
 	byName := c.byName.Load()
 	if byName == nil {

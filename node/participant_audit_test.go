@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestAuditOfParticipants: who registered a participant, changed it and took it back, why,
-// and what changed, also after a restart and from a snapshot.
+// TestAuditOfParticipants: the audit records who registered, changed and removed a participant,
+// why, and what changed; also after a restart and from a snapshot.
 func TestAuditOfParticipants(t *testing.T) {
 	dir, openers := t.TempDir(), func(c *Config) { c.Drivers = map[string]participant.Driver{ledger.Kind: ledger.Driver} }
 	n, err := tryOpen(t, dir, openers)

@@ -14,11 +14,11 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// EmbeddedKind is the kind of participants that live in the coordinator's own
+// EmbeddedKind is the kind of participants that run in the coordinator's own
 // process; see [Config.Participants].
 const EmbeddedKind = "embedded"
 
-// openTimeout bounds the opening of a participant: others wait for it.
+// openTimeout bounds the opening of a participant: other callers wait for it.
 const openTimeout = 10 * time.Second
 
 // participants holds the opened participants of the registrations.
@@ -35,7 +35,7 @@ type participants struct {
 // participantHandle is one opened participant, or one that is being opened.
 type participantHandle struct {
 	registration txn.Participant
-	ready        chan struct{} // closed when the two below are set
+	ready        chan struct{} // closed when participant and err are set
 	participant  participant.Participant
 	err          error
 }
@@ -44,7 +44,8 @@ func newParticipants(c Config, cluster func() string, lookup func(string) (txn.P
 	return &participants{drivers: c.Drivers, embedded: c.Participants, cluster: cluster, lookup: lookup, handles: make(map[string]*participantHandle)}
 }
 
-// get opens the participant when it is not open, or was registered anew since.
+// get returns the opened participant. It opens it when it is not open, or was registered anew
+// since.
 func (s *participants) get(ctx context.Context, name string) (participant.Participant, error) {
 	p, ok := s.lookup(name)
 	if !ok {
@@ -61,7 +62,7 @@ func (s *participants) get(ctx context.Context, name string) (participant.Partic
 	s.handles[name] = m
 	s.mu.Unlock()
 	if old != nil {
-		_ = old.close() // what it held is of no use any more
+		_ = old.close() // the old settings are of no use any more
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -69,7 +70,7 @@ func (s *participants) get(ctx context.Context, name string) (participant.Partic
 	if m.err != nil {
 		s.mu.Lock()
 		if s.handles[name] == m {
-			delete(s.handles, name) // the next one tries again
+			delete(s.handles, name) // the next call tries again
 		}
 		s.mu.Unlock()
 	}
@@ -77,7 +78,7 @@ func (s *participants) get(ctx context.Context, name string) (participant.Partic
 	return m.participant, m.err
 }
 
-// openNew opens a participant that is not entered anywhere.
+// openNew opens a participant without adding it to the handles.
 func (s *participants) openNew(ctx context.Context, p txn.Participant) (participant.Participant, error) {
 	if p.Kind == EmbeddedKind {
 		if e := s.embedded[p.Name]; e != nil {
@@ -95,7 +96,7 @@ func (s *participants) openNew(ctx context.Context, p txn.Participant) (particip
 	return open(ctx, withoutCommonSettings(p), s.cluster())
 }
 
-// sameSettings reports whether what was opened for one registration will do for the other.
+// sameSettings reports whether a participant opened for one registration can serve the other.
 func sameSettings(a, b txn.Participant) bool {
 	return a.Kind == b.Kind && maps.Equal(withoutCommonSettings(a).Settings, withoutCommonSettings(b).Settings)
 }
@@ -141,10 +142,10 @@ func (s *participants) close() error {
 	return errors.Join(errs...)
 }
 
-// AddParticipant registers a participant after trying that it can be opened;
-// whether it is fit to take part says TestParticipant. Who prepares its branches is
-// found out: the coordinator where the participant is a [participant.Preparer]. The audit
-// keeps who wants it, at most 128 bytes, and why, at most 512; both may be empty.
+// AddParticipant registers a participant after checking that it can be opened; TestParticipant
+// checks whether it can take part in transactions. Whether the coordinator prepares its branches
+// is detected: it does if the participant is a [participant.Preparer]. The audit records who
+// asked for it, at most 128 bytes, and why, at most 512; both may be empty.
 func (n *Node) AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error {
 	if err := p.Check(); err != nil {
 		return txn.Wrap("participant add", txn.ID{}, err)
@@ -173,7 +174,7 @@ func (n *Node) AddParticipant(ctx context.Context, p txn.Participant, by, reason
 	return n.registerParticipant(ctx, machine.RegisterParticipant{Participant: p, By: by, Reason: reason})
 }
 
-// asInvalid says that a registration is at fault, unless the error says better.
+// asInvalid marks an error as [txn.ErrInvalid], unless it has a more specific code.
 func asInvalid(err error) error {
 	if txn.CodeOf(err) != txn.CodeError {
 		return err
@@ -194,7 +195,7 @@ func (n *Node) registerParticipant(ctx context.Context, c machine.RegisterPartic
 	return nil
 }
 
-// registerEmbedded registers what lives in this process, in the order of the names.
+// registerEmbedded registers the participants of this process, in the order of their names.
 func (n *Node) registerEmbedded() error {
 	for _, name := range slices.Sorted(maps.Keys(n.conf.Participants)) {
 		_, prepares := n.conf.Participants[name].(participant.Preparer)
@@ -206,7 +207,7 @@ func (n *Node) registerEmbedded() error {
 	return nil
 }
 
-// RemoveParticipant takes a registration back. The audit keeps who wants it and why, as of
+// RemoveParticipant removes a registration. The audit records who asked for it and why, as in
 // [Node.AddParticipant].
 func (n *Node) RemoveParticipant(ctx context.Context, name, by, reason string) error {
 	res, err := n.proposals.propose(ctx, machine.UnregisterParticipant{Name: name, By: by, Reason: reason})
@@ -221,7 +222,7 @@ func (n *Node) RemoveParticipant(ctx context.Context, name, by, reason string) e
 	return n.participants.drop(name)
 }
 
-// TestParticipant tries whether a participant can take part in transactions.
+// TestParticipant checks whether a participant can take part in transactions.
 func (n *Node) TestParticipant(ctx context.Context, name string) error {
 	p, err := n.participants.get(ctx, name)
 	if err == nil {

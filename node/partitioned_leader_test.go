@@ -12,8 +12,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// cutOff takes a node away from the others when nothing is on its way between them: an
-// answer that is would count as one to what is asked next.
+// cutOff isolates a node from the others when no message is in flight between them: an answer in
+// flight would count as one to the next request.
 func (c *replicas) cutOff(node int) {
 	synctest.Wait()
 	for j := range c.nets {
@@ -24,8 +24,8 @@ func (c *replicas) cutOff(node int) {
 	}
 }
 
-// TestCutOffLeaderAnswersNoRead: a leader that has been cut off, and does not know it
-// yet, answers no question about the state, whichever it is.
+// TestCutOffLeaderAnswersNoRead: a leader that has been isolated, and has not noticed it
+// yet, answers no read of the state, of any kind.
 func TestCutOffLeaderAnswersNoRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := openReplicas(t, 3, nil)
@@ -71,8 +71,8 @@ func TestCutOffLeaderAnswersNoRead(t *testing.T) {
 	})
 }
 
-// TestCutOffLeaderAcknowledgesNothing: a leader whose entries reach nobody does not
-// say that they are done, and the next leader knows nothing of them.
+// TestCutOffLeaderAcknowledgesNothing: a leader whose entries reach no other node does not
+// acknowledge them, and the next leader does not have them.
 func TestCutOffLeaderAcknowledgesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := openReplicas(t, 3, nil)

@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// openClusterEnv is that of a node among others. It listens before raft runs, so that
-// an address that is taken is said at once.
+// openClusterEnv is the environment of a node of a cluster. It listens before raft runs, so that
+// an address in use is reported at once.
 func (n *Node) openClusterEnv(s *storage) (*raftEnv, error) {
 	if err := n.loadNotes(s.log); err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (n *Node) openClusterEnv(s *storage) (*raftEnv, error) {
 	return &raftEnv{storage: s, transport: server.Transport()}, nil
 }
 
-// peerIdentity is what this node says of itself, also while it is being started.
+// peerIdentity is the identity that this node reports to others, also while it is starting.
 func (n *Node) peerIdentity(id raft.ServerID) peer.Identity {
 	if !n.running.Load() {
 		return peer.Identity{ID: string(id)}
@@ -38,7 +38,7 @@ func (n *Node) peerIdentity(id raft.ServerID) peer.Identity {
 	return n.identity()
 }
 
-// identity is what this node says of itself once it runs.
+// identity is the identity that this node reports once it runs.
 func (n *Node) identity() peer.Identity {
 	c := n.conf.Cluster
 	id := peer.Identity{
@@ -56,12 +56,13 @@ func (n *Node) identity() peer.Identity {
 	return id
 }
 
-// bootstrapSettings is what a cluster would be founded on, for comparison.
+// bootstrapSettings returns the settings that a new cluster would get from this node, for
+// comparison.
 func (n *Node) bootstrapSettings() string {
 	return fmt.Sprintf("interval=%v retention=%v retain=%d", orElse(n.conf.Interval, DefaultInterval), orElse(n.conf.Retention, DefaultRetention), orElse(n.conf.Retain, 1_000_000))
 }
 
-// admitPeer says whether a node may talk to this one.
+// admitPeer reports whether a node may connect to this one.
 func (n *Node) admitPeer(who peer.Identity) error {
 	if n.running.Load() && n.isRemoved(who.ID) {
 		return peer.ErrRemoved
@@ -69,7 +70,7 @@ func (n *Node) admitPeer(who peer.Identity) error {
 	return nil
 }
 
-// peerHandler answers what other nodes ask for.
+// peerHandler serves the requests of other nodes.
 type peerHandler struct{ node *Node }
 
 // Join implements [peer.Handler].
@@ -98,7 +99,8 @@ func (h peerHandler) ConsentToBootstrap(_ context.Context, who peer.Identity, me
 
 var errStarting = fmt.Errorf("%w: this node is just being started", txn.ErrUnavailable)
 
-// requireLeaderForPeer is [Node.isLeader] for other nodes, which are told whom to ask instead.
+// requireLeaderForPeer is [Node.isLeader] for other nodes: the error names the leader to ask
+// instead.
 func (n *Node) requireLeaderForPeer() error {
 	if !n.running.Load() {
 		return errStarting
@@ -110,7 +112,7 @@ func (n *Node) requireLeaderForPeer() error {
 	return nil
 }
 
-// hostName is how a node is called that was given no name.
+// hostName is the default name of a node.
 func hostName() string {
 	name, err := os.Hostname()
 	if err != nil {

@@ -9,11 +9,12 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// decisionsPerParticipant is how many decisions are told of each participant when none is named.
+// decisionsPerParticipant is how many decisions are listed of each participant when none is named.
 const decisionsPerParticipant = 10
 
-// Pools shows how many calls a participant gets at once from recovery, or all do when the
-// name is empty, and the decisions that led there: the last few of each of all.
+// Pools lists the concurrency limit of recovery's calls to a participant, or to each of them when
+// the name is empty, and the decisions that led to it: only the last few of each in the latter
+// case.
 func (n *Node) Pools(ctx context.Context, participant string) ([]txn.Pool, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("pools", txn.ID{}, err)

@@ -22,8 +22,8 @@ func (growingOptimizer) Observe(w *adaptive.Window) adaptive.Decision {
 	return adaptive.Decision{Limit: w.Limit + 1, Why: fmt.Sprintf("%d is not enough", w.Limit)}
 }
 
-// TestPools: how many calls a participant gets at once is told with every decision that
-// is kept, of all with the last few, and with none of one that nothing was done at.
+// TestPools: the concurrency limit of a participant is listed with every retained decision, of all
+// participants with the last few, and with none if nothing was done there.
 func TestPools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), with(participantMap{"bank": newFakeParticipant(), "shop": yesAfter(0)}), func(c *Config) {

@@ -12,11 +12,11 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// probeTimeout bounds what a participant may take to say how a branch is.
+// probeTimeout bounds the time a participant has to report the status of a branch.
 const probeTimeout = 5 * time.Second
 
-// probeBranches asks the participants of some branches, all at the same time, how the
-// branches are now. It takes no longer than inquireTimeout, and changes nothing.
+// probeBranches asks the participants of some branches, all at the same time, for the status of
+// the branches. It takes no longer than probeTimeout, and changes nothing.
 func (n *Node) probeBranches(ctx context.Context, t *machine.Transaction, ids []txn.BranchID) []txn.BranchProbe {
 	out := make([]txn.BranchProbe, len(ids))
 	branches := make([]participant.Branch, len(ids))
@@ -42,7 +42,7 @@ func (n *Node) probeBranches(ctx context.Context, t *machine.Transaction, ids []
 	return out
 }
 
-// outcomeNames are the names of endings in the API.
+// outcomeNames are the names of branch outcomes in the API.
 var outcomeNames = map[participant.BranchOutcome]string{
 	participant.Committed: txn.BranchCommitted.String(), participant.RolledBack: txn.BranchRolledBack.String(),
 	participant.Unknown: txn.HeuristicHazard.String(),
@@ -53,7 +53,7 @@ func applyReport(q *txn.BranchProbe, said participant.BranchReport) {
 	q.Outcome, q.Locks, q.Waiters = outcomeNames[said.Outcome], said.Locks, said.Waiters
 }
 
-// provenOutcome gives how a branch is known to have ended; ok is false when that is not
+// provenOutcome returns how a branch is known to have ended; ok is false when that is not
 // known.
 func provenOutcome(q *txn.BranchProbe) (end txn.BranchState, ok bool) {
 	switch q.Outcome {
@@ -65,8 +65,8 @@ func provenOutcome(q *txn.BranchProbe) (end txn.BranchState, ok bool) {
 	return 0, false
 }
 
-// inspectBranch asks one participant. One that cannot be asked about a branch is asked
-// what it holds prepared.
+// inspectBranch asks one participant. If it does not support questions about a branch, it is
+// asked for its prepared branches.
 func (n *Node) inspectBranch(ctx context.Context, name string, b participant.Branch) (participant.BranchReport, error) {
 	p, err := n.participants.get(ctx, name)
 	if err != nil {
@@ -87,8 +87,8 @@ func (n *Node) inspectBranch(ctx context.Context, name string, b participant.Bra
 	return participant.BranchReport{Outcome: participant.Unknown, Detail: "it is not prepared there, and participants of this kind cannot say more"}, nil
 }
 
-// callWithTimeout calls fn and gives it at most d. A panic is an error. An fn that does not
-// heed its context goes on, and its answer is lost.
+// callWithTimeout calls fn and gives it at most d. A panic is an error. An fn that ignores its
+// context continues, and its answer is lost.
 func callWithTimeout[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer within %v", d))
 	type answer struct {
@@ -115,7 +115,7 @@ func callWithTimeout[T any](ctx context.Context, d time.Duration, fn func(contex
 	case <-ctx.Done():
 		var none T
 		select {
-		case a := <-answered: // cancel came with the answer
+		case a := <-answered: // the context ended and fn answered at the same time
 			return a.value, a.err
 		default:
 			return none, context.Cause(ctx)

@@ -19,14 +19,15 @@ import (
 )
 
 const (
-	// maxBatch and maxBatchBytes close a batch; one command more may overshoot
-	// the bytes, never the entry's own limit.
+	// maxBatch and maxBatchBytes close a batch; its last command may exceed
+	// the bytes, but never the entry's own limit.
 	maxBatch      = 4096
 	maxBatchBytes = 1 << 20
-	// maxYields is how often everybody else may run before an entry leaves. In a
-	// busy process a turn can take milliseconds.
+	// maxYields is how often other goroutines may run before an entry is proposed. In a
+	// busy process one yield can take milliseconds.
 	maxYields = 3
-	// maxQueuedBatches sheds load before it is proposed: this many batches may wait.
+	// maxQueuedBatches limits the queue: when this many batches wait, further commands are
+	// rejected.
 	maxQueuedBatches = 64
 )
 
@@ -34,10 +35,10 @@ var errQueueFull = fmt.Errorf("%w: too much load: %d full batches wait for the l
 
 // proposal is one caller that waits for the result of its command.
 type proposal struct {
-	done   chan proposalResult // capacity 1: an answer never waits for its caller
-	onDone func()              // called before the answer, whether somebody still waits or not; may be nil
+	done   chan proposalResult // capacity 1: sending an answer never blocks
+	onDone func()              // called before the answer, whether or not the caller still waits; may be nil
 
-	pending *atomic.Int64 // of the batcher
+	pending *atomic.Int64 // of the queue
 }
 
 type proposalResult struct {
@@ -45,20 +46,19 @@ type proposalResult struct {
 	err    error
 }
 
-// batch is what goes into one log entry.
+// batch is the content of one log entry.
 type batch struct {
 	buf         []byte
 	callers     []*proposal
 	commands    int
-	hasDecision bool   // has a commit in it; for the crash tests
-	term        uint64 // in which it leaves
+	hasDecision bool   // contains a commit; for the crash tests
+	term        uint64 // in which it is proposed
 }
 
-// proposalQueue packs the commands of all callers that wait into one log entry while
-// the entry before it is on its way: group commit without a timer. A lone
-// caller's command leaves at once. An entry overtakes none, and follows one that
-// is still on its way only if it is no smaller: one that left earlier would cost
-// the disk as much and carry less.
+// proposalQueue packs the commands of all waiting callers into one log entry while the entry
+// before it is in flight: group commit without a timer. A single caller's command is proposed at
+// once. Entries keep their order, and an entry follows one in flight only if it is no smaller:
+// proposed earlier it would cost the disk as much and carry less.
 type proposalQueue struct {
 	raft        *raft.Raft
 	currentTerm func() uint64 // raft's term
@@ -66,30 +66,30 @@ type proposalQueue struct {
 	wall        func() time.Time
 
 	mu            sync.Mutex
-	term          uint64   // guarded by mu: in which this node leads and is ready; 0 when it does not
+	term          uint64   // the term in which this node leads and is ready; 0 when it does not
 	queue         []*batch // guarded by mu: filled front to back
-	tick          bool     // guarded by mu: an entry is wanted even without a command
-	sizeHint      int      // guarded by mu: bytes that the last batch needed
-	inflight      int      // guarded by mu: entries whose callers have no answer yet
-	lastBatchSize int      // guarded by mu: commands of the latest of them
+	tick          bool     // an entry is requested even without a command
+	sizeHint      int      // bytes that the last batch needed
+	inflight      int      // entries whose callers have no answer yet
+	lastBatchSize int      // commands of the latest entry in flight
 
 	wake       chan struct{}      // capacity 1
-	inflightCh chan inflightEntry // unbuffered: one is awaited, one waits here, two are on their way
+	inflightCh chan inflightEntry // unbuffered: one is awaited, one waits here, two are in flight
 	stop       chan struct{}
 	done       sync.WaitGroup
 
 	pool sync.Pool
 
 	pending        atomic.Int64       // proposals without an answer
-	completed      atomic.Uint64      // entries whose callers have their answers
-	entryDurations *latency.Histogram // of entries: until they were applied
+	completed      atomic.Uint64      // entries whose callers have been answered
+	entryDurations *latency.Histogram // of entries: from the proposal until they were applied
 
 	commands, entries, tickEntries, bytes atomic.Uint64
 	lastEntry                             atomic.Int64 // nanoseconds since start
 	start                                 time.Time
 }
 
-// inflightEntry is an entry on its way through raft.
+// inflightEntry is an entry that was proposed to raft.
 type inflightEntry struct {
 	future raft.ApplyFuture
 	batch  *batch
@@ -109,15 +109,15 @@ func newProposalQueue(r *raft.Raft, c *clock, wall func() time.Time) *proposalQu
 }
 
 // propose waits until the command is applied. An error means that it was not,
-// or, when it is [txn.ErrInDoubt], that this is not known.
+// or, if it is [txn.ErrInDoubt], that this is unknown.
 func (b *proposalQueue) propose(ctx context.Context, c machine.Command) (machine.Result, error) {
 	return b.proposeInTerm(ctx, 0, c, nil)
 }
 
-// proposeInTerm is propose, in the given term only, unless that is 0: what was computed
-// from the clock of one term means something else in another. It calls over, unless
-// that is nil, when the command is applied, or surely will not be by this node; also
-// when ctx has ended before.
+// proposeInTerm is propose, in the given term only, unless that is 0: a tick computed from the
+// clock of one term means something else in another. It calls onDone, unless that is nil, when
+// the command is applied, or certainly will not be applied by this node; also when ctx has ended
+// before.
 func (b *proposalQueue) proposeInTerm(ctx context.Context, term uint64, c machine.Command, onDone func()) (machine.Result, error) {
 	p := b.pool.Get().(*proposal)
 	p.onDone = onDone
@@ -138,7 +138,7 @@ func (b *proposalQueue) proposeInTerm(ctx context.Context, term uint64, c machin
 		b.pool.Put(p)
 		return o.result, o.err
 	case <-ctx.Done():
-		// p is not used again: its answer may still come.
+		// p is not reused: its answer may still arrive.
 		return machine.Result{}, fmt.Errorf("%w: %w while the command was on its way", txn.ErrInDoubt, context.Cause(ctx))
 	}
 }
@@ -160,7 +160,7 @@ func (b *proposalQueue) put(term uint64, c machine.Command, p *proposal) error {
 	case machine.Commit, machine.Vote:
 		last.hasDecision = true
 	}
-	// The others leave with it, or when what is on its way has arrived.
+	// The others are sent with it, or when the entry in flight has completed.
 	leaves := last.commands == 1 || last.commands == b.lastBatchSize
 	b.mu.Unlock()
 	if leaves {
@@ -169,8 +169,8 @@ func (b *proposalQueue) put(term uint64, c machine.Command, p *proposal) error {
 	return nil
 }
 
-// appendCommandLocked appends a command to the batch that is being filled, or to a new one when
-// the entry would become too large. The caller holds mu.
+// appendCommandLocked appends a command to the open batch, or to a new one when the entry would
+// become too large. The caller holds mu.
 func (b *proposalQueue) appendCommandLocked(c machine.Command) (*batch, error) {
 	l := b.last()
 	if l == nil {
@@ -194,8 +194,7 @@ func (b *proposalQueue) appendCommandLocked(c machine.Command) (*batch, error) {
 	return l, nil
 }
 
-// last gives the batch that is being filled; nil when the queue is full. The
-// caller holds mu.
+// last returns the open batch; nil when the queue is full. The caller holds mu.
 func (b *proposalQueue) last() *batch {
 	if n := len(b.queue); n > 0 {
 		if l := b.queue[n-1]; l.commands < maxBatch && len(l.buf) < maxBatchBytes {
@@ -208,7 +207,7 @@ func (b *proposalQueue) last() *batch {
 	return b.newBatchLocked()
 }
 
-// newBatchLocked puts a new batch at the rear. Its buffer is fresh each time: raft and the
+// newBatchLocked appends a new batch to the queue. Its buffer is always new: raft and the
 // decoded entry may refer to the old ones. The caller holds mu.
 func (b *proposalQueue) newBatchLocked() *batch {
 	l := &batch{buf: raftfsm.AppendHeader(make([]byte, 0, b.sizeHint))}
@@ -216,7 +215,7 @@ func (b *proposalQueue) newBatchLocked() *batch {
 	return l
 }
 
-// requestTick asks for an entry soon, which may be empty, to carry the tick.
+// requestTick requests an entry soon, which may be empty, to carry the tick.
 func (b *proposalQueue) requestTick() {
 	b.mu.Lock()
 	b.tick = true
@@ -231,8 +230,8 @@ func (b *proposalQueue) signal() {
 	}
 }
 
-// setTerm opens the batcher to callers for a term, or closes it with 0. On closing, those that
-// wait for their turn are refused: nothing of theirs was proposed.
+// setTerm opens the queue to callers for a term, or closes it with 0. When it closes, waiting
+// batches are rejected: none of them was proposed.
 func (b *proposalQueue) setTerm(term uint64) {
 	b.mu.Lock()
 	b.term, b.tick = term, false
@@ -244,14 +243,14 @@ func (b *proposalQueue) setTerm(term uint64) {
 	rejectBatches(rejected)
 }
 
-// rejectBatches answers callers of whom nothing was proposed.
+// rejectBatches answers callers whose commands were not proposed.
 func rejectBatches(batches []*batch) {
 	for _, l := range batches {
 		l.answer(nil, fmt.Errorf("%w: this node does not lead any more", txn.ErrUnavailable))
 	}
 }
 
-// send seals batch after batch, stamping each with the tick of this moment.
+// send proposes batch after batch and stamps each with the current tick.
 func (b *proposalQueue) send() {
 	defer b.done.Done()
 	defer close(b.inflightCh)
@@ -281,9 +280,8 @@ func (b *proposalQueue) send() {
 	}
 }
 
-// coalesce lets callers that are about to propose do so first, for as long as more
-// come: a fuller entry for the price of a few turns, and none when nobody else
-// wants to run.
+// coalesce yields to callers that are about to propose, as long as more of them arrive: a fuller
+// entry for the price of a few yields, and of none when no other goroutine is ready to run.
 func (b *proposalQueue) coalesce() {
 	for had, yields := 0, 0; yields < maxYields; yields++ {
 		runtime.Gosched()
@@ -300,10 +298,10 @@ func (b *proposalQueue) coalesce() {
 	}
 }
 
-// next takes the front batch; nil when there is nothing to write, or not yet. Nothing is
-// written in a term in which this node has not taken over: its clock may be ahead of that
-// of a leader in between, whose entries it has not applied yet. Who waits then is refused:
-// it may be the one that lays leadership down.
+// next takes the first batch; nil when there is nothing to write, or not yet. Nothing is written
+// in a term in which this node has not taken over: its clock may be ahead of that of a leader in
+// between, whose entries it has not applied yet. Waiting callers are rejected then: one of them
+// may be the goroutine that gives up leadership.
 func (b *proposalQueue) next() *batch {
 	b.mu.Lock()
 	if b.term != b.currentTerm() {
@@ -317,7 +315,7 @@ func (b *proposalQueue) next() *batch {
 	if b.term == 0 || len(b.queue) == 0 && !b.tick {
 		return nil
 	}
-	// A second batch in the queue says that the first one is full.
+	// A second batch in the queue means that the first one is full.
 	if b.inflight > 0 && len(b.queue) < 2 && (len(b.queue) == 0 || b.queue[0].commands < b.lastBatchSize) {
 		return nil
 	}
@@ -334,7 +332,7 @@ func (b *proposalQueue) next() *batch {
 	return l
 }
 
-// entryCompleted says that the callers of an entry have their answers.
+// entryCompleted records that the callers of an entry have been answered.
 func (b *proposalQueue) entryCompleted() {
 	b.completed.Add(1)
 	b.mu.Lock()
@@ -353,7 +351,7 @@ func (b *proposalQueue) count(l *batch) {
 	b.lastEntry.Store(int64(time.Since(b.start)))
 }
 
-// sinceLastEntry is the time since this node proposed an entry.
+// sinceLastEntry is the time since this node last proposed an entry.
 func (b *proposalQueue) sinceLastEntry() time.Duration {
 	return time.Since(b.start) - time.Duration(b.lastEntry.Load())
 }
@@ -386,7 +384,7 @@ func (f inflightEntry) answer() bool {
 	return true
 }
 
-// proposalError says what a failed proposal means to its callers.
+// proposalError converts the error of a failed proposal for its callers.
 func proposalError(err error) error {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress), errors.Is(err, raft.ErrEnqueueTimeout):
@@ -397,7 +395,7 @@ func proposalError(err error) error {
 	}
 }
 
-// finish says that the proposal has its answer, and calls over. It is called once.
+// finish records that the proposal has its answer, and calls onDone. It is called once.
 func (p *proposal) finish() {
 	p.pending.Add(-1)
 	if p.onDone != nil {
@@ -417,7 +415,7 @@ func (l *batch) answer(results []machine.Result, err error) {
 	}
 }
 
-// close ends the goroutines. The batcher is closed to callers before.
+// close ends the goroutines. Before it the queue must be closed to callers; see setTerm.
 func (b *proposalQueue) close() {
 	close(b.stop)
 	b.done.Wait()

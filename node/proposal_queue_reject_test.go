@@ -14,8 +14,8 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// TestBatchRefusesAtTheEndOfATerm: who waits for a turn when the node ceases to lead is
-// told so, once, and nothing waits any more.
+// TestBatchRefusesAtTheEndOfATerm: callers that wait in the queue when the node ceases to lead are
+// rejected, once, and nothing waits any more.
 func TestBatchRefusesAtTheEndOfATerm(t *testing.T) {
 	b := newTestQueue()
 	p := &proposal{done: make(chan proposalResult, 1), pending: new(atomic.Int64)}

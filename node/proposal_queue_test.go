@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// newTestQueue is a batcher whose entries a test takes and lands itself.
+// newTestQueue returns a queue whose entries a test takes and completes itself.
 func newTestQueue() *proposalQueue {
 	return &proposalQueue{term: 1, currentTerm: func() uint64 { return 1 }, wake: make(chan struct{}, 1)}
 }
@@ -26,7 +26,7 @@ func (b *proposalQueue) mustPut(t *testing.T, commands ...machine.Command) {
 	}
 }
 
-// signaled reports, and forgets, that the sender was asked to look.
+// signaled reports whether the sender was woken, and resets that.
 func (b *proposalQueue) signaled() bool {
 	select {
 	case <-b.wake:
@@ -46,11 +46,11 @@ func (b *proposalQueue) wantNext(t *testing.T, commands int) {
 	}
 }
 
-// nothing is what [proposals.wantNext] wants when no entry may leave.
+// nothing is what wantNext expects when no entry may be proposed.
 const nothing = -1
 
-// Who waits in a term that is over for raft is told so, although the node has not laid
-// leadership down: it may be what the node does before it can.
+// Callers that wait in a term that is over for raft are rejected, although the node has not given
+// up leadership: one of them may be the goroutine that gives it up.
 func TestBatchRefusesWhenTheTermIsOver(t *testing.T) {
 	b := newTestQueue()
 	p := &proposal{done: make(chan proposalResult, 1), pending: new(atomic.Int64)}
@@ -69,8 +69,8 @@ func TestBatchRefusesWhenTheTermIsOver(t *testing.T) {
 	}
 }
 
-// An entry waits for the one before it unless it is as large, and whoever makes
-// it so wakes the sender.
+// An entry waits for the one before it unless it is as large, and the command that makes it as
+// large wakes the sender.
 func TestBatchWaitsUntilAsLargeAsTheLast(t *testing.T) {
 	b := newTestQueue()
 	c := machine.Commit{}

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestEachCallerHasItsOwnAnswer: callers whose commands share entries of the log are
-// told what became of their own, although half of them are refused.
+// TestEachCallerHasItsOwnAnswer: callers whose commands share entries of the log get the results
+// of their own commands, although half of them are refused.
 func TestEachCallerHasItsOwnAnswer(t *testing.T) {
 	n := open(t, t.TempDir(), slow)
 	const callers = 400

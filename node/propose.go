@@ -9,13 +9,14 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// proposeTx proposes a command on one transaction and turns a refusal into an error.
+// proposeTx proposes a command on one transaction and converts a refusal to an error.
 func (n *Node) proposeTx(ctx context.Context, op string, id txn.ID, c machine.Command) (machine.Result, error) {
 	return n.proposeTxInTerm(ctx, 0, op, id, c, nil)
 }
 
-// proposeTxInTerm is call, with term as in [proposals.proposeInTerm]. reserve, which may be nil, takes what the command occupies until
-// the log has it; over gives that back, and may be nil.
+// proposeTxInTerm is proposeTx, with term as in [proposalQueue.proposeInTerm]. reserve, which may
+// be nil, reserves what the command occupies until the log has it; release, which may be nil, gives
+// that back.
 func (n *Node) proposeTxInTerm(ctx context.Context, term uint64, op string, id txn.ID, c machine.Command, reserve func() (release func(), err error)) (machine.Result, error) {
 	if id.IsZero() {
 		return machine.Result{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "no transaction id given"}
@@ -43,8 +44,7 @@ func (n *Node) proposeTxInTerm(ctx context.Context, term uint64, op string, id t
 	return res, res.ToError(op, id)
 }
 
-// orLogFailure gives err, unless the log has failed: then nobody knows what became of the
-// call.
+// orLogFailure returns err, unless the log has failed: then the outcome of the call is unknown.
 func (n *Node) orLogFailure(err error) error {
 	if p := n.failed.Load(); p != nil {
 		return fmt.Errorf("%w: the log has failed: %w", txn.ErrInDoubt, *p)

@@ -29,7 +29,7 @@ func (n *Node) Get(ctx context.Context, id txn.ID) (txn.Info, error) {
 	return n.info(&t, true), nil
 }
 
-// stored reads one transaction as this node has it.
+// stored returns one transaction as this node has applied it.
 func (n *Node) stored(id txn.ID) (t machine.Transaction, ok bool) {
 	n.fsm.View(func(m *machine.Machine) {
 		failpoint.Hit("read")
@@ -38,7 +38,7 @@ func (n *Node) stored(id txn.ID) (t machine.Transaction, ok bool) {
 	return t, ok
 }
 
-// info makes the public view of a transaction. detailed adds what recovery knows. It reads the
+// info builds the public view of a transaction. detailed adds the state of recovery. It reads the
 // machine itself, so it must not be called inside View.
 func (n *Node) info(t *machine.Transaction, detailed bool) txn.Info {
 	i := txn.Info{
@@ -80,7 +80,7 @@ func (n *Node) info(t *machine.Transaction, detailed bool) txn.Info {
 	return i
 }
 
-// matcher tests what can be tested without spreading a transaction out.
+// matcher tests the parts of a filter that a summary answers, without decoding the transaction.
 func (n *Node) matcher(f txn.Filter) func(machine.Summary) bool {
 	bornBefore := n.conf.wall().Add(-f.OlderThan).UnixMilli()
 	within := n.expiryBound(f)

@@ -12,10 +12,10 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// QuotaSetting is a setting of participants of every kind: how many branches may be
-// unfinished there at once. More are refused as unavailable before they get into the
-// log, so that what the resource has only so many of, such as PostgreSQL's
-// max_prepared_transactions, is never used up by us. Without it there is no bound.
+// QuotaSetting is a setting of participants of every kind: how many branches may be unfinished
+// there at once. Further ones are refused as unavailable before they reach the log, so that
+// txmgr never uses up a limited resource such as PostgreSQL's max_prepared_transactions.
+// Without it there is no limit.
 const QuotaSetting = "quota"
 
 // maxQuota is the most that a quota may be.
@@ -34,7 +34,7 @@ func quotaOf(p txn.Participant) (int, error) {
 	return n, nil
 }
 
-// withoutCommonSettings is the registration as its kind knows it: without the settings of every kind.
+// withoutCommonSettings returns the registration without the settings that every kind has.
 func withoutCommonSettings(p txn.Participant) txn.Participant {
 	for _, key := range []string{QuotaSetting, OptimizerSetting} {
 		if _, ok := p.Settings[key]; ok {
@@ -45,19 +45,18 @@ func withoutCommonSettings(p txn.Participant) txn.Participant {
 	return p
 }
 
-// quotas holds back branches beyond the quotas of their participants. The log counts
-// what is unfinished there; quotas remembers only what it let through and the log may
-// not have yet.
+// quotas refuses branches beyond the quotas of their participants. The log counts the unfinished
+// branches; quotas records only those that it admitted and that the log may not have yet.
 type quotas struct {
 	view func(func(*machine.Machine))
 
-	// limits are those of the registrations in force; empty in the ordinary case,
-	// which then costs nothing.
+	// limits are those of the current registrations; usually empty, which then costs
+	// nothing.
 	limits   atomic.Pointer[map[string]int]
-	observed []machine.Registration // from which limits was made; of the log's goroutine alone
+	observed []machine.Registration // from which limits was built; used only by the goroutine that applies the log
 
 	mu       sync.Mutex
-	inflight map[string]map[txn.ID]int // guarded by mu: by participant and transaction, calls that bring a branch there
+	inflight map[string]map[txn.ID]int // guarded by mu: by participant and transaction, calls that add a branch there
 }
 
 func newQuotas(view func(func(*machine.Machine))) *quotas {
@@ -66,7 +65,7 @@ func newQuotas(view func(func(*machine.Machine))) *quotas {
 	return q
 }
 
-// observe is told of the registrations after every entry.
+// observe is called with the registrations after every applied entry.
 func (q *quotas) observe(now []machine.Registration) {
 	if len(now) == len(q.observed) && (len(now) == 0 || &now[0] == &q.observed[0]) {
 		return // the machine replaces the slice when it changes
@@ -81,7 +80,7 @@ func (q *quotas) observe(now []machine.Registration) {
 	q.limits.Store(&limits)
 }
 
-// reserveBegin reserves room for the branches of a begin; see reserve.
+// reserveBegin reserves the branches of a begin; see reserve.
 func (q *quotas) reserveBegin(o txn.Options) (release func(), err error) {
 	limits := *q.limits.Load()
 	if len(limits) == 0 {
@@ -99,7 +98,7 @@ func (q *quotas) reserveBegin(o txn.Options) (release func(), err error) {
 	return q.reserve(limits, o.ID, names)
 }
 
-// reserveEnlist reserves room for one branch; see reserve.
+// reserveEnlist reserves one branch; see reserve.
 func (q *quotas) reserveEnlist(id txn.ID, e txn.Enlistment) (release func(), err error) {
 	limits := *q.limits.Load()
 	if limits[e.Participant] == 0 {
@@ -108,9 +107,9 @@ func (q *quotas) reserveEnlist(id txn.ID, e txn.Enlistment) (release func(), err
 	return q.reserve(limits, id, []string{e.Participant})
 }
 
-// reserve makes room for a branch of the transaction at each of the participants,
-// or refuses. A repeated call is let through, and holds the same place. over is to be called
-// when the log has, or has refused, the branches; it may be nil.
+// reserve reserves a branch of the transaction at each of the participants, or refuses. A repeated
+// call is admitted and shares the reservation. release, which may be nil, must be called when the
+// log has accepted or refused the branches.
 func (q *quotas) reserve(limits map[string]int, id txn.ID, names []string) (release func(), err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -140,8 +139,7 @@ func (q *quotas) reserve(limits map[string]int, id txn.ID, names []string) (rele
 	return func() { q.release(id, reserved) }, nil
 }
 
-// release says that the log knows all there is to know about a transaction's
-// branches.
+// release ends the reservation of a transaction's branches: the log has accepted or refused them.
 func (q *quotas) release(id txn.ID, names []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -152,8 +150,8 @@ func (q *quotas) release(id txn.ID, names []string) {
 	}
 }
 
-// used is how many branches are unfinished at a participant, or about to be. Those whose callers have not been answered
-// yet may be in the log already: they are told apart when it matters.
+// used counts the branches that are unfinished at a participant, or about to be. Branches whose
+// callers have no answer yet may be in the log already: only near the limit is this checked.
 func used(m *machine.Machine, name string, inflight map[txn.ID]int, limit int) int {
 	n := m.UnfinishedBranches(name) + len(inflight)
 	if n < limit {
@@ -167,13 +165,13 @@ func used(m *machine.Machine, name string, inflight map[txn.ID]int, limit int) i
 	return n
 }
 
-// hasBranchAt says whether a transaction has a branch at a participant.
+// hasBranchAt reports whether a transaction has a branch at a participant.
 func hasBranchAt(m *machine.Machine, id txn.ID, name string) bool {
 	t, _ := m.Get(id)
 	return slices.ContainsFunc(t.Branches, func(b machine.TransactionBranch) bool { return b.Participant == name })
 }
 
-// usage says how many branches are open at a participant, and its quota; ok is false when
+// usage returns how many branches are open at a participant, and its quota; ok is false when
 // it has none.
 func (q *quotas) usage(name string) (open, limit int, ok bool) {
 	limit = (*q.limits.Load())[name]

@@ -16,28 +16,27 @@ import (
 
 const (
 	snapshotsKept = 2
-	// singleNodeElectionTimeout is the election timeout of a cluster of one, which has nobody
-	// to disturb and should be back at once.
+	// singleNodeElectionTimeout is the election timeout of a cluster of one, which disturbs no
+	// other node and should be available at once.
 	singleNodeElectionTimeout = 50 * time.Millisecond
-	// electionTimeout is that of several nodes. raft begins an election one to three of
-	// these after a leader's last word, and the other nodes help only when theirs is
-	// over: half of raft's default keeps writes from standing still for more than
-	// three seconds. The leader says something ten times within it.
+	// electionTimeout is that of several nodes. raft begins an election one to three of these after
+	// the leader's last contact, and the other nodes vote only when theirs has expired: half of
+	// raft's default keeps writes from standing still for more than three seconds. The leader sends
+	// ten heartbeats within it.
 	electionTimeout = 500 * time.Millisecond
 )
 
-// raftEnv is what a node stands on: its disk, the way to the other nodes, and how a
-// cluster begins.
+// raftEnv is the environment of a node: its disk, its transport, and how a cluster begins.
 type raftEnv struct {
 	*storage
 	transport      raft.Transport
-	singleNode     bool               // there are no other nodes, and never will be in this life
+	singleNode     bool               // there are no other nodes, and never will be as long as this process runs
 	initialServers []raft.Server      // form the cluster when the log is empty
 	tuneRaft       func(*raft.Config) // may be nil
 	onAppend       func([]*raft.Log)  // as of [observedLog]
 }
 
-// startRaft starts raft on its ground. With an empty log and nobody to begin with it
+// startRaft starts raft in its environment. With an empty log and without initial servers it
 // waits to be added to a cluster.
 func startRaft(g *raftEnv, fsm raft.FSM, trailing uint64, logger *slog.Logger) (r *raft.Raft, err error) {
 	conf := raftConfig(g, trailing, logger)
@@ -53,7 +52,7 @@ func startRaft(g *raftEnv, fsm raft.FSM, trailing uint64, logger *slog.Logger) (
 			return nil, fmt.Errorf("forming the cluster: %w", err)
 		}
 	}
-	// raft panics on what it cannot read at its start.
+	// raft panics on what it cannot read when it starts.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: raft cannot start: %v", ErrDamaged, p)
@@ -71,8 +70,8 @@ func startRaft(g *raftEnv, fsm raft.FSM, trailing uint64, logger *slog.Logger) (
 	return r, nil
 }
 
-// repairInterruptedBootstrap takes back what a crash in the middle of a founding has left: raft writes
-// the term 1 before the first entry, and founds nothing where there is a term.
+// repairInterruptedBootstrap undoes what a crash during a bootstrap leaves behind: raft writes
+// the term 1 before the first entry, and bootstraps nothing where there is a term.
 func repairInterruptedBootstrap(g *raftEnv) error {
 	last, err := g.log.LastIndex()
 	if err != nil || last > 0 {
@@ -92,7 +91,7 @@ func repairInterruptedBootstrap(g *raftEnv) error {
 	return g.log.SetUint64(keyCurrentTerm, 0)
 }
 
-// loadUint64 is 0 where there is none.
+// loadUint64 returns 0 for a missing key.
 func loadUint64(s raft.StableStore, key []byte) (uint64, error) {
 	v, err := s.GetUint64(key)
 	if err != nil && err.Error() == logstore.ErrKeyNotFound.Error() { // as raft compares it
@@ -105,9 +104,9 @@ func raftConfig(g *raftEnv, trailing uint64, logger *slog.Logger) *raft.Config {
 	conf := raft.DefaultConfig()
 	conf.LocalID = g.id
 	conf.Logger = hclogger(logger)
-	// The node does both by bytes: see [Node.Snapshot].
+	// The node does both by size: see [Node.Snapshot].
 	conf.SnapshotThreshold, conf.TrailingLogs = math.MaxUint64, trailing
-	// A node that is taken out of the cluster must not end the process: it says so.
+	// A node that is removed from the cluster must not end the process: it reports its removal.
 	conf.ShutdownOnRemove = false
 	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = electionTimeout, electionTimeout, electionTimeout
 	if g.singleNode {
@@ -119,13 +118,13 @@ func raftConfig(g *raftEnv, trailing uint64, logger *slog.Logger) *raft.Config {
 	return conf
 }
 
-// singleNodeEnv is that of a coordinator without others.
+// singleNodeEnv is the environment of a coordinator without other nodes.
 func singleNodeEnv(s *storage) *raftEnv {
 	addr, transport := raft.NewInmemTransport("")
 	return &raftEnv{storage: s, transport: transport, singleNode: true, initialServers: []raft.Server{{ID: s.id, Address: addr}}}
 }
 
-// newSimEnv is that of the simulation.
+// newSimEnv is the environment of the simulation.
 func newSimEnv(b *simenv.Env) *raftEnv {
 	return &raftEnv{
 		storage:   &storage{log: simLog{b.Log}, snaps: b.Snapshots, id: b.ID},

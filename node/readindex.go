@@ -8,25 +8,26 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// readIndex asks the other nodes whether this one still leads, once for however many
-// readers wait: those that come while a question is on its way share the next one,
-// because an answer speaks only of the time after its question.
+// readIndex verifies with the other nodes that this one still leads, once for any number of
+// waiting readers: those that arrive while a round is under way share the next one, because
+// an answer proves leadership only at some moment after its round began, which may be before they
+// arrived.
 type readIndex struct {
 	verifyLeader func() error
 
 	mu   sync.Mutex
-	next *readRound // guarded by mu: not asked yet; nil when nobody waits for it
-	busy bool       // guarded by mu: a question is on its way
+	next *readRound // guarded by mu: not begun yet; nil when no reader waits for it
+	busy bool       // guarded by mu: a round is under way
 
 	closed bool           // guarded by mu
-	wg     sync.WaitGroup // the goroutine that asks
+	wg     sync.WaitGroup // the goroutine that runs the rounds
 }
 
 var errStopping = fmt.Errorf("%w: the coordinator is stopping", txn.ErrUnavailable)
 
 type readRound struct {
 	finished chan struct{}
-	err      error // set before answered is closed
+	err      error // set before finished is closed
 }
 
 // confirm returns nil when this node led at some moment after the call.
@@ -54,7 +55,7 @@ func (v *readIndex) confirm(ctx context.Context) error {
 	}
 }
 
-// run asks until nobody waits.
+// run runs rounds until no reader waits.
 func (v *readIndex) run() {
 	for {
 		v.mu.Lock()
@@ -72,7 +73,7 @@ func (v *readIndex) run() {
 	}
 }
 
-// verifyOnce asks, unless the verifier is closed.
+// verifyOnce runs one round, unless the readIndex is closed.
 func (v *readIndex) verifyOnce() error {
 	v.mu.Lock()
 	closed := v.closed
@@ -83,8 +84,7 @@ func (v *readIndex) verifyOnce() error {
 	return v.verifyLeader()
 }
 
-// close refuses further questions, and waits for the answer to the one that is on its
-// way.
+// close refuses further reads, and waits for the end of the round that is under way.
 func (v *readIndex) close() {
 	v.mu.Lock()
 	v.closed = true
@@ -92,11 +92,10 @@ func (v *readIndex) close() {
 	v.wg.Wait()
 }
 
-// requireReadable says whether the state here may be read: because this node leads, which a
-// quorum has confirmed after the call, or because the caller is content with an
-// older state. Whatever was acknowledged before the call was applied here then: by
-// this leader, or by an earlier one, all of whose entries this one has applied
-// before it began to lead.
+// requireReadable reports whether the state of this node may be read: because this node leads,
+// which a quorum has confirmed after the call, or because the caller accepts an older state. In
+// the former case everything that was acknowledged before the call has been applied here: by this
+// leader, or by an earlier one, all of whose entries this one had applied before it began to lead.
 func (n *Node) requireReadable(ctx context.Context) error {
 	if txn.StaleAllowed(ctx) {
 		return n.logFailure()
@@ -104,7 +103,7 @@ func (n *Node) requireReadable(ctx context.Context) error {
 	return n.confirmLeadership(ctx)
 }
 
-// confirmLeadership makes sure that this node led at some moment after the call.
+// confirmLeadership verifies that this node led at some moment after the call.
 func (n *Node) confirmLeadership(ctx context.Context) error {
 	if err := n.requireLeader(); err != nil || n.env.singleNode {
 		return err
@@ -113,8 +112,8 @@ func (n *Node) confirmLeadership(ctx context.Context) error {
 		return err
 	}
 	if n.transfers.busy.Load() > 0 {
-		// The one that is to lead asks for votes at once, also those who have just
-		// said that this node leads.
+		// The transfer target asks for votes at once, also from nodes that have just
+		// confirmed that this node leads.
 		return fmt.Errorf("%w: leadership is being handed over", txn.ErrUnavailable)
 	}
 	return n.requireLeader()

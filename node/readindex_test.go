@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestReaderAsksAQuestionOfItsOwn: the answer to a question that was on its way before
-// a reader came says nothing to that reader; those that come meanwhile share the next.
+// TestReaderAsksAQuestionOfItsOwn: a round that was under way before a reader came proves nothing
+// to that reader; readers that come meanwhile share the next one.
 func TestReaderAsksAQuestionOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, answers := 0, make(chan error, 2)

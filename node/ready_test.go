@@ -7,9 +7,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestAFollowerIsReadyWhenItKnowsTheLeader: a follower that has been started again hears of the leader before it has applied
-// the entry that says who that is and where. It is not ready until then: it could pass no call on, and would list nodes
-// without names.
+// TestAFollowerIsReadyWhenItKnowsTheLeader: a restarted follower learns of the leader before it
+// has applied the entry with the leader's name and address. It is not ready until then: it could
+// not forward calls, and would list nodes without names.
 func TestAFollowerIsReadyWhenItKnowsTheLeader(t *testing.T) {
 	addr := freePorts(t, 3)
 	var nodes []*Node

@@ -15,12 +15,12 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// recoveryLog is the coordinator as recovery sees it.
+// recoveryLog implements the log of package recovery.
 type recoveryLog struct{ *Node }
 
 var _ recovery.Log = recoveryLog{}
 
-// Pending implements [recovery.Log]. While the state is held nothing is to be driven.
+// Pending implements [recovery.Log]. While recovery is paused nothing is pending.
 func (n recoveryLog) Pending(id txn.ID) (recovery.PendingTx, bool) {
 	var w recovery.PendingTx
 	var expiry, tick survival.Tick
@@ -33,7 +33,7 @@ func (n recoveryLog) Pending(id txn.ID) (recovery.PendingTx, bool) {
 		t, _ := m.Get(id)
 		w = recovery.PendingTx{ID: id, State: t.State, Cause: t.Cause}
 		expiry, tick = t.Expiry, m.Tick()
-		askOutcome = t.Delegated() && t.EndedByApplication() // its session has said that it will not end it
+		askOutcome = t.Delegated() && t.EndedByApplication() // its resource has reported that it will not end it
 		for k := range t.Branches {
 			b := &t.Branches[k]
 			if b.State.Finished() || t.State == txn.Preparing && b.Vote != 0 && !t.Delegated() {
@@ -48,7 +48,7 @@ func (n recoveryLog) Pending(id txn.ID) (recovery.PendingTx, bool) {
 	return w, len(w.Branches) > 0
 }
 
-// branchDescriptor is a branch as its participant needs it.
+// branchDescriptor returns a branch in the form that its participant needs.
 func branchDescriptor(m *machine.Machine, t *machine.Transaction, id txn.BranchID) participant.Branch {
 	b := &t.Branches[id-1]
 	boot, _ := m.Bootstrap()
@@ -58,17 +58,16 @@ func branchDescriptor(m *machine.Machine, t *machine.Transaction, id txn.BranchI
 	}
 }
 
-// coordinatorPrepares reports whether the coordinator asks the participant for votes, so that it
-// also finishes the branches there.
+// coordinatorPrepares reports whether the coordinator asks the participant for votes, in which
+// case it also finishes the branches there.
 func coordinatorPrepares(m *machine.Machine, name string) bool {
 	p, _ := m.Participant(name)
 	return p.CoordinatorPrepares
 }
 
-// deferToClients leaves transactions to their applications for the grace, but for those of
-// which something has to be done before it is over. In the ordinary case, where no
-// participant is the coordinator's to finish and nothing is delegated, a look at the
-// states is all that it costs.
+// deferToClients leaves transactions to their clients for the grace period, except those that need
+// an action before it ends. In the usual case, where the coordinator has no branch to finish and
+// nothing is delegated, it only reads the states.
 func (n *Node) deferToClients(r *recovery.Recovery, ids []txn.ID) {
 	var urgent []txn.ID
 	deferred := make([]txn.ID, 0, len(ids))
@@ -89,9 +88,9 @@ func (n *Node) deferToClients(r *recovery.Recovery, ids []txn.ID) {
 	r.DeferToClient(deferred...)
 }
 
-// isUrgent reports whether recovery has to look at a transaction within the grace:
-// because the coordinator has a branch to finish, or a delegated decision is to be
-// settled. mixed says that the former is possible at all, and soon is the last tick within the grace.
+// isUrgent reports whether recovery must process a transaction within the grace period: because
+// the coordinator has a branch to finish, or a delegated decision must be resolved. mixed says that
+// the former is possible at all, and soon is the last tick within the grace period.
 func isUrgent(m *machine.Machine, id txn.ID, mixed bool, soon survival.Tick) bool {
 	o, _ := m.Lookup(id)
 	if !mixed && o.State != txn.Preparing {
@@ -106,8 +105,8 @@ func isUrgent(m *machine.Machine, id txn.ID, mixed bool, soon survival.Tick) boo
 	})
 }
 
-// Report implements [recovery.Log]: acknowledgements and votes of one
-// transaction travel together.
+// Report implements [recovery.Log]: completion reports and votes of one transaction are proposed
+// together.
 func (n recoveryLog) Report(ctx context.Context, id txn.ID, rs []recovery.BranchResult) error {
 	failpoint.Hit("finding received")
 	for _, c := range n.reportCommands(id, rs) {
@@ -117,15 +116,15 @@ func (n recoveryLog) Report(ctx context.Context, id txn.ID, rs []recovery.Branch
 			return err
 		}
 		if res.Code != machine.OK && res.Code != machine.Decided {
-			// The log knows better: somebody else has reported otherwise. The
-			// work that is left, if any, is asked for again.
+			// The log has another result already: another caller has reported otherwise. Work that
+			// is left, if any, is requested again.
 			n.logger.Warn("the log refused a finding of recovery", "tx", id, "finding", fmt.Sprintf("%T", c), "code", res.Code)
 		}
 	}
 	return nil
 }
 
-// reportCommands are the commands that make reports durable.
+// reportCommands returns the commands that make reports durable.
 func (n recoveryLog) reportCommands(id txn.ID, rs []recovery.BranchResult) (commands []machine.Command) {
 	var acks []txn.CompletionReport
 	votes := machine.Vote{ID: id}
@@ -153,12 +152,12 @@ func (n recoveryLog) reportCommands(id txn.ID, rs []recovery.BranchResult) (comm
 	return commands
 }
 
-// voteReason is why a branch is against it, with the name of its participant.
+// voteReason returns why a branch voted no, with the name of its participant.
 func (n recoveryLog) voteReason(id txn.ID, r recovery.BranchResult) string {
 	return clip(strings.TrimSuffix(n.participantName(id, r.Branch)+": "+r.Detail, ": "))
 }
 
-// participantName names the participant of a branch, for people.
+// participantName names the participant of a branch, for operators.
 func (n recoveryLog) participantName(id txn.ID, b txn.BranchID) string {
 	t, _ := n.stored(id)
 	if b < 1 || int(b) > len(t.Branches) {
@@ -170,7 +169,7 @@ func (n recoveryLog) participantName(id txn.ID, b txn.BranchID) string {
 // clip keeps a detail within what the log accepts.
 func clip(s string) string { return clipTo(s, txn.MaxReason) }
 
-// clipTo cuts a text for people, at the end of a letter.
+// clipTo cuts a text for operators, at a character boundary.
 func clipTo(s string, bytes int) string {
 	if len(s) <= bytes {
 		return s
@@ -178,10 +177,9 @@ func clipTo(s string, bytes int) string {
 	return strings.ToValidUTF8(s[:bytes], "")
 }
 
-// Lookup implements [recovery.Log]. Whoever was told of an entry before the call
-// was told by this leader, after it had applied the entry, or by an earlier one;
-// and this one began to lead by applying everything of theirs. So it is enough
-// that it still leads.
+// Lookup implements [recovery.Log]. An entry that was acknowledged before the call was acknowledged
+// by this leader, after it had applied the entry, or by an earlier one; and this one applied all
+// entries of earlier leaders before it began to lead. So it is enough that it still leads.
 func (n recoveryLog) Lookup(ctx context.Context, keys []recovery.Key) ([]recovery.BranchStatus, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, err
@@ -195,7 +193,7 @@ func (n recoveryLog) Lookup(ctx context.Context, keys []recovery.Key) ([]recover
 				known[i].RetentionHorizon = horizon
 				if made := k.TX.Time(); m.MayPredateBackup(made.UnixMilli(), recovery.ClockSlack.Milliseconds()) {
 					// As if everything since its begin were remembered: then it
-					// has surely been lost.
+					// has certainly been lost.
 					known[i].RetentionHorizon = max(horizon, time.Since(made).Round(time.Minute)+recovery.ClockSlack)
 				}
 				continue
@@ -211,9 +209,9 @@ func (n recoveryLog) Lookup(ctx context.Context, keys []recovery.Key) ([]recover
 	return known, nil
 }
 
-// retentionHorizon is how long every outcome is remembered at least: since the horizon, and not
-// for the tick in which that is, since an end may have been late in its tick. It is never
-// zero, which would say that nothing is known.
+// retentionHorizon is the least time for which every outcome is remembered: since the horizon, but
+// without the tick of the horizon itself, since an outcome may have been late in its tick. It is
+// never zero, which would mean that nothing is known.
 func retentionHorizon(m *machine.Machine) time.Duration {
 	boot, _ := m.Bootstrap()
 	if boot.Interval <= 0 {

@@ -7,16 +7,15 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// recoveryPaused reports whether the cluster was restored from a backup, and nobody has said
-// since that it may act: participants are told nothing then.
+// recoveryPaused reports whether the cluster was restored from a backup and no operator has
+// resumed recovery since: no participant is called then.
 func (n *Node) recoveryPaused() (paused bool) {
 	n.fsm.View(func(m *machine.Machine) { paused = m.RecoveryPaused() })
 	return paused
 }
 
-// ResumeRecovery ends the time in which a restored cluster is held: what is decided is driven
-// from now on, and participants are swept. That of a cluster that is not held changes
-// nothing.
+// ResumeRecovery resumes recovery after a restore: from now on decided transactions are completed,
+// and participants are swept. If recovery is not paused it changes nothing.
 //
 // [txn.ErrInvalid]: no reason was given, or it is too long.
 func (n *Node) ResumeRecovery(ctx context.Context, by, reason string) error {
@@ -29,16 +28,16 @@ func (n *Node) ResumeRecovery(ctx context.Context, by, reason string) error {
 	return err
 }
 
-// queueAfterResume gives recovery what it was not told while the state was held. Another
-// node that leads meanwhile does so when it takes over.
+// queueAfterResume gives recovery the transactions that were not queued during the pause. If
+// another node leads meanwhile, it queues them when it takes over.
 func (n *Node) queueAfterResume() {
 	if r := n.recovery.Load(); r != nil && !n.recoveryPaused() {
 		n.queueCompleting(context.Background(), r)
 	}
 }
 
-// proposeCommand proposes a command that is about no transaction. over is as in
-// [proposals.proposeInTerm], and may be nil. A refusal comes with its result.
+// proposeCommand proposes a command that concerns no transaction. onDone is as in
+// [proposalQueue.proposeInTerm], and may be nil. A refusal comes with its result.
 func (n *Node) proposeCommand(ctx context.Context, op string, c machine.Command, onDone func()) (machine.Result, error) {
 	if err := n.requireLeader(); err != nil {
 		return machine.Result{}, txn.Wrap(op, txn.ID{}, n.orLogFailure(err))

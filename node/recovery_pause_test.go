@@ -108,9 +108,9 @@ func (y *backupScenario) prepared() map[string]string {
 	return found
 }
 
-// TestRestoreYesterdaysBackup: before somebody resumes the restored cluster nothing is
-// told to anybody, and a person can look; afterwards everything that the backup knows
-// comes to its end, and what was lost is left to a person for ever.
+// TestRestoreYesterdaysBackup: before an operator resumes recovery of the restored cluster no
+// participant is called, and an operator can read; afterwards every transaction in the backup is
+// completed, and the lost ones stay for an operator to resolve.
 func TestRestoreYesterdaysBackup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := runUntilBackup(t)
@@ -150,7 +150,7 @@ func TestRestoreYesterdaysBackup(t *testing.T) {
 		if i := finished(t, n, y.open); i.State != txn.RolledBack || i.Cause != txn.CauseTimeout || i.Heuristic != 0 {
 			t.Errorf("open: %+v", i)
 		}
-		pass(5 * time.Hour) // the lost one is left, however often it is looked at
+		pass(5 * time.Hour) // the lost one is left, however often it is scanned
 		y.checkAfterResume(n)
 		if err := n.ResumeRecovery(ctx, "bob", "again"); err != nil {
 			t.Error("a repeat:", err)
@@ -213,8 +213,8 @@ func (y *backupScenario) checkAfterResume(n *Node) {
 	}
 }
 
-// TestResumeFeedsRecovery: what is undone is driven at once, without a sweep that
-// comes upon it.
+// TestResumeFeedsRecovery: completing transactions are driven at once, without a sweep that
+// finds them.
 func TestResumeFeedsRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := runUntilBackup(t)
@@ -235,9 +235,9 @@ func TestResumeFeedsRecovery(t *testing.T) {
 	})
 }
 
-// TestSlowTransactionOfTheLostTime: it was begun longer ago than the log remembers,
-// and prepared a moment ago. In a log that has lost nothing that would be a late
-// prepare of one that is over; here it may have been decided to commit.
+// TestSlowTransactionOfTheLostTime: it was begun longer ago than the log remembers, and prepared a
+// moment ago. In a log that has lost nothing that would be a late prepare of a finished
+// transaction; here it may have been decided to commit.
 func TestSlowTransactionOfTheLostTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		desks := participantMap{"a": newFakeParticipant()}

@@ -21,8 +21,8 @@ func TestRemovalIsCompleted(t *testing.T) {
 	until(t, "it knows that", func() bool { return n.removedFromCluster.Load() })
 }
 
-// TestARemovedNodeIsNoWayIn: a removed node that still runs keeps no new one from finding
-// the cluster at the next address, and cannot be made a voter by a leader that had asked it
+// TestARemovedNodeIsNoWayIn: a removed node that still runs does not keep a new one from finding
+// the cluster at the next address, and cannot be made a voter by a leader that had contacted it
 // just before.
 func TestARemovedNodeIsNoWayIn(t *testing.T) {
 	addr := freePorts(t, 3)

@@ -141,9 +141,9 @@ func TestDeadlineSurvivesFailover(t *testing.T) {
 	})
 }
 
-// TestAnHeirThatWasJustStartedIsOnTime: a node that was started again counts on from the last
-// entry, which is old where little happens. Leadership is handed to it a moment later, as in an
-// upgrade of one node after the other; the deadlines are as they were.
+// TestAnHeirThatWasJustStartedIsOnTime: the clock of a restarted node continues from the last
+// entry, which is old on an idle cluster. Leadership is transferred to the node a moment later, as
+// in a rolling upgrade; the deadlines are unchanged.
 func TestAnHeirThatWasJustStartedIsOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := openReplicas(t, 3, nil)
@@ -174,8 +174,8 @@ func TestAnHeirThatWasJustStartedIsOnTime(t *testing.T) {
 	})
 }
 
-// TestFollowerSaysWhoLeads: a node that does not lead refuses, and says so; with
-// permission it shows what it knows.
+// TestFollowerSaysWhoLeads: a node that does not lead refuses, and names the leader; with
+// permission it answers from its own state.
 func TestFollowerSaysWhoLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := openReplicas(t, 3, nil)
@@ -251,9 +251,10 @@ func (c *replicas) hashes() {
 	}
 }
 
-// TestASuspendedLeaderGivesNoEarlyDeadline: while the virtual machine of a leader is suspended, for less than an election, its
-// clock stands still and those of the followers go on. A deadline that it gives afterwards is not over early by the count of
-// the follower that leads next, though that learns of it after the leader's death alone; and it is not set back either.
+// TestASuspendedLeaderGivesNoEarlyDeadline: while the virtual machine of a leader is suspended,
+// for less than an election timeout, its clock stands still and those of the followers go on. A
+// deadline that it gives afterwards does not expire early by the count of the follower that leads
+// next, though that learns of it only after the leader's death; and it is not set back either.
 func TestASuspendedLeaderGivesNoEarlyDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stood [3]atomic.Int64

@@ -10,12 +10,12 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// Resolve records a person's word about a transaction in doubt. Before that the
-// participants of the branches that it is about are asked: what one of them holds
-// prepared, or can prove, is not for a person to say.
+// Resolve records how an operator resolved a transaction in doubt. It first asks the participants
+// of the branches concerned: an operator cannot resolve a branch that its participant holds
+// prepared, or whose outcome it can prove.
 //
 // [txn.ErrInvalid]: no reason was given, or it is too long. [txn.ErrConflict]: the
-// participants know better, a branch is not in doubt, or the transaction is not
+// participants know the outcome, a branch is not in doubt, or the transaction is not
 // decided and can only be rolled back.
 func (n *Node) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Outcome, error) {
 	reason, err := requireReason(machine.OpResolve, id, r.Reason)
@@ -41,7 +41,7 @@ func (n *Node) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Ou
 	return outcomeOf(res), err
 }
 
-// requireReason checks why a person does something.
+// requireReason checks the operator's reason.
 func requireReason(op string, id txn.ID, reason string) (string, error) {
 	reason = strings.TrimSpace(reason)
 	switch {
@@ -53,15 +53,15 @@ func requireReason(op string, id txn.ID, reason string) (string, error) {
 	return reason, nil
 }
 
-// operatorName is who does something, as the log takes it.
+// operatorName returns the name of the operator in the form that the log accepts.
 func operatorName(by string) string { return clipTo(oneLine(by), txn.MaxName) }
 
 func currentOutcome(t *machine.Transaction) txn.Outcome {
 	return txn.Outcome{State: t.State, Cause: t.Cause, Heuristic: t.Heuristic, EndedByApplication: t.EndedByApplication()}
 }
 
-// unresolvedBranches are the branches that a person can say something about: the named one, or
-// all that are unfinished or whose end is unknown.
+// unresolvedBranches returns the branches that an operator can resolve: the named one, or
+// all that are unfinished or whose outcome is unknown.
 func unresolvedBranches(t *machine.Transaction, named txn.BranchID) (ids []txn.BranchID) {
 	for k := range t.Branches {
 		id := txn.BranchID(k + 1)
@@ -76,7 +76,7 @@ func branchInDoubt(b *machine.TransactionBranch) bool {
 	return !b.State.Finished() || b.State == txn.BranchHeuristic && b.Heuristic == txn.HeuristicHazard
 }
 
-// rejectReason says why a person's word about a branch is not taken; empty when it is.
+// rejectReason returns why an operator cannot resolve a branch so; empty when that is possible.
 func rejectReason(t *machine.Transaction, q *txn.BranchProbe, commit bool) string {
 	id, _ := txn.ParseBranchID(q.Branch)
 	where := fmt.Sprintf("%s at %s", q.Branch, q.Participant)
@@ -94,8 +94,8 @@ func rejectReason(t *machine.Transaction, q *txn.BranchProbe, commit bool) strin
 	return ""
 }
 
-// Forget takes a hazard off a finished transaction, whose outcome is kept for the
-// retention time from then on. Without a hazard there is nothing to forget.
+// Forget removes the heuristic outcome of a finished transaction, whose outcome is kept for the
+// retention time from then on. Without a heuristic outcome there is nothing to forget.
 //
 // [txn.ErrInvalid]: no reason was given. [txn.ErrConflict]: it is not finished.
 func (n *Node) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Outcome, error) {
@@ -116,7 +116,7 @@ const (
 	actionForget   = "forget"
 )
 
-// actions are what a person could do now, allowed or not.
+// actions lists the actions that an operator could take now, allowed or not.
 func (n *Node) actions(t *machine.Transaction, asked []txn.BranchProbe) []txn.Action {
 	id := t.ID.String()
 	all := []txn.Action{
@@ -156,8 +156,8 @@ func (n *Node) retryAction(t *machine.Transaction) txn.Action {
 	return c
 }
 
-// resolveAction says whether a person may give his word that the branches in doubt
-// ended so.
+// resolveAction returns the action that resolves the branches in doubt as ended so, and whether
+// it is allowed.
 func resolveAction(t *machine.Transaction, asked []txn.BranchProbe, commit bool) txn.Action {
 	c := txn.Action{Name: actionRollback}
 	if commit {

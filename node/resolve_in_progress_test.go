@@ -21,7 +21,7 @@ func (busyParticipant) Inspect(context.Context, participant.Branch) (participant
 	return participant.BranchReport{Detail: "connection 7 is at work"}, nil
 }
 
-// TestNoWordIsTakenOfABranchThatHasNotEnded: a person cannot know how it will.
+// TestNoWordIsTakenOfABranchThatHasNotEnded: an operator cannot know how it will end.
 func TestNoWordIsTakenOfABranchThatHasNotEnded(t *testing.T) {
 	n := open(t, t.TempDir(), with(participantMap{"bank": busyParticipant{newFakeParticipant()}}))
 	b := beginAt(t, n, time.Minute, "bank")

@@ -9,9 +9,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestResolveBesideACommit: a person rolls an undecided transaction back at the moment
-// at which its application commits. Either the one or the other; that the person was
-// late is no word about how branches ended which the coordinator has yet to commit.
+// TestResolveBesideACommit: an operator rolls an undecided transaction back at the moment at which
+// its application commits. One of them succeeds; the operator's late call is not a resolution of
+// branches that the coordinator has yet to commit.
 func TestResolveBesideACommit(t *testing.T) {
 	desks := participantMap{"bank": newFakeParticipant(), "stock": newFakeParticipant()}
 	n := open(t, t.TempDir(), with(desks))

@@ -16,18 +16,17 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Where raft looks for the last term that it knows, and for that of its last vote.
+// The keys under which raft stores its current term, and that of its last vote.
 var (
 	keyCurrentTerm  = []byte("CurrentTerm")
 	keyLastVoteTerm = []byte("LastVoteTerm")
 )
 
-// RestoreBackup makes a data directory of a backup: that of a new node, which is the
-// only one of its cluster. [Open] starts it; the cluster has the next incarnation and
-// is held until [Node.ResumeRecovery]. Others join it with data directories of their own,
-// empty ones.
+// RestoreBackup writes the data directory of a new node from a backup; the node is the only one of
+// its cluster. [Open] starts it; the cluster has the next incarnation, and its recovery is paused
+// until [Node.ResumeRecovery]. Other nodes join it with empty data directories of their own.
 //
-// dir has to be empty or missing. All or nothing: after an error it is as before.
+// dir must be empty or missing. After an error it is as it was before.
 //
 // [txn.ErrConflict]: dir is not empty. [ErrBadBackup]: r is no backup, or damaged.
 // [txn.ErrInvalid] alone: it was written by a newer release.
@@ -63,15 +62,15 @@ func restoreBackup(ctx context.Context, r io.Reader, dir string) (b txn.Backup, 
 	return b, moveIntoPlace(staging, dir)
 }
 
-// prepareEmptyDir makes sure that the directory is there and empty; undo takes back what was
-// made for that.
+// prepareEmptyDir makes sure that the directory exists and is empty; undo removes what was
+// created for that.
 func prepareEmptyDir(dir string) (undo func() error, err error) {
 	found, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	for _, e := range found {
-		if e.Name() != "lost+found" { // a file system of its own
+		if e.Name() != "lost+found" { // dir is a file system of its own
 			return nil, fmt.Errorf("%w: the directory has to be empty or missing, and there is %s", txn.ErrConflict, e.Name())
 		}
 	}
@@ -93,7 +92,7 @@ func prepareEmptyDir(dir string) (undo func() error, err error) {
 	}, nil
 }
 
-// writeRestored makes log and snapshot in an empty directory.
+// writeRestored writes log and snapshot to an empty directory.
 func writeRestored(ctx context.Context, r io.Reader, dir string) (b txn.Backup, err error) {
 	in, err := openBackup(contextReader{ctx, r})
 	if err != nil {
@@ -113,13 +112,13 @@ func writeRestored(ctx context.Context, r io.Reader, dir string) (b txn.Backup, 
 	return in.restoreTo(s)
 }
 
-// restoreTo writes the state as a snapshot of the one node, and reads the rest of the
-// backup before that counts.
+// restoreTo writes the state as a snapshot of the single node, and reads the rest of the
+// backup before the snapshot becomes valid.
 func (b *backupReader) restoreTo(s *storage) (txn.Backup, error) {
-	// There is no other node that could reach it yet; it says itself where it is.
+	// No other node can reach it yet; it reports its address itself.
 	alone := raft.Configuration{Servers: []raft.Server{{ID: s.id, Address: raft.ServerAddress(s.id)}}}
 	_, transport := raft.NewInmemTransport("") // translates the address for the snapshot's description
-	// As raft's own recovery does, the configuration is given as that of entry 1.
+	// As in raft's own recovery, the configuration is given as that of entry 1.
 	sink, err := s.snaps.Create(raft.SnapshotVersionMax, b.header.Index, b.header.Term, alone, 1, transport)
 	if err != nil {
 		return txn.Backup{}, err
@@ -134,7 +133,7 @@ func (b *backupReader) restoreTo(s *storage) (txn.Backup, error) {
 	return described, sink.Close()
 }
 
-// verifyRestored does what a node does at its start, up to the point where it begins to
+// verifyRestored does what a node does when it starts, up to the point where it begins to
 // write.
 func verifyRestored(dir string) error {
 	s, err := openStorage(dir, func(error) {}, slog.New(slog.DiscardHandler))
@@ -153,8 +152,8 @@ func verifyRestored(dir string) error {
 	return raftfsm.New(raftfsm.Config{}).Restore(state)
 }
 
-// moveIntoPlace gives what was made its place. The log comes last: without it a node does
-// not start where a snapshot is.
+// moveIntoPlace moves the restored files to their place. The log comes last: a node without it
+// refuses to start where there is a snapshot.
 func moveIntoPlace(staging, dir string) (err error) {
 	snapshots, log := filepath.Join(dir, "snapshots"), filepath.Join(dir, "log.db")
 	for _, name := range []string{snapshots, log} {

@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestMemory: what is said to be remembered for sure is, also when outcomes are dropped
-// before their time.
+// TestMemory: outcomes within the reported retention are remembered, also when outcomes are dropped
+// early.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), slow, func(c *Config) { c.Retention, c.Retain = time.Minute, 5 })

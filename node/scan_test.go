@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// hangingScan is a desk that does not answer who asks what is prepared there.
+// hangingScan is a participant that does not answer a listing of its prepared branches.
 type hangingScan struct{ *fakeParticipant }
 
 func (hangingScan) Prepared(ctx context.Context, _ string) ([]participant.Prepared, error) {
@@ -36,8 +36,8 @@ func leftBehind(t *testing.T, n *Node, at map[string]*fakeParticipant) {
 
 func withoutSweep(c *Config) { c.Recovery.SweepEvery = -1 }
 
-// TestScanGoesOn: participants that cannot be asked are told of, and hide none of the
-// others, behind them or before.
+// TestScanGoesOn: participants that cannot be scanned are reported, and hide none of the
+// others, before or after them.
 func TestScanGoesOn(t *testing.T) {
 	for _, apply := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestScanGoesOn(t *testing.T) {
 	}
 }
 
-// TestScanThatIsGivenUp says so: there may be more at any of those that are left.
+// TestScanThatIsGivenUp reports that: there may be more at any of the remaining participants.
 func TestScanThatIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newFakeParticipant()

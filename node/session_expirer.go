@@ -12,36 +12,37 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// slotsPerTTL is how many rotations of a belt a session lives through when nothing is heard of it: it is expired at most one of
-// them, an eighth of its TTL, late.
+// slotsPerTTL is how many rotations of a belt a session survives without a keep-alive: it expires
+// at most one of them, an eighth of its TTL, late.
 const slotsPerTTL = 8
 
-// expireRetryPause is the pause after a try to expire sessions that the log did not take.
+// expireRetryPause is the pause after the log did not accept the expiry of sessions.
 const expireRetryPause = 100 * time.Millisecond
 
-// sessionExpirer listens to the clients' sessions in one term of this node's: for each TTL that is granted there is a belt, a sign
-// of life moves the session to the front of it, and what falls off has been silent for longer than its TTL and is expired by
-// the log.
+// sessionExpirer expires client sessions in one term of this node. There is one belt for each
+// granted TTL: a keep-alive moves the session to the front of its belt, and a session that falls
+// off had no keep-alive for longer than its TTL and is expired by the log.
 //
-// It is never early. Rotations are not less than an eighth of the TTL apart: one that is late is not made up for. A new term
-// begins with all sessions at the front, as if each had been heard at that moment.
+// It is never early. Rotations are at least an eighth of the TTL apart, and late ones are not made
+// up for. A new term begins with all sessions at the front, as if each had been renewed at that
+// moment.
 type sessionExpirer struct {
 	node   *Node
 	term   uint64
 	groups []*ttlGroup // by TTL, each twice that of the one before
 	wake   chan struct{}
-	done   sync.WaitGroup // those who expire
+	done   sync.WaitGroup // the goroutines that expire sessions
 
 	loadMu sync.RWMutex
-	loaded bool // guarded by feeding: all that were open at the beginning of the term are on the belts, which may rotate now
+	loaded bool // guarded by loadMu: all sessions that were open at the beginning of the term are on the belts, which may rotate now
 }
 
-// ttlGroup are the sessions of one TTL.
+// ttlGroup holds the sessions of one TTL.
 type ttlGroup struct {
 	ttl          time.Duration
 	belt         *hashbelt.Belt[txn.SessionID, struct{}]
-	nextRotation time.Time       // not before; zero while nothing is on the belt
-	expired      []txn.SessionID // what has just fallen off
+	nextRotation time.Time       // not before; zero while the belt is empty
+	expired      []txn.SessionID // the sessions that have just fallen off
 }
 
 // Expire implements [hashbelt.Handler].
@@ -69,7 +70,8 @@ func newSessionExpirer(n *Node, term uint64) (*sessionExpirer, error) {
 	}
 }
 
-// groupFor finds the belt of a TTL: the first that is not shorter, so that nobody is expired early whatever the log holds.
+// groupFor returns the group of a TTL: the first that is not shorter, so that no session expires
+// early whatever TTL the log holds.
 func (p *sessionExpirer) groupFor(ttl time.Duration) *ttlGroup {
 	for _, g := range p.groups {
 		if ttl <= g.ttl {
@@ -79,7 +81,7 @@ func (p *sessionExpirer) groupFor(ttl time.Duration) *ttlGroup {
 	return p.groups[len(p.groups)-1]
 }
 
-// add listens to sessions from now on.
+// add puts sessions on their belts.
 func (p *sessionExpirer) add(opened []machine.SessionLease) {
 	for _, o := range opened {
 		if err := p.groupFor(o.TTL).belt.Put(o.ID, struct{}{}); err != nil {
@@ -92,29 +94,31 @@ func (p *sessionExpirer) add(opened []machine.SessionLease) {
 	}
 }
 
-// renew notes a sign of life of a session that the log says is open. It is false when that comes too late: the session is
-// being expired.
+// renew moves a session that the log reports as open to the front of its belt. It is false when
+// that is too late: the session is being expired.
 func (p *sessionExpirer) renew(id txn.SessionID, ttl time.Duration) bool {
 	p.loadMu.RLock() // no belt begins to rotate meanwhile
 	defer p.loadMu.RUnlock()
 	if _, ok := p.groupFor(ttl).belt.Get(id); ok {
 		return true
 	}
-	if !p.loaded { // its turn has not come yet
+	if !p.loaded { // run has not reached it yet
 		p.add([]machine.SessionLease{{ID: id, TTL: ttl}})
 	}
 	return !p.loaded
 }
 
-// drop listens to sessions no longer. It is told by the log, whoever had them closed and whether he got an answer: what
-// stayed on a belt would end the next session of that id.
+// drop removes sessions from their belts. It is called for every session that the log closes, no
+// matter who closed it and whether the caller got an answer: one that stayed on a belt would end
+// the next session of that id.
 func (p *sessionExpirer) drop(closed []machine.SessionLease) {
 	for _, c := range closed {
 		p.groupFor(c.TTL).belt.Remove(c.ID)
 	}
 }
 
-// run feeds the belts and rotates them, until ctx ends. It goes in steps, so that the log goes on.
+// run fills the belts and rotates them, until ctx ends. It fills them in steps, so that the log
+// goes on.
 func (p *sessionExpirer) run(ctx context.Context) {
 	defer p.done.Wait()
 	const step = 10_000
@@ -127,7 +131,7 @@ func (p *sessionExpirer) run(ctx context.Context) {
 			open, from = m.Sessions(from, step, func(s *machine.Session) bool { return s.State == txn.SessionOpen })
 		})
 		for i := range open {
-			// Not Put: who was heard meanwhile keeps his place.
+			// Not Put: a session renewed meanwhile keeps its place.
 			_ = p.groupFor(open[i].TTL).belt.Add(open[i].ID, struct{}{})
 		}
 	}
@@ -147,7 +151,7 @@ func (p *sessionExpirer) run(ctx context.Context) {
 	}
 }
 
-// rotateDue rotates the belts whose time has come, and says how long to sleep.
+// rotateDue rotates the belts that are due, and returns how long to sleep.
 func (p *sessionExpirer) rotateDue(ctx context.Context) time.Duration {
 	sleep := time.Hour // only a new session ends this sleep
 	for _, g := range p.groups {
@@ -161,7 +165,7 @@ func (p *sessionExpirer) rotateDue(ctx context.Context) time.Duration {
 			g.nextRotation = now.Add(every)
 		case !now.Before(g.nextRotation):
 			g.belt.Rotate()
-			// From the moment after: who was heard in between stands behind this rotation.
+			// From the moment after: a session renewed in between is not affected by this rotation.
 			g.nextRotation = time.Now().Add(every)
 			for ids := range slices.Chunk(g.expired, machine.MaxExpire) {
 				p.done.Go(func() { p.expire(ctx, ids) })
@@ -173,7 +177,8 @@ func (p *sessionExpirer) rotateDue(ctx context.Context) time.Duration {
 	return max(sleep, 0)
 }
 
-// expire makes the log end sessions. It does not give up while this node leads: they are on no belt any more.
+// expire has the log end sessions. It retries as long as this node leads: they are on no belt any
+// more.
 func (p *sessionExpirer) expire(ctx context.Context, ids []txn.SessionID) {
 	for ctx.Err() == nil {
 		res, err := p.node.proposals.proposeInTerm(ctx, p.term, machine.ExpireSessions{IDs: ids}, nil)

@@ -40,8 +40,8 @@ func TestRestartWhileASessionIsDrained(t *testing.T) {
 	})
 }
 
-// TestAnIDThatIsUsedAgain: a session is not ended by the silence of the one that had its id before, though whoever closed
-// that got no answer.
+// TestAnIDThatIsUsedAgain: a session does not expire for lack of keep-alives of the one that had
+// its id before, though the client that closed that one got no answer.
 func TestAnIDThatIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), func(c *Config) { slow(c); c.Retention = time.Second })

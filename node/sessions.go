@@ -13,9 +13,9 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// OpenSession opens a client's session: the client has to be heard ([Node.KeepAlive]) again and again, or what it began in
-// the session is rolled back. The answer says what was granted. Opening it again, with the same id and options, is a sign of
-// life.
+// OpenSession opens a client session: unless the client renews it in time ([Node.KeepAlive]), its
+// undecided transactions are rolled back. The answer reports what was granted. Opening it again,
+// with the same id and options, renews it.
 //
 // [txn.ErrInvalid]: see [txn.SessionOptions.Check], or there are too many. [txn.ErrConflict]: the id is that of a session
 // with other options. [txn.ErrNotFound]: that session has ended.
@@ -41,16 +41,16 @@ func (n *Node) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.Clien
 	return n.renewSession(ctx, op, o.ID)
 }
 
-// KeepAlive is a sign of life of a session. Nil means that it is open, and will not expire before its TTL is over, counted
-// from the call.
+// KeepAlive renews a session. Nil means that it is open, and will not expire before its TTL has
+// passed, counted from the call.
 //
 // [txn.ErrNotFound]: it has ended, or is unknown; when it expired, the error is [txn.ErrSessionExpired] too.
 func (n *Node) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error) {
 	return n.renewSession(ctx, "keep alive", id)
 }
 
-// renewSession moves the session to the front of its belt and then makes sure that this node led at that moment, or later: so
-// whoever leads next begins to count after it.
+// renewSession moves the session to the front of its belt and then verifies that this node led at
+// that moment, or later: so the next leader begins to count after it.
 func (n *Node) renewSession(ctx context.Context, op string, id txn.SessionID) (txn.ClientSession, error) {
 	failed := func(err error) (txn.ClientSession, error) {
 		return txn.ClientSession{}, txn.Wrap(op, txn.ID{}, n.orLogFailure(err))
@@ -77,14 +77,15 @@ func (n *Node) renewSession(ctx context.Context, op string, id txn.SessionID) (t
 	case !renewed && (p == nil || p != n.sessionExpirer.Load()):
 		return failed(fmt.Errorf("%w: this node has just been elected", txn.ErrUnavailable))
 	case !renewed:
-		// It is on no belt: the entry that ends it is on its way, and may be lost with this leader; or the one that opens it
-		// has just been applied. Only the log says that it has ended.
+		// It is on no belt: the entry that ends it is in flight, and may be lost with this leader;
+		// or the one that opens it has just been applied. Only the log can report that it has
+		// ended.
 		return failed(fmt.Errorf("%w: session %v is being opened or expired at this moment", txn.ErrUnavailable, id))
 	}
 	return session.Public(), nil
 }
 
-// lookupSession looks a session up.
+// lookupSession returns a session and its status.
 func (n *Node) lookupSession(id txn.SessionID) (res machine.Result, s machine.Session) {
 	n.fsm.View(func(m *machine.Machine) {
 		res = m.SessionStatus(id)
@@ -93,7 +94,7 @@ func (n *Node) lookupSession(id txn.SessionID) (res machine.Result, s machine.Se
 	return res, s
 }
 
-// withSessionID adds to a refusal which session it is about.
+// withSessionID adds the id of the session to a refusal.
 func withSessionID(err error, id txn.SessionID) error {
 	var e *txn.Error
 	if errors.As(err, &e) && errors.Is(e.Err, txn.ErrNotFound) {
@@ -102,8 +103,8 @@ func withSessionID(err error, id txn.SessionID) error {
 	return err
 }
 
-// CloseSession ends a session at the client's wish. What it began there and has not decided is rolled back, by
-// [txn.CauseClient].
+// CloseSession ends a session at the client's request. Its undecided transactions are rolled back,
+// with [txn.CauseClient].
 //
 // [txn.ErrNotFound]: it has expired, or is unknown.
 func (n *Node) CloseSession(ctx context.Context, id txn.SessionID) error {
@@ -117,7 +118,8 @@ func (n *Node) CloseSession(ctx context.Context, id txn.SessionID) error {
 	return nil
 }
 
-// Sessions lists clients' sessions in the order of their ids, the newest ones when there are more than the filter's limit.
+// Sessions lists client sessions in the order of their ids: the newest ones when there are more
+// than the filter's limit.
 func (n *Node) Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("list sessions", txn.ID{}, err)

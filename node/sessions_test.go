@@ -30,8 +30,9 @@ func beginIn(t *testing.T, n *Node, s txn.SessionID) txn.ID {
 	return b.ID
 }
 
-// TestSilenceRollsBack: a session that is not heard is expired when its TTL is over, not earlier and at most an eighth of it
-// later, whatever the phase of the belt; and with it what is undecided there, by that cause.
+// TestSilenceRollsBack: a session without keep-alives expires after its TTL, not earlier and at
+// most an eighth of it later, whatever the phase of the belt; and its undecided transactions are
+// rolled back, with that cause.
 func TestSilenceRollsBack(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 1500 * time.Millisecond, 16 * time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -105,13 +106,13 @@ func TestNothingSilentNothingWritten(t *testing.T) {
 	})
 }
 
-// TestOnlyTheLogSaysThatASessionHasExpired: as long as its end is on its way, which the next leader may never hear of, nobody
-// is told that it has come.
+// TestOnlyTheLogSaysThatASessionHasExpired: as long as the entry that expires it is in flight,
+// which the next leader may never receive, the expiry is not reported.
 func TestOnlyTheLogSaysThatASessionHasExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), slow)
 		s := openSession(t, n, time.Second)
-		n.sessionExpirer.Load().drop([]machine.SessionLease{{ID: s.ID, TTL: time.Second}}) // it has fallen off, and the log has not heard of it
+		n.sessionExpirer.Load().drop([]machine.SessionLease{{ID: s.ID, TTL: time.Second}}) // it has fallen off, and the log has not been informed
 		if _, err := n.KeepAlive(t.Context(), s.ID); !errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrNotFound) {
 			t.Errorf("while its end is on its way: %v", err)
 		}
@@ -179,7 +180,7 @@ func TestACrowdOfOneSession(t *testing.T) {
 	})
 }
 
-// TestRestartExtendsSessions: the next life of a node begins to count anew.
+// TestRestartExtendsSessions: after a restart a node begins to count anew.
 func TestRestartExtendsSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -205,8 +206,8 @@ func TestRestartExtendsSessions(t *testing.T) {
 	})
 }
 
-// TestFailoverExtendsSessions: a session that one leader has heard is not expired by the next one before its TTL is over
-// again; one that nobody hears is, and neither is lost.
+// TestFailoverExtendsSessions: a session that one leader has renewed is not expired by the next one
+// before its TTL has passed again; one without keep-alives is, and neither is lost.
 func TestFailoverExtendsSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := openReplicas(t, 3, nil)
@@ -243,7 +244,7 @@ func TestFailoverExtendsSessions(t *testing.T) {
 			}
 			break
 		}
-		// It was silent for almost its TTL before the failover, and has another one since.
+		// It had no keep-alive for almost its TTL before the failover, and has another TTL since.
 		if took := time.Since(elected); took < ttl-10*time.Second || took > ttl+ttl/8+2*time.Second {
 			t.Errorf("expired %v after the election", took)
 		}
@@ -256,7 +257,8 @@ func TestFailoverExtendsSessions(t *testing.T) {
 	})
 }
 
-// TestHeardThroughFailovers: who goes on with signs of life, at whoever leads, keeps his session.
+// TestHeardThroughFailovers: a client that keeps sending keep-alives, whichever node leads, keeps
+// its session.
 func TestHeardThroughFailovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := openReplicas(t, 3, nil)
@@ -283,8 +285,8 @@ func TestHeardThroughFailovers(t *testing.T) {
 	})
 }
 
-// TestLateRotationsAreNotMadeUpFor: a leader that was suspended for longer than the TTL hears what has waited for it, and then
-// counts from there.
+// TestLateRotationsAreNotMadeUpFor: a leader that was suspended for longer than the TTL receives
+// the waiting keep-alives, and then counts from there.
 func TestLateRotationsAreNotMadeUpFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), slow)
@@ -316,7 +318,7 @@ func TestLateRotationsAreNotMadeUpFor(t *testing.T) {
 	})
 }
 
-// TestLogOfSessionsThatAreNotExpired: what the log has refused is not told as done.
+// TestLogOfSessionsThatAreNotExpired: an expiry that the log has refused is not logged as done.
 func TestLogOfSessionsThatAreNotExpired(t *testing.T) {
 	var f logCapture
 	n := open(t, t.TempDir(), captureLog(&f))

@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestSnapshotsThatFail: they are tried again once a second, however much is appended, with one warning a minute; and the
-// first that succeeds ends that.
+// TestSnapshotsThatFail: they are retried once a second, however much is appended, with one warning
+// a minute; the first success ends that.
 func TestSnapshotsThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f logCapture

@@ -8,13 +8,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// entryOverhead is what an entry takes in the log beside its data, about.
+// entryOverhead is approximately what an entry takes in the log beside its data.
 const entryOverhead = 64
 
 const (
-	// snapshotRetryPause is the pause after a snapshot that is still due.
+	// snapshotRetryPause is the pause after a snapshot when the next one is already due.
 	snapshotRetryPause = time.Second
-	// snapshotWarningInterval is the pause between warnings of snapshots that fail.
+	// snapshotWarningInterval is the time between warnings about snapshots that fail.
 	snapshotWarningInterval = time.Minute
 )
 
@@ -22,11 +22,11 @@ func entryBytes(l *raft.Log) uint64 {
 	return uint64(len(l.Data)) + uint64(len(l.Extensions)) + entryOverhead
 }
 
-// logMeter measures the log that this node stores, its own entries and those of others, in bytes: an entry may have
-// a few of them, or millions.
+// logMeter measures the log that this node stores, in bytes: its own entries and those of other
+// leaders. An entry may have a few bytes, or millions.
 type logMeter struct {
-	stored     atomic.Uint64 // behind the newest snapshot of the start, and since
-	snapshotAt atomic.Uint64 // a snapshot is due when so many are stored
+	stored     atomic.Uint64 // since the newest snapshot
+	snapshotAt atomic.Uint64 // a snapshot is due when this many are stored
 	wake       chan struct{} // capacity 1
 }
 
@@ -44,11 +44,11 @@ func (m *logMeter) add(logs []*raft.Log) {
 	}
 }
 
-// taken says that a snapshot of so many bytes covers what was stored before.
+// taken records that a snapshot of size bytes covers what was stored before.
 func (m *logMeter) taken(stored, least, size uint64) { m.snapshotAt.Store(stored + max(least, size)) }
 
-// measureLog begins to measure the log that is there, and removes what an earlier life had
-// no time to remove.
+// measureLog measures the existing log, and removes what the node had no time to remove before it
+// last stopped.
 func (n *Node) measureLog() error {
 	n.logMeter.wake = make(chan struct{}, 1)
 	snaps, err := n.env.snaps.List()
@@ -68,8 +68,9 @@ func (n *Node) measureLog() error {
 	return n.truncateLog(snaps)
 }
 
-// logTail goes back from the end of the log to the entry at low, or to where the entries have more than so many bytes. It
-// gives the lowest entry that is within both, and the bytes from there on: more than that when it ends before low.
+// logTail goes back from the end of the log to the entry at low, or to where the entries exceed
+// most bytes. It returns the lowest entry within both limits, and the bytes from there on: more
+// than most when it ends before low.
 func (n *Node) logTail(low, most uint64) (from, size uint64, err error) {
 	first, err := n.env.log.FirstIndex()
 	if err != nil {
@@ -95,7 +96,7 @@ func (n *Node) logTail(low, most uint64) (from, size uint64, err error) {
 	return from, size, nil
 }
 
-// runSnapshots takes snapshots as the log grows. raft itself counts entries.
+// runSnapshots takes snapshots as the log grows in bytes; raft itself would count entries.
 func (n *Node) runSnapshots() {
 	for {
 		var warned time.Time // last, of snapshots that fail one after the other
@@ -122,18 +123,19 @@ func (n *Node) runSnapshots() {
 	}
 }
 
-// Snapshot makes the state durable in one file and shortens the log. The
-// coordinator goes on meanwhile.
+// Snapshot makes the state durable in one file and shortens the log. The coordinator continues
+// meanwhile.
 func (n *Node) Snapshot() error {
 	_, err := n.takeSnapshot()
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
-		return nil // nothing was applied in this life: what is stored stays due
+		return nil // nothing was applied since the start: what is stored stays due
 	}
 	return err
 }
 
-// takeSnapshot has raft take a snapshot, for whatever purpose, and shortens the log: one that does not would leave
-// log before it that no later life measures. The future is nil when no snapshot was taken.
+// takeSnapshot makes raft take a snapshot, for any purpose, and shortens the log: otherwise a part
+// of the log would remain before the snapshot that is not measured after a restart. The future is
+// nil when no snapshot was taken.
 func (n *Node) takeSnapshot() (raft.SnapshotFuture, error) {
 	stored := n.logMeter.stored.Load()
 	taken := n.raft.Snapshot()
@@ -148,9 +150,10 @@ func (n *Node) takeSnapshot() (raft.SnapshotFuture, error) {
 	return taken, n.truncateLog(snaps)
 }
 
-// truncateLog removes the beginning of the log. What follows the snapshot before the newest stays, which is needed if the
-// newest is damaged; and so do the last SnapshotBytes, for followers that lag. One that has removed what the leader, for
-// want of an answer, sends again is sent a snapshot.
+// truncateLog removes the beginning of the log. What follows the second newest snapshot stays,
+// since it is needed if the newest is damaged; and so do the last SnapshotBytes, for followers that
+// lag. A follower that has removed entries which the leader, for lack of an answer, sends again
+// receives a snapshot.
 func (n *Node) truncateLog(snaps []*raft.SnapshotMeta) error {
 	if len(snaps) < 2 {
 		return nil

@@ -10,13 +10,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// syncChunk is how much of a snapshot is written before it is brought to the
+// syncChunk is how much of a snapshot is written before it is synced to the
 // disk.
 const syncChunk = 4 << 20
 
-// snapshotStore is raft's, but for one thing: raft brings a snapshot to the disk
-// as a whole when it is complete, and on a disk that it shares with the log every
-// entry waits meanwhile. Here it goes in small pieces.
+// snapshotStore is raft's, with one difference: raft syncs a snapshot as a whole when it is
+// complete, and on a disk that it shares with the log every entry waits meanwhile. Here it is
+// synced in small pieces.
 type snapshotStore struct {
 	*raft.FileSnapshotStore
 	dir string
@@ -28,7 +28,7 @@ func (s snapshotStore) Create(v raft.SnapshotVersion, index, term uint64, conf r
 	if err != nil {
 		return nil, err
 	}
-	// The same file as the sink's, which keeps its own to itself.
+	// The same file as the sink's, which the sink does not expose.
 	f, err := os.OpenFile(filepath.Join(s.dir, "snapshots", sink.ID()+".tmp", "state.bin"), os.O_WRONLY, 0)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("snapshot: %w", err), sink.Cancel())

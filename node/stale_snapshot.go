@@ -9,26 +9,25 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// staleSnapshotGuard keeps raft from installing a snapshot that is older than what it has
-// applied. raft would go back to it, and then look for entries that it has already
-// removed from its log: it panics. A leader sends one when its requests waited, as
-// they do at a node that was halted, and arrive in another order; and when all of the
-// answers to its entries were lost for so long that the follower has shortened its log
-// beyond what the leader believes it to have.
+// staleSnapshotGuard keeps raft from installing a snapshot that is older than what it has applied.
+// raft would go back to it, and then look for entries that it has already removed from its log: it
+// panics. A leader sends such a snapshot when its requests waited, as they do at a node that was
+// suspended, and arrive in another order; and when all answers to its entries were lost for so long
+// that the follower has shortened its log beyond what the leader believes it to have.
 //
-// It stands between raft and both its snapshots and its state machine. raft makes a
-// snapshot of its own by [raft.FSMSnapshot], which tells the one from the other.
+// The guard stands between raft and both its snapshot store and its state machine. raft writes its
+// own snapshots by [raft.FSMSnapshot], which distinguishes the two kinds.
 type staleSnapshotGuard struct{ raft atomic.Pointer[raft.Raft] }
 
 // errStaleSnapshot reaches the leader as text.
 var errStaleSnapshot = errors.New("the snapshot is older than what this node has applied")
 
-// isStaleSnapshotError reports whether a node has refused a snapshot for that reason.
+// isStaleSnapshotError reports whether a node refused a snapshot with errStaleSnapshot.
 func isStaleSnapshotError(err error) bool {
 	return err != nil && strings.Contains(err.Error(), errStaleSnapshot.Error())
 }
 
-// guardedSnapshotStore is a store of snapshots that minds the order.
+// guardedSnapshotStore is a snapshot store that refuses stale snapshots of the leader.
 type guardedSnapshotStore struct {
 	raft.SnapshotStore
 	guard *staleSnapshotGuard
@@ -43,8 +42,8 @@ func (s guardedSnapshotStore) Create(v raft.SnapshotVersion, index, term uint64,
 	return &guardedSink{SnapshotSink: sink, guard: s.guard, index: index}, nil
 }
 
-// guardedSink is a snapshot that is being written: one that was sent, until its own
-// state machine says that it writes it.
+// guardedSink is a snapshot that is being written: one sent by the leader, unless the node's own
+// state machine writes it.
 type guardedSink struct {
 	raft.SnapshotSink
 	guard *staleSnapshotGuard
@@ -52,8 +51,8 @@ type guardedSink struct {
 	own   bool
 }
 
-// Close implements [raft.SnapshotSink]. It is called by the goroutine that applies:
-// nothing more is applied before raft installs the snapshot.
+// Close implements [raft.SnapshotSink]. It is called by the goroutine that applies entries:
+// no further one is applied before raft installs the snapshot.
 func (s *guardedSink) Close() error {
 	if s.own {
 		return s.SnapshotSink.Close()
@@ -68,7 +67,7 @@ func (s *guardedSink) Close() error {
 	return s.SnapshotSink.Close()
 }
 
-// guardedFSM is a state machine that says which snapshots are its own.
+// guardedFSM is a state machine that marks its own snapshots.
 type guardedFSM struct{ raft.FSM }
 
 // StoreConfiguration implements [raft.ConfigurationStore] and keeps nothing. Without it

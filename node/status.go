@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// Participants shows the registered participants and how they fare here.
+// Participants lists the registered participants with their health as this node sees it.
 func (n *Node) Participants(ctx context.Context) ([]txn.ParticipantStatus, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("participant list", txn.ID{}, err)
@@ -43,15 +43,15 @@ func (n *Node) Participants(ctx context.Context) ([]txn.ParticipantStatus, error
 	return out, nil
 }
 
-// maxConcurrentScans is how many participants are scanned at the same time: one that hangs
-// takes several call timeouts.
+// maxConcurrentScans is how many participants are scanned at the same time: one that does not
+// answer takes several call timeouts.
 const maxConcurrentScans = 8
 
-// Scan compares what is prepared at a participant, or at all when the name is
-// empty, with the log. With apply it finishes what it may; without, it also tells
-// what is locked, who waits for it, and what others have prepared there. One among
-// all that cannot be looked at is told of by a finding of its own, see
-// [recovery.Unreachable]; the one that is named, by the error.
+// Scan compares the prepared branches of a participant, or of all participants when the name is
+// empty, with the log. With apply it finishes those that it may; without, it also reports which
+// locks they hold, who waits for them, and what other applications have prepared there. When all
+// are scanned, one that cannot be scanned is reported as a result of its own, see
+// [recovery.Unreachable]; when one is named, as the error.
 func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]txn.ScanResult, error) {
 	r := n.recovery.Load()
 	if r == nil {
@@ -74,8 +74,8 @@ func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]txn.
 	return append([]txn.ScanResult{}, found...), err
 }
 
-// scanAll gives what was found in the order of the participants. The error is none of
-// theirs.
+// scanAll returns the results in the order of the participants. The error is not about a
+// participant.
 func (n *Node) scanAll(ctx context.Context, check func(context.Context, string) ([]txn.ScanResult, error)) ([]txn.ScanResult, error) {
 	names := recoveryLog{n}.Participants()
 	found := make([][]txn.ScanResult, len(names))
@@ -103,7 +103,7 @@ func (n *Node) scanAll(ctx context.Context, check func(context.Context, string) 
 	return all, nil
 }
 
-// Status shows the node at a glance.
+// Status returns the state of the node.
 func (n *Node) Status(ctx context.Context) (txn.Status, error) {
 	leader, leaderID := n.raft.LeaderWithID()
 	tick, _ := n.clock.now()

@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	// stepDownTimeout bounds what a node that is to stop does to have another one lead.
+	// stepDownTimeout bounds the attempt of a stopping node to transfer leadership.
 	stepDownTimeout = 3 * time.Second
-	// closingLeaderTimeout is how long a node that is being closed goes on leading when it could hand leadership to nobody.
+	// closingLeaderTimeout is how long a node that is being closed goes on leading when it could
+	// not transfer leadership.
 	closingLeaderTimeout = 3 * time.Second
 )
 
-// StepDown hands leadership over, if this node leads and another one can: whoever is
-// about to stop a node calls it first, so that nobody has to wait for an election. It
-// returns when it is done, or has proved impossible, after three seconds at most.
+// StepDown transfers leadership, if this node leads and another one can. Call it before a node is
+// stopped, so that clients need not wait for an election. It returns when leadership was
+// transferred, or that proved impossible, after three seconds at most.
 func (n *Node) StepDown() {
 	if n.peerServer == nil || !n.leading.Load() || n.countVoters() < 2 {
 		return
@@ -31,8 +32,9 @@ func (n *Node) StepDown() {
 	}
 }
 
-// isolateAfterTimeout has raft lay leadership down, unless stop is called soon: whoever closes a leader waits until all have their
-// answers, and raft answers nobody whose entries do not reach the other nodes as long as these answer its heartbeats.
+// isolateAfterTimeout makes raft give up leadership, unless stop is called soon: closing a leader
+// waits until all callers have their answers, and raft does not answer a caller whose entries do
+// not reach the other nodes as long as these answer its heartbeats.
 func (n *Node) isolateAfterTimeout() (stop func()) {
 	var cutting sync.WaitGroup
 	cutting.Add(1)

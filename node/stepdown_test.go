@@ -16,7 +16,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// narrowNet lets heartbeats pass. Who sends entries is told after some seconds that they did not arrive.
+// narrowNet lets heartbeats pass. A sender of entries learns after some seconds that they did not
+// arrive.
 type narrowNet struct {
 	*raft.InmemTransport
 	narrow *atomic.Bool
@@ -32,8 +33,9 @@ func (n *narrowNet) AppendEntries(id raft.ServerID, to raft.ServerAddress, a *ra
 	return os.ErrDeadlineExceeded
 }
 
-// TestLeaderWhoseEntriesDoNotArriveCloses: heartbeats pass and entries do not, as in a network that drops large packets. Nothing
-// is decided, and nobody can be handed leadership. The leader can be stopped all the same, and so can the one that is elected next.
+// TestLeaderWhoseEntriesDoNotArriveCloses: heartbeats pass and entries do not, as in a network that
+// drops large packets. Nothing is decided, and leadership cannot be transferred. The leader can be
+// stopped all the same, and so can the one that is elected next.
 func TestLeaderWhoseEntriesDoNotArriveCloses(t *testing.T) {
 	for _, stalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -53,7 +55,7 @@ func TestLeaderWhoseEntriesDoNotArriveCloses(t *testing.T) {
 			if got := n.stallError() != nil; got != stalled {
 				t.Fatalf("the node is stalled: %v, want %v", got, stalled)
 			}
-			n.peerServer = new(peer.Server) // those of the simulation have none, and hand nothing over
+			n.peerServer = new(peer.Server) // those of the simulation have none, and transfer nothing
 			began := time.Now()
 			ends(t, &narrow, "stepping down", n.StepDown)
 			if took := time.Since(began); took > stepDownTimeout {
@@ -66,7 +68,7 @@ func TestLeaderWhoseEntriesDoNotArriveCloses(t *testing.T) {
 				}
 			})
 			c.nodes[i] = nil
-			var next int // is elected, and does not come to the end of taking over
+			var next int // is elected, and does not complete taking over
 			for next = -1; next < 0; pass(100 * time.Millisecond) {
 				next = slices.IndexFunc(c.nodes, func(n *Node) bool { return n != nil && n.raft.State() == raft.Leader })
 			}
@@ -98,8 +100,9 @@ func ends(t *testing.T, narrow *atomic.Bool, what string, f func()) {
 	}
 }
 
-// TestHandOverCountsInRaftsTerm: whoever is elected and has not taken over can hand leadership over, and asks nobody twice in a
-// term of raft's, whatever the term was in which it took over last.
+// TestHandOverCountsInRaftsTerm: a node that is elected and has not taken over can transfer
+// leadership, and asks no node twice in one of raft's terms, whatever the term in which it took
+// over last.
 func TestHandOverCountsInRaftsTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var narrow atomic.Bool

@@ -16,19 +16,19 @@ import (
 	"github.com/txmgr/txmgr/raftfsm/logstore"
 )
 
-// ErrDamaged: what a data directory holds does not make up the state any more.
-// Nothing was changed. Put a copy of the whole directory back.
+// ErrDamaged: the content of a data directory does not form a complete state any more.
+// Nothing was changed. Restore a copy of the whole directory.
 var ErrDamaged = errors.New("data directory is damaged")
 
-// storage is what a node has on disk: the log, and the snapshots that the log
-// goes on from.
+// storage is the node's data on disk: the log, and the snapshots on which the log
+// builds.
 type storage struct {
 	log   logFile
 	snaps raft.SnapshotStore
 	id    raft.ServerID
 }
 
-// logFile is the log, and what raft has to remember besides.
+// logFile is the log with raft's stable store.
 type logFile interface {
 	raft.LogStore
 	raft.StableStore
@@ -36,15 +36,15 @@ type logFile interface {
 	Close() error
 }
 
-// simLog is a log of the simulation.
+// simLog is the log of the simulation.
 type simLog struct{ simenv.Log }
 
 func (simLog) Stats() (logstore.Stats, error) { return logstore.Stats{}, nil }
 func (simLog) Close() error                   { return nil }
 
-// openStorage opens or makes the data directory. Log and snapshots are checked
-// against each other before raft sees them: raft would go back to an older
-// snapshot than the log reaches, and panic.
+// openStorage opens or creates the data directory. Log and snapshots are checked against each
+// other before raft sees them: raft would go back to a snapshot older than the beginning of the
+// log, and panic.
 func openStorage(dir string, onFailure func(error), logger *slog.Logger) (*storage, error) {
 	s, err := openFiles(dir, onFailure, logger)
 	if err != nil {
@@ -83,7 +83,7 @@ func openFiles(dir string, onFailure func(error), logger *slog.Logger) (*storage
 	return &storage{log: log, snaps: snaps}, nil
 }
 
-// snapshotNames lists the directories of snapshots, whole ones and damaged ones.
+// snapshotNames lists the directories of snapshots, complete and damaged ones.
 func snapshotNames(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(filepath.Join(dir, "snapshots"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -97,7 +97,7 @@ func snapshotNames(dir string) (names []string, err error) {
 	return names, nil
 }
 
-// verifyConsistency makes sure that the newest readable snapshot and the log meet.
+// verifyConsistency verifies that the newest readable snapshot and the log are contiguous.
 func (s *storage) verifyConsistency(dir string) error {
 	first, err := s.log.FirstIndex()
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *storage) verifyConsistency(dir string) error {
 	var reached uint64 // by the newest snapshot that can be read
 	var unread []error
 	for _, meta := range listed {
-		_, r, err := s.snaps.Open(meta.ID) // reads all of it, and checks the sum
+		_, r, err := s.snaps.Open(meta.ID) // reads all of it, and verifies the checksum
 		if err != nil {
 			unread = append(unread, fmt.Errorf("snapshot %s: %w", filepath.Join(dir, "snapshots", meta.ID), err))
 			continue
@@ -136,7 +136,7 @@ func (s *storage) verifyConsistency(dir string) error {
 
 var nodeIDKey = []byte("txmgr/node-id")
 
-// loadNodeID names this replica. It is made with the data directory and never used
+// loadNodeID returns the id of this replica. It is created with the data directory and never used
 // for another one.
 func loadNodeID(log raft.StableStore) (raft.ServerID, error) {
 	b, err := log.Get(nodeIDKey)

@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// history makes a data directory whose log has been cut behind its snapshots,
-// and gives the snapshots, the newest last.
+// history creates a data directory whose log has been truncated up to its snapshots,
+// and returns the snapshots, the newest last.
 func history(t *testing.T) (dir string, snapshots []string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -16,7 +16,7 @@ import (
 )
 
 // TestAnEarlierTermDecidesNothing: a node that has lost the term in which it took over, and
-// won another, and has noticed neither yet, may not have applied what was decided in between:
+// won another, and has noticed neither yet, may not have applied the decisions in between:
 // it answers nothing.
 func TestAnEarlierTermDecidesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestNothingIsStampedInAnotherTerm(t *testing.T) {
 	b.wantNext(t, 1)
 }
 
-// TestNoReadWhileLeadershipIsHandedOver: whoever is to lead next asks for votes at once.
-// A node that says that this one leads may have sent that before.
+// TestNoReadWhileLeadershipIsHandedOver: the transfer target asks for votes at once. A node that
+// confirms that this one leads may have sent that before.
 func TestNoReadWhileLeadershipIsHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := openReplicas(t, 3, nil)
@@ -115,8 +115,8 @@ func TestALateParticipantDoesNotKeepANodeFromLeading(t *testing.T) {
 	})
 }
 
-// TestTheHeirIsAlive: leadership is handed over to a node that was heard of just now, and
-// not to one that was as far when it fell silent.
+// TestTheHeirIsAlive: leadership is transferred to a node with a recent contact, and not to
+// one with the same progress that has lost contact.
 func TestTheHeirIsAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := openReplicas(t, 3, nil)
@@ -151,8 +151,8 @@ func TestASimulatedNodeHasNoPort(t *testing.T) {
 }
 
 // TestASnapshotWakesWhoeverWaits: a follower gets a snapshot instead of the entries that it
-// has missed. Whoever waits there for a transaction that they ended is told, and whoever
-// watches all changes is told that some are missing.
+// has missed. Callers that wait there for a transaction that ended in them get their answer, and
+// watchers of all changes learn that some are missing.
 func TestASnapshotWakesWhoeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := openReplicas(t, 3, func(c *Config) {

@@ -9,28 +9,27 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// tickScheduler is the timeout thread. It sleeps until the earliest group is due
-// and then asks for a log entry, which carries the tick that ends the group,
-// unless other commands carry it anyway. While transactions are unfinished and
-// nothing is written it asks for one entry a checkpoint interval, so that a restart
-// loses no more than that; while outcomes are kept it does the same, so that their
-// retention ends without anybody's calls. With neither it sleeps.
+// tickScheduler is the timeout thread. It sleeps until the earliest deadline group is due and then
+// requests a log entry, which carries the tick that expires the group, unless other commands carry
+// it anyway. While transactions are unfinished and nothing is written it requests one entry per
+// checkpoint interval, so that a restart loses no more than that; while outcomes are retained it
+// does the same, so that their retention ends without calls of clients. With neither it sleeps.
 type tickScheduler struct {
 	clock      *clock
 	proposals  *proposalQueue
 	view       func(func(*machine.Machine))
 	checkpoint time.Duration
 
-	wakeAt atomic.Uint64 // the tick that it sleeps for
+	wakeAt atomic.Uint64 // the tick for which it sleeps
 	wake   chan struct{} // capacity 1
 }
 
 const noDeadline = math.MaxUint64
 
-// nextDue is the earliest expiry of what its deadline ends, or now when something is
-// due that no entry has drained, for example of a session that has ended; pending is false when
-// nothing is unfinished and no outcome is kept. A delegated transaction is not ended by its deadline, but
-// waits for it: that must not be lost at a restart either.
+// nextDue returns the earliest expiry of a transaction that its deadline ends, or now when
+// transactions are due that no entry has expired, for example those of a session that has ended;
+// pending is false when nothing is unfinished and no outcome is retained. A delegated transaction
+// is not ended by its deadline, but waits for it: a restart must not lose that either.
 func nextDue(m *machine.Machine) (next survival.Tick, pending bool) {
 	if m.Due() {
 		return m.Tick(), true
@@ -43,7 +42,7 @@ func nextDue(m *machine.Machine) (next survival.Tick, pending bool) {
 	return noDeadline - 1, kept || c.Completing+c.Delegated > 0
 }
 
-// observe is told after every applied entry what is next. It is cheap: it wakes
+// observe is called after every applied entry with what is due next. It is cheap: it wakes
 // the thread only when that would oversleep.
 func (k *tickScheduler) observe(next survival.Tick, pending bool) {
 	if pending && uint64(next) < k.wakeAt.Load() {
@@ -58,7 +57,7 @@ func (k *tickScheduler) signal() {
 	}
 }
 
-// run ends with stop.
+// run returns when stop is closed.
 func (k *tickScheduler) run(stop <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -73,10 +72,10 @@ func (k *tickScheduler) run(stop <-chan struct{}) {
 	}
 }
 
-// step asks for an entry when one is due, and says how long to sleep.
+// step requests an entry when one is due, and returns how long to sleep.
 func (k *tickScheduler) step() time.Duration {
-	// Between this store and the next one no wake-up gets lost: an entry that is
-	// applied meanwhile sees never and pokes.
+	// Between this store and the next one no wake-up is lost: an entry that is
+	// applied meanwhile sees noDeadline and signals.
 	k.wakeAt.Store(noDeadline)
 	var next survival.Tick
 	var pending bool
@@ -92,7 +91,7 @@ func (k *tickScheduler) step() time.Duration {
 	}
 	switch {
 	case untilDue == 0:
-		// The entry is on its way; observe wakes the thread when it has been
+		// The entry is in flight; observe wakes the thread when it has been
 		// applied and more is due. This is for an entry that failed.
 		k.wakeAt.Store(noDeadline)
 		return time.Second

@@ -6,10 +6,10 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// recordTimeoutLag notes what the entry with the given index timed out, and gives one of the
-// transactions. Those of one group come together.
+// recordTimeoutLag records the lag of the timeouts of the entry with the given index, and returns
+// one of the transactions. Those of one deadline group are adjacent.
 func (n *Node) recordTimeoutLag(index uint64, changes []machine.Change) (one txn.ID, count int) {
-	var expiries []survival.Tick // of those that timed out
+	var expiries []survival.Tick // of the transactions that timed out
 	n.fsm.View(func(m *machine.Machine) {
 		for _, c := range changes {
 			if c.Cause != txn.CauseTimeout {

@@ -79,10 +79,9 @@ func TestAThousandLongTimeoutsDoNotDelayAShortOne(t *testing.T) {
 	})
 }
 
-// TestCommitOneTickAfterTheDeadlineBeforeTheSweep: more transactions than an entry
-// sweeps are over at the same tick, and all are asked to commit at that moment, so that
-// commits come before the sweep has reached their transactions. None may; those that
-// come a tick earlier may.
+// TestCommitOneTickAfterTheDeadlineBeforeTheSweep: more transactions than one entry expires are due
+// at the same tick, and all are asked to commit at that moment, so that commits come before their
+// transactions are expired. None may succeed; those that come a tick earlier may.
 func TestCommitOneTickAfterTheDeadlineBeforeTheSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), slow)
@@ -147,8 +146,8 @@ func TestIdleWritesCheckpointsOnly(t *testing.T) {
 	})
 }
 
-// TestRetentionEndsWhileIdle: outcomes are forgotten when their retention is over, at most
-// one of its steps and a checkpoint interval later, though nobody calls; then nothing is
+// TestRetentionEndsWhileIdle: outcomes are forgotten when their retention has passed, at most
+// one of its steps and a checkpoint interval later, without any call; then nothing is
 // written any more.
 func TestRetentionEndsWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -258,10 +257,9 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestClockJumpOfAnHour: the leader's wall clock jumps an hour ahead, and back, and the
-// deadlines stay where they are. What the process sees of the jump is what time.Now
-// gives without its monotonic reading, so that is injected; that deadlines are counted
-// with the monotonic reading is looked up.
+// TestClockJumpOfAnHour: the leader's wall clock jumps an hour ahead, and back, and the deadlines
+// do not move. The process observes the jump in time.Now without its monotonic reading, so that is
+// injected; that deadlines are counted with the monotonic reading is checked in the source.
 func TestClockJumpOfAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var jump atomic.Int64
@@ -302,8 +300,8 @@ func TestClockJumpOfAnHour(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsTheClusterTag: a coordinator that starts again knows its branches by
-// their names, and finishes them; one in another directory has another tag, and leaves
+// TestRestartKeepsTheClusterTag: a coordinator that starts again recognizes its branches by
+// their names, and finishes them; one in another directory has another cluster id, and leaves
 // them alone.
 func TestRestartKeepsTheClusterTag(t *testing.T) {
 	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "bank")
@@ -372,7 +370,7 @@ func entryOf(term, index uint64) raftfsm.Position { return raftfsm.Position{Inde
 
 // TestAFollowerTakesOverALowerCount: a leader that was restarted counts less than a
 // follower that was not. The deadlines that it gives are ticks of its own count: once
-// the follower leads, none may be over too early.
+// the follower leads, none may expire too early.
 func TestAFollowerTakesOverALowerCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock

@@ -6,8 +6,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestSecretCountsToItsLastLetter: whoever knows all of a secret but one letter has
-// nothing.
+// TestSecretCountsToItsLastLetter: a secret with one missing letter is
+// worthless.
 func TestSecretCountsToItsLastLetter(t *testing.T) {
 	n := open(t, t.TempDir())
 	_, secret, err := n.CreateToken(t.Context(), txn.TokenRequest{Name: "app", Role: txn.RoleClient})

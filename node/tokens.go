@@ -12,18 +12,18 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// A secret is txm_<id>_<letters>: it shows whose it is, and scanners of source code
-// find it. Its 32 letters hold 160 bits of chance, so that a plain hash of it is as
-// good as one that takes long.
+// A secret is txm_<id>_<letters>: it shows which token it belongs to, and secret scanners find
+// it in source code. Its 32 letters hold 160 random bits, so a plain hash of it is as good as a
+// slow one.
 const (
 	secretPrefix  = "txm_"
 	tokenIDLength = 8
 	secretLetters = 32
 	secretLength  = len(secretPrefix) + tokenIDLength + 1 + secretLetters
-	tokenAlphabet = "abcdefghijkmnpqrstuvwxyz23456789" // 32, none mistaken for another
+	tokenAlphabet = "abcdefghijkmnpqrstuvwxyz23456789" // 32, none easily confused with another
 )
 
-// randomLetters gives text that nobody can guess.
+// randomLetters returns an unguessable text.
 func randomLetters(n int) string {
 	b := make([]byte, n)
 	_, _ = crand.Read(b) // never fails
@@ -33,7 +33,7 @@ func randomLetters(n int) string {
 	return string(b)
 }
 
-// CreateToken makes a token, and gives its secret, which is stored nowhere.
+// CreateToken creates a token, and returns its secret, which is stored nowhere.
 //
 // [txn.ErrInvalid]: see [txn.TokenRequest.Check], or there are too many.
 // [txn.ErrConflict]: a token has that name, expired or not.
@@ -67,7 +67,7 @@ func (n *Node) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, 
 	return made.Public(), secret, nil
 }
 
-// newTokenID makes an id that no token has.
+// newTokenID returns an id that no token has.
 func (n *Node) newTokenID() string {
 	for {
 		id := randomLetters(tokenIDLength)
@@ -82,7 +82,7 @@ func (n *Node) token(idOrName string) (t machine.Token, ok bool) {
 	return t, ok
 }
 
-// Tokens lists all tokens, in the order of their making, expired ones included.
+// Tokens lists all tokens, in the order of their creation, expired ones included.
 func (n *Node) Tokens(ctx context.Context) ([]txn.Token, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("token list", txn.ID{}, err)
@@ -96,8 +96,8 @@ func (n *Node) Tokens(ctx context.Context) ([]txn.Token, error) {
 	return out, nil
 }
 
-// RevokeToken takes a token back, by its id or, when no token has such an id, its
-// name. Nodes refuse it from the moment on at which they have heard of that.
+// RevokeToken revokes a token by its id or, when no token has such an id, by its name. Each node
+// refuses it from the moment on at which it has applied the revocation.
 //
 // [txn.ErrNotFound]: there is no such token.
 func (n *Node) RevokeToken(ctx context.Context, token, by, reason string) error {
@@ -121,8 +121,8 @@ func (n *Node) RevokeToken(ctx context.Context, token, by, reason string) error 
 	return err
 }
 
-// AuthenticateToken finds the token of a secret, as far as this node knows. It is false when the
-// secret is nobody's, and when the token has expired by this node's clock.
+// AuthenticateToken returns the token of a secret, as far as this node knows. It is false when no
+// token has the secret, and when the token has expired by this node's clock.
 func (n *Node) AuthenticateToken(secret string) (txn.Token, bool) {
 	if len(secret) != secretLength || !strings.HasPrefix(secret, secretPrefix) {
 		return txn.Token{}, false

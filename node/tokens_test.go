@@ -60,7 +60,7 @@ func TestTokens(t *testing.T) {
 				t.Error("the secret is in the state, or its hash is not")
 			}
 		})
-		if err := n.Close(); err != nil { // what the log says is there after a restart
+		if err := n.Close(); err != nil { // what the log holds is there after a restart
 			t.Fatal(err)
 		}
 		n = open(t, dir, slow)

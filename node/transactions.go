@@ -25,7 +25,7 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error
 	if o.Timeout == 0 {
 		o.Timeout = n.conf.DefaultTimeout
 	}
-	// Before the clock is asked: that of a follower gives no deadlines.
+	// Before the clock is read: that of a follower gives no deadlines.
 	err := n.requireLeader()
 	o = n.withID(o)
 	var d deadline
@@ -57,8 +57,8 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error
 	return b, nil
 }
 
-// withID gives a begin its id, or the id of a caller who knows no mark the one that follows
-// from its time. An id that is made here is known to nobody else: it needs no mark, since
+// withID gives a begin its id; if the caller knows the id but no mark, the mark follows from the
+// time of the id. An id that is created here is known to no other caller: it needs no mark, since
 // its begin cannot be repeated.
 func (n *Node) withID(o txn.Options) txn.Options {
 	switch {
@@ -72,14 +72,14 @@ func (n *Node) withID(o txn.Options) txn.Options {
 	return o
 }
 
-// newID makes a transaction id for callers that brought none.
+// newID creates a transaction id for callers that gave none.
 func newID() txn.ID {
 	var entropy [10]byte
 	_, _ = crand.Read(entropy[:]) // never fails
 	return txn.NewID(time.Now(), entropy)
 }
 
-// labels gives labels the one order that the log knows.
+// labels returns labels in the canonical order of the log.
 func labels(m map[string]string) []machine.Label {
 	if len(m) == 0 {
 		return nil
@@ -92,15 +92,15 @@ func labels(m map[string]string) []machine.Label {
 	return out
 }
 
-// deadline is the survival index of a timeout, and the tick at which it ends by the
-// count of the term's leader.
+// deadline is the survival index of a timeout, and its expiry tick by the count of the term's
+// leader.
 type deadline struct {
 	term     uint64
 	survival uint64
 	expiry   survival.Tick
 }
 
-// deadline computes that of a timeout that begins now.
+// deadline computes the deadline of a timeout that begins now.
 func (n *Node) deadline(timeout time.Duration) (d deadline, err error) {
 	d.term = n.term.Load() // before the clock is read
 	interval := n.clock.every()
@@ -116,7 +116,8 @@ func (n *Node) deadline(timeout time.Duration) (d deadline, err error) {
 	return d, nil
 }
 
-// checkOpenLimit refuses new transactions beyond what memory was planned for.
+// checkOpenLimit refuses new transactions beyond the configured limit, for which memory was
+// planned.
 func (n *Node) checkOpenLimit() error {
 	if unfinished := n.unfinished.Load(); unfinished >= int64(n.conf.MaxOpen) {
 		return fmt.Errorf("%w: %d transactions are not finished, the most that are allowed", txn.ErrUnavailable, unfinished)
@@ -168,7 +169,7 @@ func (n *Node) ReportCompletion(ctx context.Context, id txn.ID, acks ...txn.Comp
 	return err
 }
 
-// Wait implements [txn.Manager]. What is parked only says when it is worth to look:
+// Wait implements [txn.Manager]. The waiter only signals when a check is worthwhile:
 // the answer is always that of a Get.
 func (n *Node) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, error) {
 	for {

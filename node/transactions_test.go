@@ -63,7 +63,7 @@ func TestTransferBetweenLedgers(t *testing.T) {
 	}
 }
 
-// TestAbandonedBranchIsRolledBack: prepared, and then nobody.
+// TestAbandonedBranchIsRolledBack: it is prepared, and then the application is gone.
 func TestAbandonedBranchIsRolledBack(t *testing.T) {
 	n, bank, _ := withLedgers(t)
 	ctx := t.Context()

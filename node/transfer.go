@@ -16,20 +16,19 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// transfers remembers who did not take over when he was asked. raft v1.8.0 must not be
-// asked a second time for a transfer to the same follower in the same term: it would
-// wait for the answer to the first one for ever, and refuse every entry from then on,
-// also in later terms.
+// transfers records which followers did not take over when they were asked. raft v1.8.0 must not be
+// asked a second time for a transfer to the same follower in the same term: it would wait for the
+// answer to the first one for ever, and refuse every entry from then on, also in later terms.
 type transfers struct {
-	busy atomic.Int32 // so many are under way
+	busy atomic.Int32 // transfers that are under way
 
 	mu     sync.Mutex
 	term   uint64                 // guarded by mu
 	failed map[raft.ServerID]bool // guarded by mu: in that term
 }
 
-// begin says whether a transfer may be asked for, and notes it as failed until it is
-// known to be otherwise.
+// begin reports whether a transfer may be requested, and records it as failed until it is
+// known to have succeeded.
 func (t *transfers) begin(term uint64, to raft.ServerID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,11 +42,12 @@ func (t *transfers) begin(term uint64, to raft.ServerID) bool {
 	return true
 }
 
-// preTransferEntryTimeout is how long an entry may be under way before leadership is handed over without it.
+// preTransferEntryTimeout bounds the entry before a transfer: after it leadership is transferred
+// without the entry.
 const preTransferEntryTimeout = time.Second
 
-// transferTarget is the voter that should lead next: of those that were not asked in vain in this
-// term and have just been heard of the one that is known to lack the fewest entries.
+// transferTarget returns the voter that should lead next: among those that did not fail a transfer
+// in this term and have been in contact recently, the one that is known to lack the fewest entries.
 func (n *Node) transferTarget() (txn.Member, bool) {
 	n.transfers.mu.Lock()
 	failed := n.transfers.failed
@@ -66,7 +66,7 @@ func (n *Node) transferTarget() (txn.Member, bool) {
 	}), true
 }
 
-// contactAge is for how many rounds, or so, a node has not been heard of.
+// contactAge is the time since the last contact with a node, in units of three autopilot rounds.
 func contactAge(m txn.Member) time.Duration {
 	if m.LastContact < 0 {
 		return math.MaxInt64
@@ -74,8 +74,8 @@ func contactAge(m txn.Member) time.Duration {
 	return time.Duration(m.LastContact) / (3 * autopilotInterval)
 }
 
-// TransferLeader makes another node lead, the one that is best up to date when node is
-// empty. It returns when this node does not lead any more.
+// TransferLeader makes another node lead: the most up-to-date one when node is empty. It returns
+// when this node does not lead any more.
 func (n *Node) TransferLeader(ctx context.Context, node string) error {
 	const op = "cluster transfer-leader"
 	if err := n.requireCluster(op); err != nil {
@@ -108,11 +108,11 @@ func (n *Node) TransferLeader(ctx context.Context, node string) error {
 	return nil
 }
 
-// transferTo asks raft, once a term for each node.
+// transferTo requests a transfer from raft, at most once per term for each node.
 func (n *Node) transferTo(ctx context.Context, to txn.Member) error {
-	// The heir counts on from the last entry, which is old where little happens, if it was
-	// started since then. This one is refused, changes nothing, and brings the tick. Where
-	// entries do not arrive it would only be one more.
+	// The target's clock continues from the last entry, which is old on an idle cluster, if the
+	// target was started since then. This entry is refused, changes nothing, and carries the tick.
+	// Where entries do not arrive it would only be one more.
 	if n.stalled.Load() == nil {
 		brief, cancel := context.WithTimeout(ctx, preTransferEntryTimeout)
 		_, _ = n.proposals.proposeInTerm(brief, n.term.Load(), machine.SetMember{}, nil)
@@ -121,7 +121,8 @@ func (n *Node) transferTo(ctx context.Context, to txn.Member) error {
 	return n.transferNow(ctx, to)
 }
 
-// transferNow is transfer without an entry before it. This node may lead without having taken over.
+// transferNow is transferTo without an entry before it. This node may lead without having taken
+// over.
 func (n *Node) transferNow(ctx context.Context, to txn.Member) error {
 	term := n.raft.CurrentTerm() // not the one in which it took over, since raft counts by its own
 	if n.raft.State() != raft.Leader {
@@ -131,8 +132,8 @@ func (n *Node) transferNow(ctx context.Context, to txn.Member) error {
 		return fmt.Errorf("%w: %s did not take over when it was asked before, and is not asked again in this term", txn.ErrUnavailable, cmp.Or(to.Name, to.ID))
 	}
 	done := make(chan error, 1)
-	// raft does not answer questions that it is asked while it stops, so the shutdown
-	// waits for this one.
+	// raft does not answer requests made while it stops, so the shutdown waits for
+	// this one.
 	if !n.background(func() {
 		n.transfers.busy.Add(1)
 		defer n.transfers.busy.Add(-1)
@@ -151,8 +152,8 @@ func (n *Node) transferNow(ctx context.Context, to txn.Member) error {
 	}
 }
 
-// background runs f beside the calls; the shutdown waits for it. False when that has
-// begun.
+// background runs f in a goroutine that the shutdown waits for. It returns false when the shutdown
+// has begun.
 func (n *Node) background(f func()) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,10 +12,9 @@ import (
 // release is set by the linker: see the Makefile's build.
 var release string
 
-// Version is the version of this program: what the build was stamped with, or else what
-// the go command found out about the module, or else "devel-" and the beginning of the
-// program's SHA-256. So two builds are told apart while a cluster is upgraded, however
-// they were made.
+// Version is the version of this program: the one stamped by the build, else the one that the go
+// command recorded for the module, else "devel-" and the beginning of the program's SHA-256. So two
+// builds can be distinguished while a cluster is upgraded, however they were made.
 func Version() string { return version() }
 
 var version = sync.OnceValue(func() string {
@@ -23,7 +22,8 @@ var version = sync.OnceValue(func() string {
 	return versionOf(release, info, executablePath)
 })
 
-// executablePath is where the program of this process can be read; on Linux also after another one was put in its place.
+// executablePath is where the program of this process can be read; on Linux also after it was
+// replaced by another one.
 func executablePath() (string, error) {
 	const self = "/proc/self/exe"
 	if _, err := os.Stat(self); err == nil {

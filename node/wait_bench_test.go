@@ -13,8 +13,9 @@ import (
 // crowd is how many wait in the benchmarks below.
 const crowd = 100_000
 
-// BenchmarkWake lets 100,000 wait for one transaction and commits it. It reports what one who waits takes while it does,
-// goroutine included, how long the commit took, and how long it was from its call until all of them had their answer.
+// BenchmarkWake lets 100,000 callers wait for one transaction and commits it. It reports the memory
+// of a waiting caller, goroutine included, how long the commit took, and how long it was from its
+// call until all of them had their answer.
 func BenchmarkWake(b *testing.B) {
 	n := open(b, b.TempDir(), slow)
 	var bytes, commit, woken float64

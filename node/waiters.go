@@ -11,22 +11,22 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// waiters is where those are parked who wait for one transaction. What has changed is only noted, and looked at by a
-// goroutine that is there while there is something to look at: a hundred thousand waiters would hold up the log, or
-// whoever lays leadership down, for as long as they take to be tried.
+// waiters parks the requests that wait for one transaction. A change is only recorded, and its
+// waiters are checked by a goroutine that exists while there are any to check: a hundred thousand
+// checks would hold up the log, or the goroutine that gives up leadership.
 type waiters struct {
 	requests *purgatory.Purgatory[txn.ID]
 
 	mu      sync.Mutex
-	changed []txn.ID // guarded by mu: their waiters are to be tried
-	all     bool     // guarded by mu: so is everybody
-	busy    bool     // guarded by mu: somebody does it
+	changed []txn.ID // guarded by mu: transactions whose waiters are to be checked
+	all     bool     // guarded by mu: all waiters are to be checked
+	busy    bool     // guarded by mu: the goroutine runs
 	closed  bool     // guarded by mu
 
-	checking sync.WaitGroup // the goroutine that does it
+	checking sync.WaitGroup // the goroutine that checks
 }
 
-// maxChanged is how many changes are noted one by one. When more have gathered, everybody is tried.
+// maxChanged is how many changes are recorded one by one. Beyond it all waiters are checked.
 const maxChanged = 1 << 16
 
 func newWaiters() (*waiters, error) {
@@ -37,8 +37,8 @@ func newWaiters() (*waiters, error) {
 	return &waiters{requests: p}, nil
 }
 
-// wakeChanged has the waiters of what has changed tried soon. While nobody waits it costs next to nothing: who comes now
-// sees the change.
+// wakeChanged schedules a check of the waiters of changed transactions. Without waiters it costs
+// next to nothing: a request that arrives now sees the change.
 func (w *waiters) wakeChanged(changes []machine.Change) {
 	if len(changes) == 0 || w.requests.Len() == 0 {
 		return
@@ -56,7 +56,7 @@ func (w *waiters) wakeChanged(changes []machine.Change) {
 	w.startLocked()
 }
 
-// wakeAll has everybody tried soon, when it is not a transaction that has changed but the node.
+// wakeAll schedules a check of all waiters, when not a transaction has changed but the node.
 func (w *waiters) wakeAll() {
 	if w.requests.Len() == 0 {
 		return
@@ -74,7 +74,7 @@ func (w *waiters) startLocked() {
 	}
 }
 
-// recheck tries waiters until nothing is noted.
+// recheck checks waiters until none are scheduled.
 func (w *waiters) recheck() {
 	var ids []txn.ID
 	for {
@@ -98,13 +98,13 @@ func (w *waiters) recheck() {
 	}
 }
 
-// wait returns nil when look, which must not block, has reported true; [purgatory.ErrStopped] when the node stops; and
-// another error when ctx has ended.
+// wait returns nil when check, which must not block, has reported true; [purgatory.ErrStopped] when
+// the node stops; and another error when ctx has ended.
 func (w *waiters) wait(ctx context.Context, id txn.ID, check func() bool) error {
 	return w.requests.Wait(ctx, check, timeLeft(ctx), id)
 }
 
-// timeLeft is how long ctx lasts.
+// timeLeft is the time until the deadline of ctx.
 func timeLeft(ctx context.Context) time.Duration {
 	if d, ok := ctx.Deadline(); ok {
 		return time.Until(d)
@@ -112,7 +112,7 @@ func timeLeft(ctx context.Context) time.Duration {
 	return math.MaxInt64
 }
 
-// close ends every wait, and refuses those to come.
+// close ends every wait, and refuses later ones.
 func (w *waiters) close() {
 	w.mu.Lock()
 	w.closed = true

@@ -16,7 +16,8 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// TestNoWakeUpIsLost: whoever begins to wait at the moment of the decision is told, like those before and after.
+// TestNoWakeUpIsLost: a caller that begins to wait at the moment of the decision is woken, like
+// those before and after.
 func TestNoWakeUpIsLost(t *testing.T) {
 	n := open(t, t.TempDir())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -44,8 +45,8 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	}
 }
 
-// TestMoreChangesThanAreNoted: while a waiter is tried more changes come than are noted one by one. Whoever waits for one
-// of those that were noted before is tried all the same.
+// TestMoreChangesThanAreNoted: while a waiter is checked more changes come than are recorded one by
+// one. The waiters of those that were recorded before are checked all the same.
 func TestMoreChangesThanAreNoted(t *testing.T) {
 	w, err := newWaiters()
 	if err != nil {
@@ -124,7 +125,8 @@ func TestCloseEndsEveryWait(t *testing.T) {
 	}
 }
 
-// TestWaitForWhatIsForgottenMeanwhile: the outcome was forgotten before the follower at which somebody waits could learn it.
+// TestWaitForWhatIsForgottenMeanwhile: the outcome was forgotten before the follower at which a
+// caller waits could learn it.
 func TestWaitForWhatIsForgottenMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := openReplicas(t, 3, func(c *Config) {

@@ -28,7 +28,8 @@ func (w *watchdog) act(what string, polls int) {
 	if n.stalled.Swap(&err) == nil {
 		n.logger.Error("the node makes no progress: it refuses calls, and hands leadership over", "cause", err, "goroutines", w.dump())
 	}
-	// Twice, since between the end of its term and the answers to the entries of that a sound node looks like one at fault.
+	// Twice, since a healthy leader whose term ends looks faulty until its entries of that term are
+	// answered.
 	if w.own++; polls < exitPolls || !w.isOwnFault() {
 		w.own = 0
 	}
@@ -45,15 +46,16 @@ func (w *watchdog) act(what string, polls int) {
 	}
 }
 
-// isOwnFault reports whether a stall is this node's, and not that of nodes which do not store what a leader sends them.
+// isOwnFault reports whether this node causes a stall, and not other nodes that do not store what
+// the leader sends them.
 func (w *watchdog) isOwnFault() bool {
 	n := w.node
 	commit := n.raft.CommitIndex()
 	return n.raft.State() != raft.Leader || n.fsm.Steps()%2 == 1 || commit > n.raft.AppliedIndex() || n.raft.LastIndex() == commit
 }
 
-// stepDown has another node lead. While raft, or what is asked on the way, does not answer, no other node can be elected,
-// since the heartbeats go on: then the process ends.
+// stepDown transfers leadership to another node. While raft, or a call made on the way, does not
+// answer, no other node can be elected, since the heartbeats continue: then the process ends.
 func (w *watchdog) stepDown(stall error) {
 	n := w.node
 	done := make(chan error, 1)
@@ -82,8 +84,8 @@ func (w *watchdog) stepDown(stall error) {
 	}
 }
 
-// dump writes the stacks of all goroutines next to the log, over those of an earlier stall, and says where. It does not wait
-// for the disk: see end.
+// dump writes the stacks of all goroutines next to the log, in place of those of an earlier stall,
+// and returns the path. It does not wait for the disk: see failNode.
 func (w *watchdog) dump() string {
 	dir := w.node.conf.DataDir
 	if dir == "" {
@@ -92,7 +94,7 @@ func (w *watchdog) dump() string {
 	select {
 	case <-w.dumpDone:
 	default:
-		return "" // those of the stall before are not on the disk yet
+		return "" // those of the previous stall are not on disk yet
 	}
 	name := filepath.Join(dir, "stall.txt")
 	var stacks bytes.Buffer
@@ -102,12 +104,13 @@ func (w *watchdog) dump() string {
 	w.dumpDone = make(chan struct{})
 	go func(written chan<- struct{}) {
 		defer close(written)
-		_ = os.WriteFile(name, stacks.Bytes(), 0o600) // there is nobody to tell
+		_ = os.WriteFile(name, stacks.Bytes(), 0o600) // the error cannot be reported any more
 	}(w.dumpDone)
 	return name
 }
 
-// failNode fails the node, which ends the process. The stacks of the stall are on the disk by then, unless that hangs, too.
+// failNode fails the node, which ends the process. By then the stacks of the stall are on disk,
+// unless that hangs, too.
 func (w *watchdog) failNode(err error) {
 	timer := time.NewTimer(dumpTimeout)
 	defer timer.Stop()
@@ -118,7 +121,7 @@ func (w *watchdog) failNode(err error) {
 	w.node.fail(err)
 }
 
-// stallError gives why this node makes no progress; nil when it does.
+// stallError returns why this node makes no progress; nil when it does.
 func (n *Node) stallError() error {
 	if p := n.stalled.Load(); p != nil {
 		return fmt.Errorf("%w: this node makes %w", txn.ErrUnavailable, *p)

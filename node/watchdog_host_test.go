@@ -20,7 +20,7 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// stuckHandler is a log whose reader does not read any more, once it is told so.
+// stuckHandler is a log handler that blocks when a test asks for it.
 type stuckHandler struct {
 	stuck *atomic.Bool
 	free  <-chan struct{}
@@ -36,8 +36,9 @@ func (h stuckHandler) Enabled(context.Context, slog.Level) bool { return true }
 func (h stuckHandler) WithAttrs([]slog.Attr) slog.Handler       { return h }
 func (h stuckHandler) WithGroup(string) slog.Handler            { return h }
 
-// TestWatchdogWaitsForNoDiskAndNoLog: the state is locked, nobody reads what the node logs, and the disk does not take the
-// stacks of its goroutines: a pipe without a reader stands in for it. The process ends all the same.
+// TestWatchdogWaitsForNoDiskAndNoLog: the state is locked, the node's log output is not read, and
+// the disk does not accept the stacks of its goroutines: a pipe without a reader stands in for it.
+// The process ends all the same.
 func TestWatchdogWaitsForNoDiskAndNoLog(t *testing.T) {
 	t.Parallel()
 	var stuck atomic.Bool
@@ -72,7 +73,7 @@ func TestWatchdogWaitsForNoDiskAndNoLog(t *testing.T) {
 	<-begun
 }
 
-// onlyVoter opens a node that could have others, and has none. Its failure is told on the channel.
+// onlyVoter opens a node that could have others, and has none. Its failure is sent on the channel.
 func onlyVoter(t *testing.T) (*Node, <-chan error) {
 	t.Helper()
 	failed := make(chan error, 1)
@@ -92,8 +93,9 @@ func onlyVoter(t *testing.T) (*Node, <-chan error) {
 	return n, failed
 }
 
-// TestOnlyVoterThatStallsEnds: a node that could have others has none to hand leadership to. It ends after the time in which
-// a new start is the only help, as one that is alone does, and not at the first look after it.
+// TestOnlyVoterThatStallsEnds: a node of a cluster without other nodes cannot transfer leadership.
+// It ends after the time at which only a restart helps, as a single node does, and not at the first
+// poll after it.
 func TestOnlyVoterThatStallsEnds(t *testing.T) {
 	t.Parallel()
 	n, failed := onlyVoter(t)
@@ -125,8 +127,8 @@ func TestOnlyVoterThatStallsEnds(t *testing.T) {
 	<-begun
 }
 
-// TestLongReplayIsNoStall: a start applies the whole log behind the snapshot, for longer than the watchdog waits for one step.
-// raft tells nobody how far it is.
+// TestLongReplayIsNoStall: a start applies the whole log after the snapshot, for longer than the
+// watchdog waits for one step. raft does not report its progress.
 func TestLongReplayIsNoStall(t *testing.T) {
 	t.Parallel()
 	const entries = 16_000

@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// openThreeWatched opens three nodes, the leader first, whose failures are told on the channel.
+// openThreeWatched opens three nodes, the leader first, whose failures are sent on the channel.
 func openThreeWatched(t *testing.T) ([]*Node, <-chan error) {
 	t.Helper()
 	failed := make(chan error, 3)
@@ -38,11 +38,11 @@ func openThreeWatched(t *testing.T) ([]*Node, <-chan error) {
 	return nodes, failed
 }
 
-// elects has one node hand leadership to another.
+// elects makes one node transfer leadership to another.
 func elects(t *testing.T, from, to *Node) {
 	t.Helper()
 	until(t, "the node is elected", func() bool {
-		_ = from.TransferLeader(t.Context(), string(to.env.id)) // refused until the one that hands over is up to date
+		_ = from.TransferLeader(t.Context(), string(to.env.id)) // refused until the leader is up to date
 		return to.raft.State() == raft.Leader
 	})
 }
@@ -60,8 +60,8 @@ func writesAt(t *testing.T, nodes ...*Node) {
 	})
 }
 
-// TestLeaderThatHangsWhileTakingOver: raft has elected a node, which does not come to the end of taking over. No call
-// waits for its log, since each is refused before. Another node leads all the same.
+// TestLeaderThatHangsWhileTakingOver: raft has elected a node that does not complete taking over.
+// No call waits for its log, since each is refused before. Another node leads all the same.
 func TestLeaderThatHangsWhileTakingOver(t *testing.T) {
 	t.Parallel()
 	n, failed := openThreeWatched(t)
@@ -84,8 +84,9 @@ func TestLeaderThatHangsWhileTakingOver(t *testing.T) {
 	}
 }
 
-// TestLeaderThatHangsWhileItLaysDownTheTermBefore: a node is elected again, and something of the term in which it led
-// before does not end, so that it cannot take over. Another node leads all the same.
+// TestLeaderThatHangsWhileItLaysDownTheTermBefore: a node is elected again, and something of its
+// previous term as leader does not end, so that it cannot take over. Another node leads all the
+// same.
 func TestLeaderThatHangsWhileItLaysDownTheTermBefore(t *testing.T) {
 	t.Parallel()
 	n, failed := openThreeWatched(t)
@@ -107,8 +108,8 @@ func TestLeaderThatHangsWhileItLaysDownTheTermBefore(t *testing.T) {
 	}
 }
 
-// TestOnlyVoterThatDoesNotTakeOverEnds: nobody else can lead, so only a new start helps. One that still applies what its log
-// holds takes its time.
+// TestOnlyVoterThatDoesNotTakeOverEnds: no other node can lead, so only a restart helps. A node
+// that still applies its log is not ended.
 func TestOnlyVoterThatDoesNotTakeOverEnds(t *testing.T) {
 	t.Parallel()
 	n, failed := onlyVoter(t)
@@ -119,7 +120,8 @@ func TestOnlyVoterThatDoesNotTakeOverEnds(t *testing.T) {
 		if _, err := n.fsm.Snapshot(); err != nil { // a step, as each entry is
 			t.Fatal(err)
 		}
-		// The looks follow each other within microseconds, so that calls of the node's own may wait for the log at several.
+		// The polls follow each other within microseconds, so that calls of the node's own may wait
+		// for the log at several.
 		if w.check(); takeOver.polls > 1 {
 			t.Fatalf("no progress for %d looks although entries are applied: %s", takeOver.polls, takeOver.what)
 		}
@@ -136,8 +138,9 @@ func TestOnlyVoterThatDoesNotTakeOverEnds(t *testing.T) {
 	n.leading.Store(true)
 }
 
-// TestOnlyVoterHasTimeForAWriteThatHangs: raft answers nothing while the disk does not return from a write. With nobody to
-// hand leadership to it is asked nothing either, and the disk has as long as at a node that is alone.
+// TestOnlyVoterHasTimeForAWriteThatHangs: raft answers nothing while a write to disk does not
+// return. Without a node to transfer leadership to, raft is asked nothing either, and the disk has
+// as long as that of a single node.
 func TestOnlyVoterHasTimeForAWriteThatHangs(t *testing.T) {
 	t.Parallel()
 	n, failed := onlyVoter(t)

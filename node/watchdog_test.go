@@ -14,7 +14,8 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// TestProgressCountsLooksWithoutAStep: only looks in a row count, at which a step is waited for and none was made.
+// TestProgressCountsLooksWithoutAStep: only consecutive polls count at which a step is waited for
+// and none was made.
 func TestProgressCountsLooksWithoutAStep(t *testing.T) {
 	var mark uint64
 	var waited bool
@@ -33,7 +34,7 @@ func TestProgressCountsLooksWithoutAStep(t *testing.T) {
 	}
 }
 
-// stalling opens a node whose failure is told on the channel.
+// stalling opens a node whose failure is sent on the channel.
 func stalling(t *testing.T) (*Node, <-chan error) {
 	failed := make(chan error, 1)
 	return open(t, t.TempDir(), func(c *Config) { c.OnFailure = func(err error) { failed <- err } }), failed
@@ -87,8 +88,9 @@ func TestNodeWithLockedStateEnds(t *testing.T) {
 	}
 }
 
-// TestStalledNodeIsNotReady: entries are not applied because what they bring about is not taken. The node says so, refuses
-// calls at once, and writes down what its goroutines do. It serves again when it goes on.
+// TestStalledNodeIsNotReady: entries are not applied because their effects are not consumed. The
+// node reports it, refuses calls at once, and writes the stacks of its goroutines to a file. It
+// serves again when it makes progress.
 func TestStalledNodeIsNotReady(t *testing.T) {
 	t.Parallel()
 	n, failed := stalling(t)

@@ -7,40 +7,39 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Branch is what a participant has to know to drive one branch.
+// Branch is what a participant needs to drive one branch.
 type Branch struct {
 	TX              txn.ID
 	ID              txn.BranchID
 	XID             string // the name it is, or would be, prepared under
 	Vote            txn.Vote
 	Payload         []byte
-	SessionRef      string // the application's session as given at enlist; may be empty
-	ClientCompletes bool   // the application may have finished the branch itself
-	// Attempts is how often the coordinator has tried before, as far as this
-	// leader knows, with a result that was never learnt: every failed call but
-	// those of a [NoEffectError]. It proves nothing.
+	SessionRef      string // the session reference as given at enlist; may be empty
+	ClientCompletes bool   // the application may have completed the branch itself
+	// Attempts is how often the coordinator has tried before, as far as this leader knows, with
+	// a result that was never learnt: every failed call but those with a [NoEffectError]. It
+	// proves nothing.
 	Attempts int
-	// TimeLeft is the time until the transaction's deadline. It is given to
-	// Prepare alone.
+	// TimeLeft is the time until the transaction's deadline, for Prepare only.
 	TimeLeft time.Duration
 }
 
 // MayBeCommitted reports whether the branch may have been committed when it is not there any
-// more: it voted yes, or statements of the application's own have ended it. Only proof
-// says that it was rolled back.
+// more: it voted yes, or statements of the application's own have ended it. Only proof shows
+// that it was rolled back.
 func (b Branch) MayBeCommitted() bool {
 	return b.Vote == txn.VotePrepared || b.Vote == txn.VoteEndedByApplication
 }
 
-// NoEffectError is an error of Commit, Rollback or Prepare after which nothing
-// can have happened to the branch by this call: the resource was not reached, or
-// it refused. Other errors leave that open.
+// NoEffectError is an error of Commit, Rollback or Prepare after which nothing can have
+// happened to the branch by this call: the participant was not reached, or it refused. Other
+// errors leave that open.
 type NoEffectError struct{ Err error }
 
-// Error gives the text of Err.
+// Error returns the text of Err.
 func (e *NoEffectError) Error() string { return e.Err.Error() }
 
-// Unwrap gives Err.
+// Unwrap returns Err.
 func (e *NoEffectError) Unwrap() error { return e.Err }
 
 // BranchOutcome is how a branch is known to have ended.
@@ -51,11 +50,11 @@ const (
 	Committed BranchOutcome = iota + 1
 	// RolledBack: it has, and will have, no effect.
 	RolledBack
-	// Unknown: it is not there any more, and no proof of its end can be had.
+	// Unknown: it is not there any more, and its end cannot be proved.
 	Unknown
 )
 
-// String gives the ending's name.
+// String returns the outcome's name.
 func (e BranchOutcome) String() string {
 	switch e {
 	case Committed:
@@ -71,7 +70,7 @@ func (e BranchOutcome) String() string {
 // Result is what Commit and Rollback learnt.
 type Result struct {
 	Outcome BranchOutcome
-	// Detail says for people how that is known, for example "pg_xact_status".
+	// Detail says how that is known, for example "pg_xact_status".
 	Detail string
 }
 
@@ -79,29 +78,28 @@ type Result struct {
 type Prepared struct {
 	XID   string
 	Since time.Time // by the participant's clock; zero when it does not say
-	// Age is how long it has been prepared, at least, by the participant's own clock
-	// alone: two readings of it, or more, compared with each other. Zero when the
-	// participant does not measure it; then a difference between its clock and the
-	// caller's has to be allowed for.
+	// Age is how long it has been prepared, at least, by the participant's own clock alone:
+	// from two or more readings of that clock. Zero when the participant does not measure it;
+	// then the difference between its clock and the caller's has to be allowed for.
 	Age   time.Duration
-	Owner string // for people: user, database
+	Owner string // for display: user, database
 }
 
-// Participant is the coordinator's side of a resource.
+// Participant is the coordinator's side of a participant.
 type Participant interface {
-	// Commit drives the branch to committed and says how it ended. A Result
-	// other than [Committed] is a hazard. An error means try again; a
-	// [NoEffectError] says that this try surely did nothing.
+	// Commit drives the branch to committed and says how it ended. A Result other than
+	// [Committed] is a heuristic outcome. An error means try again; a [NoEffectError] says that
+	// this try surely did nothing.
 	Commit(ctx context.Context, b Branch) (Result, error)
-	// Rollback drives the branch to rolled back, ends the application's session
-	// if that still holds the branch's work (and only then), and says how it
-	// ended. [RolledBack] is also right for a branch that never prepared, since
-	// a prepare that comes later is found by the sweep. An error means try again.
+	// Rollback drives the branch to rolled back, ends the application's connection if that
+	// still holds the branch's work (and only then), and says how the branch ended.
+	// [RolledBack] is also right for a branch that never prepared, since the sweep finds a
+	// prepare that comes later. An error means try again.
 	Rollback(ctx context.Context, b Branch) (Result, error)
-	// Prepared lists what is prepared there under names that begin with prefix.
+	// Prepared lists the branches that are prepared there under names that begin with prefix.
 	Prepared(ctx context.Context, prefix string) ([]Prepared, error)
-	// Check tries whether the resource can take part at all: reachable,
-	// allowed, configured. The error says what to do about it.
+	// Check reports whether the participant can take part at all: reachable, allowed,
+	// configured. The error says what to do about it.
 	Check(ctx context.Context) error
 	// Close releases what the Participant holds. Calls in flight may fail.
 	Close() error
@@ -110,10 +108,11 @@ type Participant interface {
 // Preparer is implemented by a Participant that the coordinator itself asks for
 // votes.
 type Preparer interface {
-	// Prepare asks for the vote of a branch, whose work the resource does now or
-	// has done. It may be repeated. detail is the reason of a [txn.VoteNo] or
-	// [txn.VoteEndedByApplication]. An error means that there is no vote yet: it is asked again
-	// while there is time, unless it is [txn.ErrEndedByApplication], which is as that vote.
+	// Prepare asks for the vote of a branch, whose work the participant does now or has done.
+	// It may be repeated. detail is the reason of a [txn.VoteNo] or
+	// [txn.VoteEndedByApplication]. An error means that there is no vote yet: the call is
+	// repeated while there is time, unless the error is [txn.ErrEndedByApplication], which
+	// counts as that vote.
 	Prepare(ctx context.Context, b Branch) (vote txn.Vote, detail string, err error)
 }
 
@@ -121,12 +120,12 @@ type Preparer interface {
 // application alone, in one phase, because it can be proved afterwards how they
 // ended.
 type OutcomeResolver interface {
-	// ResolveOutcome sees to it that the application's session cannot end the branch any
-	// more, ending the session if it still holds the branch's work, and then says
-	// how the branch ended. It drives it nowhere. An error means try again.
+	// ResolveOutcome makes sure that the application's connection cannot end the branch any
+	// more, ending the connection if it still holds the branch's work, and then says how the
+	// branch ended. It does not drive the branch. An error means try again.
 	ResolveOutcome(ctx context.Context, b Branch) (Result, error)
 }
 
-// Driver makes a Participant from its registration. cluster is the tag in the
-// XIDs that it may touch.
+// Driver makes a Participant from its registration. cluster is the cluster id in the XIDs that
+// it may change.
 type Driver func(ctx context.Context, p txn.Participant, cluster string) (Participant, error)

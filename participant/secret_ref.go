@@ -8,19 +8,18 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// SecretRef is where each node finds a connection string. A registration is
-// replicated and shown, so it names the place of what may hold a password.
+// SecretRef is where each node finds a connection string. A registration is replicated and
+// shown, so it names only the place of a connection string that may hold a password.
 type SecretRef struct {
-	Source string // for people, for example "dsn_file /etc/bank.dsn"
-	// Read looks there anew: what is found may have changed.
+	Source string // for display, for example "dsn_file /etc/bank.dsn"
+	// Read reads the place anew, since its content may have changed.
 	Read func() (string, error)
 }
 
-// ReadSecretRef finds the one of the settings dsn, dsn_file and dsn_env that a
-// registration has to have. holdsPassword says whether a connection string may
-// hold a password, and isConnectionString whether a text is one where its place
-// was asked for: neither must get into a registration, nor into an error. Errors
-// are [txn.ErrInvalid].
+// ReadSecretRef returns the one of the settings dsn, dsn_file and dsn_env that a registration
+// must have. holdsPassword reports whether a connection string may hold a password, and
+// isConnectionString whether a text is one where its place was expected: neither must get into
+// a registration, nor into an error. Errors are [txn.ErrInvalid].
 func ReadSecretRef(p txn.Participant, holdsPassword, isConnectionString func(string) bool) (r SecretRef, err error) {
 	found := 0
 	for _, source := range []struct {

@@ -54,7 +54,8 @@ func appendMember(dst []byte, m *machine.Member) []byte {
 	return appendString(dst, m.Version)
 }
 
-// appendParticipant writes the settings in the order of their keys: equal participants have equal bytes.
+// appendParticipant writes the settings in ascending order of their keys: equal participants have
+// equal bytes.
 func appendParticipant(dst []byte, p *txn.Participant) []byte {
 	dst = appendString(dst, p.Name)
 	dst = appendString(dst, p.Kind)

@@ -29,30 +29,31 @@ const (
 	blockTarget = 128 << 10
 	// maxBlock is more than any block can have: a transaction with the most and the largest branches takes 66 MiB.
 	maxBlock = 128 << 20
-	// readStep is how much memory a length that was read is trusted with before its bytes have come.
+	// readStep is how much memory is allocated at once for a length that was read, before its bytes
+	// have arrived.
 	readStep = 1 << 20
 )
 
-// blockWriter cuts a stream into blocks. The caller appends to body, and calls flush.
+// blockWriter splits a stream into blocks. The caller appends to body, and calls flush.
 type blockWriter struct {
 	w      io.Writer
-	sum    hash.Hash // of all that was written
+	sum    hash.Hash // of all bytes written
 	number uint64
-	buf    []byte // room for the head, then the body
+	buf    []byte // space for the head, then the body
 }
 
 func newBlockWriter(w io.Writer) *blockWriter {
 	return &blockWriter{w: w, sum: sha256.New(), buf: make([]byte, blockHeadSize, blockHeadSize+2*blockTarget)}
 }
 
-// write sends bytes as they are.
+// write writes bytes unchanged.
 func (b *blockWriter) write(p []byte) error {
 	_, _ = b.sum.Write(p) // a hash never fails
 	_, err := b.w.Write(p)
 	return err
 }
 
-// flush sends the body as a block of the given kind, and empties it.
+// flush writes the body as a block of the given kind, and empties it.
 func (b *blockWriter) flush(kind byte) error {
 	b.number++
 	body := len(b.buf) - blockHeadSize
@@ -66,13 +67,13 @@ func (b *blockWriter) flush(kind byte) error {
 		return fmt.Errorf("block %d: %w", b.number, err)
 	}
 	if cap(b.buf) > 4*blockTarget {
-		b.buf = make([]byte, blockHeadSize, blockHeadSize+2*blockTarget) // do not keep the room of a giant
+		b.buf = make([]byte, blockHeadSize, blockHeadSize+2*blockTarget) // release the buffer of an oversized block
 	}
 	b.buf = b.buf[:blockHeadSize]
 	return nil
 }
 
-// flushFull sends the body when it is large enough for a block.
+// flushFull writes the body when it is large enough for a block.
 func (b *blockWriter) flushFull(kind byte) error {
 	if len(b.buf) < blockTarget {
 		return nil
@@ -80,7 +81,7 @@ func (b *blockWriter) flushFull(kind byte) error {
 	return b.flush(kind)
 }
 
-// flushRest sends what is left for a last block, if anything is.
+// flushRest writes the rest as a last block, if there is any.
 func (b *blockWriter) flushRest(kind byte) error {
 	if len(b.buf) == blockHeadSize {
 		return nil
@@ -88,8 +89,8 @@ func (b *blockWriter) flushRest(kind byte) error {
 	return b.flush(kind)
 }
 
-// blockSum is the checksum of a whole block, but for the checksum itself, and of its number: so a block that is missing,
-// or stands in another's place, is found at the first.
+// blockSum is the checksum of a whole block, without the checksum itself, and of its number: a
+// missing or displaced block is an error at the first block affected.
 func blockSum(number uint64, block []byte) uint32 {
 	var n [8]byte
 	binary.LittleEndian.PutUint64(n[:], number)
@@ -109,7 +110,7 @@ func newBlockReader(r io.Reader) *blockReader {
 	return &blockReader{r: r, sum: sha256.New()}
 }
 
-// next gives the next block. The body is good until the next call.
+// next returns the next block. The body is valid until the next call.
 func (b *blockReader) next() (kind byte, body []byte, err error) {
 	_, _ = b.sum.Write(b.buf) // a hash never fails
 	b.number++

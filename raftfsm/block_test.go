@@ -55,7 +55,7 @@ func TestABlockIsReadInSteps(t *testing.T) {
 	}
 }
 
-// TestBlocksAreCutWhenTheyAreFull: not before, and a giant leaves no room behind.
+// TestBlocksAreCutWhenTheyAreFull: not before, and an oversized block's buffer is released.
 func TestBlocksAreCutWhenTheyAreFull(t *testing.T) {
 	var file bytes.Buffer
 	w := newBlockWriter(&file)

@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// The kinds of commands, as they stand in the log. Never renumbered; a new one gets the next number, and so does a known
-// one whose body has to change.
+// The kinds of commands in the log. Never renumbered; a new kind gets the next number, and so does
+// a known one whose body must change.
 const (
 	kindBootstrap byte = iota + 1
 	kindBegin
@@ -48,7 +48,8 @@ const (
 	newestKind = kindEndedByApplication
 )
 
-// The fewest bytes of one element: what a count is held against. A label is two empty strings, and so on.
+// The least number of bytes of one element, against which counts are checked. A label is two empty
+// strings, and so on.
 const (
 	minCommand = 2
 	minLabel   = 2
@@ -58,12 +59,12 @@ const (
 	sizeID     = 16
 )
 
-// AppendCommand appends the encoded command to dst and returns the extended buffer. Encoded commands may be appended to
-// each other in any number: each says where it ends.
+// AppendCommand appends the encoded command to dst and returns the extended buffer. Any number of
+// encoded commands may be appended to each other: each determines its own end.
 //
-// Everything that c can hold can be encoded, and decoded again: it is the machine that refuses, not the codec. Only c
-// itself must be one of the command types of package machine, by value; anything else is a bug of the caller's, and
-// panics before it can reach the log.
+// Everything that c can hold can be encoded, and decoded again: the machine refuses commands, not
+// the codec. Only c itself must be one of the command types of package machine, by value; anything
+// else is a bug of the caller, and panics before it can reach the log.
 func AppendCommand(dst []byte, c machine.Command) []byte {
 	switch c := c.(type) {
 	case machine.Bootstrap:
@@ -158,7 +159,7 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 	panic("raftfsm: AppendCommand: not a command of package machine, by value")
 }
 
-// appendOptionalID writes a flag, and the id unless it is zero.
+// appendOptionalID writes a flag, followed by the id unless it is zero.
 func appendOptionalID[T ~[16]byte](dst []byte, id T) []byte {
 	if id == (T{}) {
 		return append(dst, 0)
@@ -204,7 +205,7 @@ func appendResolve(dst []byte, c *machine.Resolve) []byte {
 	return appendString(appendString(dst, c.By), c.Reason)
 }
 
-// appendForget writes the older form when nobody is named.
+// appendForget writes the older form when no operator is named.
 func appendForget(dst []byte, c *machine.Forget) []byte {
 	if c.By == "" {
 		dst = append(append(dst, kindForget), c.ID[:]...)
@@ -230,7 +231,7 @@ func appendAddToken(dst []byte, c *machine.AddToken) []byte {
 	return appendString(binary.AppendVarint(dst, c.Expires), c.By)
 }
 
-// commandReader reads the commands of one entry. The small slices inside of them are cut from a few larger ones.
+// commandReader reads the commands of one entry. Their small slices are cut from a few larger ones.
 type commandReader struct {
 	reader
 	labels   []machine.Label
@@ -320,7 +321,7 @@ func (r *commandReader) forgetBy() machine.Forget {
 	return c
 }
 
-// failUnknown is the fault of a kind that is not known here.
+// failUnknown records the error for a kind that is not known here.
 func (r *reader) failUnknown(what string, kind, newest byte) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: %s of kind %d, the newest known here is %d: this node is older than what it reads; upgrade it", ErrUnknownKind, what, kind, newest)
@@ -416,14 +417,14 @@ func (r *reader) bootstrap() machine.Bootstrap {
 	return machine.Bootstrap{Cluster: r.name(), Interval: r.duration(), Retention: r.duration(), Retain: r.uvarint()}
 }
 
-// name reads a string that the machine keeps for long: it gets memory of its own, so that it does not hold on to the rest
-// of the entry.
+// name reads a string that the machine retains: it is copied, so that it does not keep the rest of
+// the entry in memory.
 func (r *reader) name() string { return strings.Clone(r.string()) }
 
 func (r *reader) participant() txn.Participant {
 	p := txn.Participant{Name: r.name(), Kind: r.name()}
 	if n := r.count(minSetting); n > 0 {
-		p.Settings = make(map[string]string, min(n, txn.MaxSettings)) // a map costs many times its bytes: let it grow
+		p.Settings = make(map[string]string, min(n, txn.MaxSettings)) // a map costs many times its bytes, so it grows as they are read
 		last := ""
 		for i := range n {
 			k := r.name()
@@ -446,8 +447,8 @@ func clip(s string) string {
 	return s
 }
 
-// carve cuts n zero elements off the rest of a slab, which it replaces by a larger one when they do not fit. The answer
-// is nil when n is 0, and appending to it does not touch its neighbour.
+// carve cuts n zero elements off the rest of a slab, which it replaces by a larger one when they do
+// not fit. The result is nil when n is 0, and appending to it does not overwrite what follows it.
 func carve[T any](slab *[]T, n int) []T {
 	if n == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// ReadHeader reads the header of a snapshot of any known version, all but its audit trail,
-// and gives it with a reader of the whole: what was read, then the rest of r.
+// ReadHeader reads the header of a snapshot of any known version, without its audit trail, and
+// returns it with a reader of the whole snapshot: what was read, then the rest of r.
 //
 // The error wraps [ErrCorrupt], [ErrUnknownVersion] or [ErrUnknownKind] when the
 // bytes are at fault.
@@ -23,11 +23,11 @@ func ReadHeader(r io.Reader) (h machine.Header, whole io.Reader, err error) {
 	return h, io.MultiReader(&read, r), nil
 }
 
-// Stream reads a snapshot of any known version without making a machine of it: its
-// header, then its transactions, one after the other; its clients' sessions are read over. The stream has to end with the
-// snapshot. A fault ends the transactions as their last error, wrapped as that of
-// [ReadHeader]; whoever has met none has read the whole and knows that it is what was
-// written. The yielded value is used again.
+// Stream reads a snapshot of any known version without building a machine from it: its header, then
+// its transactions, one after the other; client sessions are skipped. The stream must end with the
+// snapshot. A fault ends the transactions as their last error, wrapped as that of [ReadHeader]; a
+// caller that has received none has read the whole snapshot, and knows that it is unchanged. The
+// yielded value is reused.
 func Stream(r io.Reader) (machine.Header, iter.Seq2[*machine.Transaction, error], error) {
 	h, sessions, txs, err := stream(r)
 	if err != nil {
@@ -44,7 +44,7 @@ func Stream(r io.Reader) (machine.Header, iter.Seq2[*machine.Transaction, error]
 	}, nil
 }
 
-// stream is Scan with the sessions, all of which have to be read before the transactions.
+// stream is Stream with the sessions, all of which must be read before the transactions.
 func stream(r io.Reader) (h machine.Header, sessions iter.Seq2[*machine.Session, error], txs iter.Seq2[*machine.Transaction, error], err error) {
 	b := newBlockReader(r)
 	h, version, err := readPreamble(b)
@@ -54,13 +54,13 @@ func stream(r io.Reader) (h machine.Header, sessions iter.Seq2[*machine.Session,
 	return h, readSessions(b, h.Sessions), readTransactions(b, version), nil
 }
 
-// CopyAsNewIncarnation copies a snapshot of any known version from src, which has to end with
-// it, to dst, in the newest version and as the beginning of the next life of its
-// cluster: with the next incarnation, held until somebody resumes it, and without
-// nodes, neither members nor removed ones: a node of the old life is known by its
-// incarnation. It keeps a block in memory, whatever there is to copy.
+// CopyAsNewIncarnation copies a snapshot of any known version from src, which must end with it, to
+// dst, in the newest version and as the beginning of the next incarnation of its cluster: with
+// recovery paused until an operator resumes it, and without nodes, neither members nor removed
+// ones: nodes of the old incarnation are recognized by its number. It keeps one block in memory,
+// however much there is to copy.
 //
-// With an error, dst got a part, without an end, which nobody restores. It wraps
+// After an error dst holds a part without an end, which cannot be restored. The error wraps
 // [ErrCorrupt], [ErrUnknownVersion] or [ErrUnknownKind] when the bytes are at fault.
 func CopyAsNewIncarnation(dst io.Writer, src io.Reader) error {
 	h, sessions, txs, err := stream(src)

@@ -14,8 +14,8 @@ const (
 	EntryVersion = 1
 	// HeaderSize is how many bytes of an entry precede its first command.
 	HeaderSize = 25
-	// MaxEntry is the largest entry, in bytes. The node closes a batch long before; what it has to check is that one
-	// command alone is not over MaxEntry - HeaderSize.
+	// MaxEntry is the largest entry, in bytes. The node closes a batch long before; it must only
+	// check that a single command does not exceed MaxEntry - HeaderSize.
 	MaxEntry = 4 << 20
 
 	offsetSum   = 1
@@ -26,19 +26,20 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// AppendHeader appends the room for an entry's header to dst and returns the extended buffer. What follows are encoded
-// commands, then [FinishEntry].
+// AppendHeader appends space for an entry's header to dst and returns the extended buffer. Encoded
+// commands follow, then [FinishEntry].
 func AppendHeader(dst []byte) []byte {
 	var room [HeaderSize]byte
 	return append(dst, room[:]...)
 }
 
-// FinishEntry turns buf into an entry, in place: a header made by [AppendHeader], and behind it as many encoded commands as
-// count says, which may be none. From now on buf belongs to raft and to those that decode it, and must not be written.
+// FinishEntry turns buf into an entry, in place: a header made by [AppendHeader], followed by count
+// encoded commands, which may be none. From now on buf belongs to raft and to those that decode it,
+// and must not be written.
 //
 // tick is the leader's tick, wall its wall clock in milliseconds since 1970.
 //
-// The error wraps [ErrTooLarge]; then buf is no entry.
+// The error wraps [ErrTooLarge]; then buf is not an entry.
 func FinishEntry(buf []byte, tick survival.Tick, wall int64, count int) error {
 	if len(buf) < HeaderSize || len(buf) > MaxEntry || count < 0 || count > (len(buf)-HeaderSize)/minCommand {
 		return fmt.Errorf("seal a log entry: %w: %d commands in %d bytes; at most %d bytes, header included", ErrTooLarge, count, len(buf), MaxEntry)
@@ -51,8 +52,8 @@ func FinishEntry(buf []byte, tick survival.Tick, wall int64, count int) error {
 	return nil
 }
 
-// EncodeEntry encodes a whole entry. The batcher of the node does the same step by step, with [AppendHeader],
-// [AppendCommand] and [FinishEntry].
+// EncodeEntry encodes a whole entry. The node's proposal queue does the same step by step, with
+// [AppendHeader], [AppendCommand] and [FinishEntry].
 //
 // The error wraps [ErrTooLarge].
 func EncodeEntry(e machine.Entry) ([]byte, error) {
@@ -68,9 +69,9 @@ func EncodeEntry(e machine.Entry) ([]byte, error) {
 
 // DecodeEntry is the inverse of [EncodeEntry]; empty slices and maps come back as nil.
 //
-// The entry refers to data, which must not change as long as the entry is in use, and its strings share one copy of data:
-// whoever keeps a part of the entry should keep a clone. It takes at most some thirty times the memory of data, whatever
-// data holds.
+// The entry refers to data, which must not change as long as the entry is in use, and its strings
+// share one copy of data: to retain a part of the entry, clone it. The entry takes at most about
+// thirty times the memory of data, whatever data holds.
 //
 // The error wraps [ErrCorrupt], [ErrUnknownVersion] or [ErrUnknownKind].
 func DecodeEntry(data []byte) (machine.Entry, error) {
@@ -90,7 +91,7 @@ func DecodeEntry(data []byte) (machine.Entry, error) {
 	return decodeBody(data)
 }
 
-// decodeBody decodes an entry whose version and checksum are good.
+// decodeBody decodes an entry whose version and checksum are valid.
 func decodeBody(data []byte) (machine.Entry, error) {
 	e := machine.Entry{
 		Tick: survival.Tick(binary.LittleEndian.Uint64(data[offsetTick:])),

@@ -65,7 +65,8 @@ func TestEntryGolden(t *testing.T) {
 	}
 }
 
-// TestBatch goes the way of the node's batcher: the commands come encoded, from many callers, and the tick last.
+// TestBatch encodes as the node's proposal queue does: the commands come encoded, from many
+// callers, and the tick last.
 func TestBatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := machine.Entry{
@@ -190,7 +191,7 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
-// TestDecodedPartsAreApart: appending to a part of an entry does not write into its neighbour.
+// TestDecodedPartsAreApart: appending to a part of an entry does not overwrite the part after it.
 func TestDecodedPartsAreApart(t *testing.T) {
 	want := machine.Entry{Commands: []machine.Command{
 		machine.Commit{ID: id(1), Votes: make([]txn.BranchVote, 3)},

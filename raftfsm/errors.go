@@ -2,15 +2,16 @@ package raftfsm
 
 import "errors"
 
-// What can be wrong with stored bytes. Whoever meets one of the first three must stop: an entry or a snapshot is never
-// skipped.
+// What can be wrong with stored bytes. A node that meets one of the first three must stop: an entry
+// or a snapshot is never skipped.
 var (
 	// ErrCorrupt: the bytes are not what was written. Replace the node's data by that of a healthy one.
 	ErrCorrupt = errors.New("corrupt")
 	// ErrUnknownVersion: the bytes were written by a newer release. Upgrade this node.
 	ErrUnknownVersion = errors.New("unknown version")
-	// ErrUnknownKind: a command, or a block of a snapshot, is of a kind that came with a newer release. Upgrade this node.
+	// ErrUnknownKind: a command, or a block of a snapshot, is of a kind of a newer release. Upgrade
+	// this node.
 	ErrUnknownKind = errors.New("unknown kind")
-	// ErrTooLarge: the entry must not be proposed, because it is over [MaxEntry]. Nothing was written.
+	// ErrTooLarge: the entry exceeds [MaxEntry] and must not be proposed. Nothing was written.
 	ErrTooLarge = errors.New("too large")
 )

@@ -13,18 +13,20 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// Config says whom an [FSM] tells. The zero Config is valid: nobody. The functions are called one at a time, by raft's
-// goroutine, without any lock of the FSM's: they may call [FSM.View], and they hold up the log while they run.
+// Config holds the callbacks of an [FSM]. The zero Config is valid: there are none. The functions
+// are called one at a time, by raft's goroutine, without any lock of the FSM: they may call
+// [FSM.View], and they block the log while they run.
 type Config struct {
-	// OnApply is called after every entry, on the leader and on the followers, before the proposer gets its answer: with
-	// the entry's position, with what it brought about, which is the proposer's too and must not be changed, and with the
-	// machine's tick after it. Defaults to nothing.
+	// OnApply is called after every entry, on the leader and on the followers, before the proposer
+	// gets its answer: with the entry's position, its effects, which are shared with the proposer
+	// and must not be changed, and the machine's tick after it. Defaults to nothing.
 	OnApply func(at Position, e *machine.Effects, tick survival.Tick)
-	// OnRestore is called when the whole state was replaced by that of a snapshot, with the machine's tick: at the start,
-	// and on a follower that was too far behind. Whatever was derived from the state before is void. Defaults to nothing.
+	// OnRestore is called when the whole state was replaced by that of a snapshot, with the
+	// machine's tick: at the start, and on a follower that was too far behind. Everything derived
+	// from the state before is void. Defaults to nothing.
 	OnRestore func(tick survival.Tick)
-	// OnFailure is called, once, when an entry cannot be applied. The FSM is of no use any more, and neither is the raft
-	// node: the process has to end. Defaults to nothing.
+	// OnFailure is called once, when an entry cannot be applied. The FSM cannot be used any more,
+	// and neither can the raft node: the process must end. Defaults to nothing.
 	OnFailure func(error)
 }
 
@@ -41,38 +43,41 @@ type Applied struct {
 // FSM is a [machine.Machine] behind the interface of raft. Make one with [New].
 type FSM struct {
 	config    Config
-	steps     atomic.Uint64 // odd while an entry is being applied, or a snapshot is taken or takes the state's place
+	steps     atomic.Uint64 // odd while an entry is being applied, a snapshot is being taken, or one replaces the state
 	restoring atomic.Bool   // a snapshot is being read
 
-	mu sync.RWMutex // guards the two below
-	// machine changes only by Apply, Snapshot and Restore, all of them called by raft's one goroutine. The lock is for the
-	// readers.
+	mu sync.RWMutex // guards machine and failure
+	// machine is changed only by Apply, Snapshot and Restore, all of them called by raft's single
+	// goroutine. The lock is for the readers.
 	machine *machine.Machine
 	failure error // of an entry; final
 }
 
 var _ raft.FSM = (*FSM)(nil)
 
-// New gives an FSM in the state before the first entry.
+// New returns an FSM in the state before the first entry.
 func New(c Config) *FSM { return &FSM{config: c, machine: machine.New()} }
 
-// View calls fn with the machine, which it may read but not keep: no entry is applied meanwhile, so fn has to be quick. It
-// may run at the same time as other readers, so fn must not take a snapshot of the machine, nor its hash.
+// View calls fn with the machine, which it may read but not retain: no entry is applied meanwhile,
+// so fn must be quick. It may run concurrently with other readers, so fn must take neither a
+// snapshot of the machine nor its hash.
 func (f *FSM) View(fn func(*machine.Machine)) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	fn(f.machine)
 }
 
-// Steps is a number that is odd while an entry is being applied, or a snapshot is taken or takes the state's place, and
-// changes with each beginning and end of that. One that stays odd says that the log stands still.
+// Steps returns a number that is odd while an entry is being applied, a snapshot is being taken, or
+// one replaces the state, and changes with each beginning and end of that. If it stays odd, the log
+// makes no progress.
 func (f *FSM) Steps() uint64 { return f.steps.Load() }
 
-// Restoring reports whether a snapshot is being read, which may take long. What follows is a step: see [FSM.Steps].
+// Restoring reports whether a snapshot is being read, which may take long. Replacing the state by
+// it is a step: see [FSM.Steps].
 func (f *FSM) Restoring() bool { return f.restoring.Load() }
 
-// Readable reports whether [FSM.View] would begin at this moment. It does not while an entry changes the machine, and never
-// again when a View does not end and an entry waits for it.
+// Readable reports whether [FSM.View] would begin at this moment. It is false while an entry
+// changes the machine, and permanently when a View does not end and an entry waits for it.
 func (f *FSM) Readable() bool {
 	if !f.mu.TryRLock() {
 		return false
@@ -83,9 +88,10 @@ func (f *FSM) Readable() bool {
 
 func (f *FSM) step() { f.steps.Add(1) }
 
-// Apply carries out one committed entry and answers an [*Applied]. An entry that cannot be decoded is answered with an
-// error, which wraps [ErrCorrupt], [ErrUnknownVersion] or [ErrUnknownKind] and is told to OnFailure; the state stays as it
-// was before that entry, for ever: every later call is answered with the same error.
+// Apply applies one committed entry and returns an [*Applied]. For an entry that cannot be decoded
+// it returns an error, which wraps [ErrCorrupt], [ErrUnknownVersion] or [ErrUnknownKind] and is
+// passed to OnFailure; the state stays as it was before that entry, permanently: every later call
+// returns the same error.
 func (f *FSM) Apply(l *raft.Log) any {
 	f.step()
 	defer f.step()
@@ -112,8 +118,8 @@ func (f *FSM) Apply(l *raft.Log) any {
 	return a
 }
 
-// Snapshot takes the state as it is now, within microseconds. It is written in the background by the answer's Persist. An
-// FSM that has failed gives none: its state has a gap.
+// Snapshot takes the current state, within microseconds. The result's Persist writes it in the
+// background. An FSM that has failed returns none: its state has a gap.
 func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
 	f.step()
 	defer f.step()
@@ -128,7 +134,7 @@ func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
 // Restore replaces the state by that of a snapshot. On an error the state stays as it was; the error wraps [ErrCorrupt],
 // [ErrUnknownVersion] or [ErrUnknownKind] when the snapshot's bytes are at fault.
 func (f *FSM) Restore(rc io.ReadCloser) error {
-	defer rc.Close() // raft does not look at its error either: all bytes were read and checked
+	defer rc.Close() // raft ignores its error as well: all bytes were read and checked
 	if err := f.failed(); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
@@ -147,7 +153,7 @@ func (f *FSM) Restore(rc io.ReadCloser) error {
 	return nil
 }
 
-// read reads a snapshot, beside the state, which it does not change.
+// read reads a snapshot into a new machine, without changing the state.
 func (f *FSM) read(r io.Reader) (*machine.Machine, error) {
 	f.restoring.Store(true)
 	defer f.restoring.Store(false)

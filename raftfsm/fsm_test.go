@@ -482,7 +482,7 @@ func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 }
 
 // TestEntryOfAnotherTerm: an entry that raft has held back until its node led again is
-// applied by nobody.
+// applied by no node.
 func TestEntryOfAnotherTerm(t *testing.T) {
 	f := New(Config{OnApply: func(Position, *machine.Effects, survival.Tick) { t.Error("it was applied") }})
 	var before, after uint64

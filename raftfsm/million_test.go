@@ -34,8 +34,9 @@ func filled(t testing.TB, open int) (f *FSM, index uint64) {
 	return f, index
 }
 
-// writer applies entries that commit and finish a hundred open transactions each, in an order that touches block after
-// block, until it is told to stop. *next counts them, of open in all. It gives the time that each entry took.
+// writer applies entries that commit and finish a hundred open transactions each, in an order that
+// touches block after block, until it is stopped. *next counts them, of open in all. It returns the
+// time that each entry took.
 func writer(t testing.TB, f *FSM, index uint64, next *int, open int, stop <-chan struct{}) (took []time.Duration) {
 	for *next+100 <= open {
 		select {

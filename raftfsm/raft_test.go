@@ -78,7 +78,7 @@ func (p *peer) start(t *testing.T) (stop func()) {
 	})
 }
 
-// await returns when cond holds, which is looked at after every call of the FSM's.
+// await returns when cond holds, which is checked after every call of the FSM.
 func (p *peer) await(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	late := false
@@ -135,7 +135,8 @@ func begins(first, last byte) machine.Entry {
 	return e
 }
 
-// TestRestart: a node that comes up again has the state that it went down with, from its snapshot and the log behind it.
+// TestRestart: a restarted node has the state with which it stopped, from its snapshot and the log
+// after it.
 func TestRestart(t *testing.T) {
 	p := newPeer(t, "a")
 	stop := p.start(t)
@@ -166,7 +167,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestFollowerInstallsSnapshot: a node that is new gets the state by a snapshot over the network, and goes on from there.
+// TestFollowerInstallsSnapshot: a new node gets the state by a snapshot over the network, and goes
+// on from there.
 func TestFollowerInstallsSnapshot(t *testing.T) {
 	a, b := newPeer(t, "a"), newPeer(t, "b")
 	a.transport.Connect("b", b.transport)

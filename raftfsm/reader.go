@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// reader takes values off the front of encoded bytes. The first fault sticks: from then on every method answers zero, so
-// that callers look at err once, at the end.
+// reader decodes values from the front of encoded bytes. The first fault persists: from then on
+// every method returns zero, so that callers check err once, at the end.
 type reader struct {
 	data []byte
-	// text is data once more: strings are cut out of it, which costs one allocation for all of them and no unsafe.
+	// text is a copy of data: strings are cut from it, which costs one allocation for all of them
+	// and needs no unsafe.
 	text string
 	at   int
 	err  error
@@ -86,8 +87,8 @@ func (r *reader) fixed64() uint64 {
 	return binary.LittleEndian.Uint64(r.data[r.at-8:])
 }
 
-// count reads how many elements follow. It is checked against the bytes that are left, of which every element takes at
-// least size, before anything is allocated for them.
+// count reads the number of elements that follow. It is checked against the bytes that are left, of
+// which every element takes at least size, before anything is allocated for them.
 func (r *reader) count(size int) int {
 	n := r.uvarint()
 	if n > uint64(r.remaining()/size) {
@@ -103,7 +104,7 @@ func (r *reader) string() string {
 	return r.text[r.at-n : r.at]
 }
 
-// bytes answers a part of data itself, nil when it is empty.
+// bytes returns a part of data itself, nil when it is empty.
 func (r *reader) bytes() []byte {
 	n := r.count(1)
 	if n == 0 {
@@ -133,7 +134,7 @@ func (r *reader) hash() (sum [32]byte) {
 	return sum
 }
 
-// end is the last read: what is left now should not be there.
+// end is the last read: nothing may be left after it.
 func (r *reader) end() error {
 	if r.remaining() > 0 {
 		r.fail("%d bytes too many", r.remaining())

@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// The fewest bytes of one element of a snapshot: what a count is held against.
+// The least number of bytes of one element of a snapshot, against which counts are checked.
 const (
 	minRegistration      = 5
 	minTransactionBranch = 7
@@ -84,8 +84,8 @@ func (r *reader) snapshotHeader(version byte) (h machine.Header, audit int) {
 	return h, audit
 }
 
-// rolledBack reads how many decisions there were to roll back. Before version 5 that was the number of all, and of those by
-// timeout.
+// rolledBack reads the number of decisions to roll back. Before version 5 these were the number of
+// all, and of those by timeout.
 func (r *reader) rolledBack(version byte) (n machine.ByCause) {
 	if version < 5 {
 		all, timedOut := r.uvarint(), r.uvarint()
@@ -98,7 +98,7 @@ func (r *reader) rolledBack(version byte) (n machine.ByCause) {
 	return n
 }
 
-// cluster reads what version 3 added to the header.
+// cluster reads the header fields that version 3 added.
 func (r *reader) cluster(h *machine.Header) {
 	h.Incarnation, h.RecoveryPaused, h.ResumedAt = r.uvarint(), r.flag(), r.number()
 	for range r.atMost(machine.MaxMembers, minMember) {
@@ -197,12 +197,12 @@ func appendTransaction(dst []byte, t *machine.Transaction) []byte {
 	return dst
 }
 
-// The yes-or-no facts about a transaction. Version 1 knew the first alone, version 3 the first two.
+// Flags of a transaction. Version 1 knew only the first, version 3 the first two.
 const (
 	flagClientCompletes byte = 1 << iota
 	flagReenlisted
 	flagInSession
-	flagReplaced // each branch has a list of sessions behind its own
+	flagReplaced // each branch has a list of replaced session references behind its own
 )
 
 func flagsOf(t *machine.Transaction) (flags byte) {
@@ -246,7 +246,7 @@ func (r *reader) transactionFlags(t *machine.Transaction, version byte) (flags b
 	return b
 }
 
-// replaced reads the sessions of a branch that gave way to its own.
+// replaced reads the session references of a branch that its present one has replaced.
 func (r *reader) replaced(flags byte) (all []string) {
 	if flags&flagReplaced == 0 {
 		return nil
@@ -267,7 +267,7 @@ func (r *reader) atMost(limit, size int) int {
 	return n
 }
 
-// transaction fills t, whose slices are used again. Its payloads are parts of the encoded bytes.
+// transaction fills t, whose slices are reused. Its payloads are parts of the encoded bytes.
 func (r *reader) transaction(t *machine.Transaction, version byte) {
 	labels, branches := t.Labels[:0], t.Branches[:0]
 	*t = machine.Transaction{

@@ -27,7 +27,7 @@ type snapshot struct{ *machine.Snapshot }
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	err := writeSnapshot(sink, s.Header(), withoutErrors(s.Sessions()), withoutErrors(s.Transactions()))
 	if err != nil {
-		_ = sink.Cancel() // the first error is the one to tell
+		_ = sink.Cancel() // the first error is the one to report
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	if err := sink.Close(); err != nil {
@@ -36,15 +36,15 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	return nil
 }
 
-// withoutErrors are values that come from memory.
+// withoutErrors adapts values that come from memory.
 func withoutErrors[T any](all iter.Seq[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		all(func(v T) bool { return yield(v, nil) })
 	}
 }
 
-// writeSnapshot writes no end behind the first error. It wants as many sessions as the header says, and asks for them
-// before it asks for transactions.
+// writeSnapshot does not write the end block after an error. It needs as many sessions as the
+// header announces, and reads them before the transactions.
 func writeSnapshot(w io.Writer, h machine.Header, sessions iter.Seq2[*machine.Session, error], txs iter.Seq2[*machine.Transaction, error]) error {
 	b := newBlockWriter(w)
 	if err := b.write(append([]byte(magic), snapshotVersion)); err != nil {
@@ -85,7 +85,8 @@ func writeSnapshot(w io.Writer, h machine.Header, sessions iter.Seq2[*machine.Se
 	return b.flush(blockEnd)
 }
 
-// writeSessions refuses any other number of sessions than the header has announced: nobody could read what follows.
+// writeSessions refuses any other number of sessions than the header has announced: otherwise what
+// follows could not be read.
 func writeSessions(b *blockWriter, want int, sessions iter.Seq2[*machine.Session, error]) error {
 	count := 0
 	for s, err := range sessions {
@@ -104,7 +105,7 @@ func writeSessions(b *blockWriter, want int, sessions iter.Seq2[*machine.Session
 	return b.flushRest(blockSessions)
 }
 
-// readSnapshot makes a machine of a stream, which has to end with the snapshot.
+// readSnapshot builds a machine from a stream, which must end with the snapshot.
 func readSnapshot(r io.Reader) (*machine.Machine, error) {
 	b := newBlockReader(r)
 	h, version, err := readPreamble(b)
@@ -128,7 +129,7 @@ func readPreamble(b *blockReader) (h machine.Header, version byte, err error) {
 	return h, version, err
 }
 
-// readHeader reads the version, and the header, but for the audit records, which follow.
+// readHeader reads the version, and the header without the audit records, which follow.
 func readHeader(b *blockReader) (h machine.Header, version byte, audit int, err error) {
 	if err := b.read(len(magic) + 1); err != nil {
 		return h, 0, 0, err
@@ -178,8 +179,8 @@ func readAudit(b *blockReader, count int) (records []machine.AuditRecord, err er
 	return records, nil
 }
 
-// readSessions gives the sessions, as many as the header says. The yielded value is used again; whoever stops before the
-// last of them cannot read on.
+// readSessions yields the sessions, as many as the header announces. The yielded value is reused; a
+// caller that stops before the last of them cannot read on.
 func readSessions(b *blockReader, count int) iter.Seq2[*machine.Session, error] {
 	return func(yield func(*machine.Session, error) bool) {
 		for read := 0; read < count; {
@@ -207,7 +208,8 @@ func readSessions(b *blockReader, count int) iter.Seq2[*machine.Session, error] 
 	}
 }
 
-// readTransactions gives the transactions, and at last the faults of the end. The yielded value is used again.
+// readTransactions yields the transactions, and last the faults of the end block. The yielded value
+// is reused.
 func readTransactions(b *blockReader, version byte) iter.Seq2[*machine.Transaction, error] {
 	return func(yield func(*machine.Transaction, error) bool) {
 		var t machine.Transaction
@@ -249,7 +251,7 @@ func readTransactions(b *blockReader, version byte) iter.Seq2[*machine.Transacti
 	}
 }
 
-// checkEnd compares what was read with what was written, and wants the stream to be at its end.
+// checkEnd compares what was read with what was written, and requires the stream to end there.
 func (b *blockReader) checkEnd(r *reader, count uint64) error {
 	if want := r.uvarint(); r.err == nil && count != want {
 		return b.corrupt("%d transactions were read; want %d", count, want)

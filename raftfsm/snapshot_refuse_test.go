@@ -126,7 +126,7 @@ func FuzzReadSnapshot(f *testing.F) {
 	})
 }
 
-// FuzzReadBlocks gets behind the checksums: what can be restored can be written and restored again.
+// FuzzReadBlocks gets past the checksums: what can be restored can be written and restored again.
 func FuzzReadBlocks(f *testing.F) {
 	h, txs := small()
 	var lodging []byte

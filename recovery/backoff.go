@@ -2,7 +2,7 @@ package recovery
 
 import "time"
 
-// backoff computes waits that double from base to max. Chance is an input.
+// backoff computes waits that double from base to max. The randomness is an input.
 type backoff struct {
 	base, max time.Duration
 	rand      func() float64 // in [0, 1)
@@ -20,14 +20,14 @@ func (b backoff) ceiling(n int) time.Duration {
 	return min(d, b.max)
 }
 
-// fullJitter gives a wait between zero and the ceiling. Of all jitters it spreads a
-// crowd best (M. Brooker, "Exponential Backoff And Jitter", 2015).
+// fullJitter returns a wait between zero and the ceiling. Of all kinds of jitter it spreads
+// many waiters best (M. Brooker, "Exponential Backoff And Jitter", 2015).
 func (b backoff) fullJitter(n int) time.Duration {
 	return time.Duration(b.rand() * float64(b.ceiling(n)))
 }
 
-// halfJitter gives a wait between half the ceiling and the ceiling, for one who must
-// not come at once: a breaker's probe.
+// halfJitter returns a wait between half the ceiling and the ceiling, for callers that
+// must not retry at once: a breaker's probe.
 func (b backoff) halfJitter(n int) time.Duration {
 	d := b.ceiling(n)
 	return d/2 + time.Duration(b.rand()*float64(d-d/2))

@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// finished is a log in which everything is finished by the time it is asked.
+// finished is a log in which everything is finished by the time it is read.
 type finished struct{ Log }
 
 func (finished) Pending(txn.ID) (PendingTx, bool) { return PendingTx{}, false }
@@ -24,7 +24,7 @@ func drained(b *testing.B, r *Recovery) {
 	})
 }
 
-// BenchmarkHandoff is the way of every ordinary commit: put into the grace queue,
+// BenchmarkHandoff is the path of every ordinary commit: put into the grace queue,
 // and found to be done when it comes out. The time of both is counted.
 func BenchmarkHandoff(b *testing.B) {
 	r := begin(b, Config{ClientGrace: time.Millisecond}, finished{})
@@ -51,7 +51,7 @@ func BenchmarkHandoffParallel(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tx/s")
 }
 
-// BenchmarkAdd is the way of a hint about a transaction that has nothing left.
+// BenchmarkAdd is the path of a hint about a transaction without pending work.
 func BenchmarkAdd(b *testing.B) {
 	r := begin(b, Config{}, finished{})
 	b.ReportAllocs()
@@ -78,7 +78,7 @@ func BenchmarkGraceMemory(b *testing.B) {
 	}
 }
 
-// quick is a log and a participant that take no time: one branch for everybody.
+// quick is a log and a participant that take no time, with one branch for each transaction.
 type quick struct {
 	participant.Participant
 	mu    sync.Mutex

@@ -13,7 +13,7 @@ import (
 // waiters is how many branches wait for their next try in these benchmarks.
 const waiters = 100_000
 
-// parkCrowd makes a crowd wait, as if an attempt at each had failed, for up to a
+// parkCrowd makes many branches back off, as if an attempt at each had failed, for up to a
 // ceiling; mu is held.
 func parkCrowd(r *Recovery, l *lane, ceiling time.Duration) {
 	r.retries.base, r.retries.max = ceiling, ceiling
@@ -33,8 +33,8 @@ func openLane(r *Recovery) *lane {
 	return l
 }
 
-// BenchmarkWaitMemory measures what a branch costs that waits for its next try,
-// with all that recovery knows of it.
+// BenchmarkWaitMemory measures the cost of a branch that backs off,
+// with all that recovery keeps of it.
 func BenchmarkWaitMemory(b *testing.B) {
 	for b.Loop() {
 		before := heapInUse()
@@ -48,8 +48,8 @@ func BenchmarkWaitMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkWaitRetry lets one of a waiting crowd be tried at once, as an operator
-// does, and wait again. What is left behind is counted.
+// BenchmarkWaitRetry has one of many waiting branches tried at once, as an operator
+// does, and wait again. The garbage is counted.
 func BenchmarkWaitRetry(b *testing.B) {
 	r := begin(b, Config{}, finished{})
 	r.mu.Lock()
@@ -69,9 +69,9 @@ func BenchmarkWaitRetry(b *testing.B) {
 	b.ReportMetric(max(0, float64(heapInUse())-float64(before))/float64(n), "left-B/op")
 }
 
-// BenchmarkWaitWave lets the times of all come, spread over a few seconds, at
+// BenchmarkWaitWave fires the timers of all branches, spread over a few seconds, at
 // a participant that is down, and counts how often the loop wakes up for it and
-// what processor time that takes.
+// how much processor time that takes.
 func BenchmarkWaitWave(b *testing.B) {
 	for _, over := range []time.Duration{time.Second, 5 * time.Second} {
 		b.Run(fmt.Sprintf("over=%v", over), func(b *testing.B) {

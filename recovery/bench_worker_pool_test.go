@@ -43,8 +43,8 @@ func (instantParticipant) Rollback(context.Context, participant.Branch) (partici
 	return participant.Result{Outcome: participant.RolledBack}, nil
 }
 
-// BenchmarkParticipants measures what a thousand participants cost that each had a branch
-// to be ended a moment ago, and what when they have been at rest for a while.
+// BenchmarkParticipants measures the cost of a thousand participants that each had a branch
+// to be ended a moment ago, and of the same after they have been idle for a while.
 func BenchmarkParticipants(b *testing.B) {
 	const n = 1000
 	for b.Loop() {

@@ -2,8 +2,8 @@ package recovery
 
 import "time"
 
-// breaker keeps calls from something that fails: after some failures in a row it
-// opens; from time to time it lets one probe through; a success closes it.
+// breaker is a circuit breaker: after some failures in a row it opens; from time to time
+// it lets one probe through; a success closes it.
 // Times are on recovery's monotonic scale. Guarded by the owner's lock.
 type breaker struct {
 	threshold int // failures in a row that open it
@@ -23,20 +23,20 @@ func (b *breaker) ready(now time.Duration) bool {
 	return b.closed() || (!b.probing && now >= b.openUntil)
 }
 
-// begin notes that a call begins; probe is to be handed back with its result.
+// begin records that a call begins; probe is to be passed back with its result.
 func (b *breaker) begin() (probe bool) {
 	b.probing = !b.closed()
 	return b.probing
 }
 
 // success closes the breaker. The answer of a call that began before it opened
-// counts as well: it shows life.
+// counts as well: it shows that the participant works.
 func (b *breaker) success() {
 	b.fails, b.openCount, b.openUntil, b.probing = 0, 0, 0, false
 }
 
 // failure counts, opens, or keeps open. Failures of calls that began before it
-// opened say nothing new.
+// opened carry no new information.
 func (b *breaker) failure(now time.Duration, probe bool) {
 	switch {
 	case b.closed():
@@ -52,14 +52,14 @@ func (b *breaker) failure(now time.Duration, probe bool) {
 	b.probing = false
 }
 
-// cancelProbe takes a call back that brought no verdict.
+// cancelProbe ends a call that gave no information about the participant.
 func (b *breaker) cancelProbe(probe bool) {
 	if probe {
 		b.probing = false
 	}
 }
 
-// allowProbe says that a probe is worth its while now.
+// allowProbe makes a probe possible now.
 func (b *breaker) allowProbe(now time.Duration) { b.openUntil = min(b.openUntil, now) }
 
 // nextProbe is when the next call may begin; zero when closed.

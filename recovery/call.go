@@ -10,14 +10,14 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// attemptResult is what came of one attempt.
+// attemptResult is the result of one attempt.
 type attemptResult struct {
 	report           BranchResult
 	err              error
-	stale            bool // nothing to be done any more, or something else
+	stale            bool // the action is not needed any more
 	called           bool // the participant was called
-	participantFault bool // the error speaks against the participant
-	longBackoff      bool // the same will come of the next attempt, until a person helps
+	participantFault bool // the error counts as a failure of the participant
+	longBackoff      bool // the next attempt will fail in the same way, until an operator helps
 	stopped          bool
 
 	at   time.Time
@@ -30,7 +30,7 @@ type unsupportedError struct{ what string }
 
 func (e *unsupportedError) Error() string { return e.what }
 
-// recheck asks the log whether the item is to be done now, and how.
+// recheck reads in the log whether the item is still to be done, and how.
 func (r *Recovery) recheck(it item) (PendingTx, Branch, bool) {
 	w, ok := r.log.Pending(it.TX)
 	if !ok {
@@ -40,7 +40,7 @@ func (r *Recovery) recheck(it item) (PendingTx, Branch, bool) {
 	return w, b, ok
 }
 
-// attempt does what is to be done with a branch.
+// attempt executes the action for a branch.
 func (r *Recovery) attempt(ctx context.Context, action Action, w PendingTx, b Branch) (o attemptResult) {
 	limit, participantFault := r.cfg.CallTimeout, true
 	if action == Prepare {
@@ -68,7 +68,7 @@ func (r *Recovery) attempt(ctx context.Context, action Action, w PendingTx, b Br
 	return o
 }
 
-// timeoutError says in the words of an operator that a call ran out of its time.
+// timeoutError tells the operator that a call timed out, and after how long.
 func timeoutError(ctx context.Context, limit time.Duration, err error) error {
 	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
@@ -76,15 +76,15 @@ func timeoutError(ctx context.Context, limit time.Duration, err error) error {
 	return fmt.Errorf("no answer within %v: %w", limit.Round(time.Millisecond), err)
 }
 
-// recoverPanic, deferred, turns a panic of a participant into an error: one driver's
-// bug must not stop the others' work.
+// recoverPanic, deferred, turns a panic of a participant into an error: a bug in one
+// driver must not stop the other participants' work.
 func recoverPanic(err *error) {
 	if x := recover(); x != nil {
 		*err = fmt.Errorf("participant panicked: %v", x)
 	}
 }
 
-// call makes one call and judges the answer.
+// call makes one call and evaluates the answer.
 func call(ctx context.Context, p participant.Participant, b participant.Branch, v Action) (rep BranchResult, err error) {
 	defer func() {
 		if err != nil {
@@ -138,8 +138,8 @@ func resolveOutcome(ctx context.Context, p participant.Participant, b participan
 	return resolver.ResolveOutcome(ctx, b)
 }
 
-// toResult turns an ending into a report: done when it is the one that was decided,
-// or itself the decision; a hazard when it is not.
+// toResult turns an outcome into a result: done when it is the decided outcome, or
+// itself the decision; a heuristic outcome when it is not.
 func toResult(id txn.BranchID, v Action, res participant.Result) (BranchResult, error) {
 	rep := BranchResult{Branch: id, Detail: redact(res.Detail)}
 	switch {

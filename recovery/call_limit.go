@@ -1,9 +1,9 @@
 package recovery
 
-// allowedLocked bounds what a lane may begin, so that there are no more calls at all
-// participants together than Config.MaxCalls. One call is allowed to everybody: a
-// thousand that hang delay nobody else. Lanes that are short of calls get those that
-// end in turn, so that none keeps its many for ever. mu is held.
+// allowedLocked bounds the calls that a lane may begin, so that all participants together
+// have no more than Config.MaxCalls. One call is always allowed to each: a thousand
+// participants that hang delay no other. Starved lanes get the calls that end, in turn,
+// so that no lane keeps many calls for ever. mu is held.
 func (r *Recovery) allowedLocked(l *lane, ready int) int {
 	free := r.cfg.MaxCalls - r.calls - r.reserved
 	switch {
@@ -23,15 +23,14 @@ func (r *Recovery) allowedLocked(l *lane, ready int) int {
 	return 0
 }
 
-// reserveLocked keeps the calls that are free for those lanes that are short of some,
-// one for each in turn; mu is held.
+// reserveLocked keeps free calls for the starved lanes, one for each in turn; mu is held.
 func (r *Recovery) reserveLocked() {
 	for len(r.starved) > 0 && r.calls+r.reserved < r.cfg.MaxCalls {
 		l := r.starved[0]
 		r.starved[0] = nil
 		r.starved = r.starved[1:]
 		l.starved = false
-		// At its own limit it is not short: when a call of its own ends it is looked at.
+		// A lane at its own limit is not starved: the end of one of its calls makes it dirty again.
 		if l.queued() > 0 && l.running < r.limitLocked(l) {
 			l.reserved = true
 			r.reserved++
@@ -40,7 +39,7 @@ func (r *Recovery) reserveLocked() {
 	}
 }
 
-// unreserveLocked notes that a lane needs no call to be kept for it any more; mu is held.
+// unreserveLocked releases the call that is kept free for a lane; mu is held.
 func (r *Recovery) unreserveLocked(l *lane) {
 	if l.reserved {
 		l.reserved = false

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestMaxCalls: there are no more calls at once than Config.MaxCalls, but for one at
-// each participant, and those who want more have as many as each other.
+// TestMaxCalls: there are no more concurrent calls than Config.MaxCalls, except one at
+// each participant, and the lanes that need more have as many as each other.
 func TestMaxCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lanes, each, most = 5, 400, 12
@@ -69,8 +69,8 @@ func TestMaxCalls(t *testing.T) {
 	})
 }
 
-// TestHungOnesTakeAllCalls: when participants that hang hold as many calls as there may
-// be, everybody else still has one.
+// TestHungOnesTakeAllCalls: when hung participants hold Config.MaxCalls, every other
+// participant still has one call.
 func TestHungOnesTakeAllCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()

@@ -11,10 +11,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestChaos lets participants and log fail in every way at random for a minute,
-// while leaders come and go, deadlines pass and applications finish some branches
-// themselves; then all heals. Whatever happened, every branch ends as decided,
-// nothing stays prepared, no hazard is cried, and nothing is remembered.
+// TestChaos makes participants and log fail in every way at random for a minute,
+// while leaders change, deadlines pass and clients complete some branches
+// themselves; then all faults end. In every case every branch ends as decided,
+// nothing stays prepared, no heuristic outcome is reported falsely, and nothing is remembered.
 func TestChaos(t *testing.T) {
 	commits, rollbacks, faults := 0, 0, 0
 	for seed := range uint64(20) {
@@ -26,7 +26,7 @@ func TestChaos(t *testing.T) {
 			}
 			c.heal()
 			within(t, 2*time.Minute, "all end after healing", c.log.allDone)
-			sleep(t.Context(), 20*time.Second) // the sweeps' time
+			sleep(t.Context(), 20*time.Second) // for the sweeps
 			n, m := c.check()
 			commits, rollbacks, faults = commits+n, rollbacks+m, faults+int(c.faults.Load())
 			c.rec.Stop()
@@ -76,7 +76,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	return c
 }
 
-// lead makes a new leader that knows nothing but the log.
+// lead makes a new leader that has nothing but the log.
 func (c *chaos) lead() {
 	if c.rec != nil {
 		c.rec.Stop()
@@ -87,7 +87,7 @@ func (c *chaos) lead() {
 	c.rec.Add(c.ids...)
 }
 
-// second is what happens around recovery in one second.
+// second is the environment's part of one second.
 func (c *chaos) second(n int) {
 	for range 2 {
 		c.start()
@@ -147,8 +147,8 @@ func (c *chaos) start() {
 	}
 }
 
-// commitInOnePhase is an application that commits the only branch, if its session
-// is still there, and reports it or dies.
+// commitInOnePhase is an application that commits the only branch, if its connection
+// still exists, and reports it or crashes.
 func (c *chaos) commitInOnePhase(id txn.ID, reports bool) {
 	res, xid := c.res["a"], txn.XID(cluster, id, 1)
 	res.mu.Lock()
@@ -162,7 +162,7 @@ func (c *chaos) commitInOnePhase(id txn.ID, reports bool) {
 	}
 }
 
-// finishOwn is an application that commits its branches itself and reports it.
+// finishOwn is a client that commits its branches itself and reports it.
 func (c *chaos) finishOwn(id txn.ID) {
 	for i, b := range c.log.txs[id].branches {
 		if b.web {

@@ -7,32 +7,32 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// branchAttempts is what is kept of a branch from its first attempt until it is finished.
+// branchAttempts is the state of a branch from its first attempt until it is finished.
 // Guarded by Recovery.mu.
 type branchAttempts struct {
 	lane       *lane
-	timer      timer      // when parked: waits for the next try
-	lastErr    string     // clipped, without secrets
-	cancel     func()     // when running: ends the call
+	timer      timer      // when backing off: waits for the next attempt
+	lastErr    string     // truncated, without secrets
+	cancel     func()     // when calling: ends the call
 	attemptLog attemptLog // what was tried
 	count      uint32     // failed attempts
 	uncertain  uint32     // calls among them that may have had an effect
-	fails      uint32     // failed attempts since backoff was last forgotten
+	fails      uint32     // failed attempts since the backoff was last reset
 	state      attemptState
-	stale      bool // the call was ended because the log decided meanwhile
+	stale      bool // the call was cancelled because the log decided meanwhile
 }
 
 type attemptState uint8
 
 const (
-	calling    attemptState = iota // with the pool
-	backingOff                     // waits for its time
+	calling    attemptState = iota // a worker has it
+	backingOff                     // waits for its next attempt
 	requeued                       // in its lane again
-	reporting                      // done; the log has to be told
+	reporting                      // done; the log has to be told the result
 )
 
-// completeAttempt notes what came of an attempt, lets the next ones begin, and gives what the
-// pool is to learn.
+// completeAttempt records the result of an attempt, dispatches the next calls, and returns
+// the feedback for the pool.
 func (r *Recovery) completeAttempt(l *lane, it item, probe bool, a attemptResult) (feedback error) {
 	if a.called && r.cfg.OnCall != nil {
 		r.cfg.OnCall(l.name, a.took)
@@ -45,7 +45,7 @@ func (r *Recovery) completeAttempt(l *lane, it item, probe bool, a attemptResult
 	t.cancel = nil
 	feedback = a.feedback(t.stale)
 	if a.stopped {
-		return feedback // whoever takes over asks the log
+		return feedback // the next leader reads the log
 	}
 	text := l.text(a.err)
 	if !a.stale {
@@ -82,11 +82,11 @@ func (r *Recovery) completeAttempt(l *lane, it item, probe bool, a attemptResult
 	return feedback
 }
 
-// maxBackoffFailures is a number of failures after which the wait grows no more.
+// maxBackoffFailures is a number of failures at which the wait has reached its maximum.
 const maxBackoffFailures = 64
 
 // text makes an error fit to be kept. Equal texts are kept once, because when a
-// participant is down all its branches have the same.
+// participant is down all its branches have the same error.
 func (l *lane) text(err error) string {
 	if err == nil {
 		return ""
@@ -115,7 +115,7 @@ func (l *lane) recordSuccessLocked() {
 	l.noteContactLocked()
 }
 
-// backOffLocked lets a branch wait for its next try; mu is held.
+// backOffLocked makes a branch wait for its next attempt; mu is held.
 func (r *Recovery) backOffLocked(it item, t *branchAttempts, next time.Duration) {
 	t.state = backingOff
 	t.lane.backingOff++
@@ -129,7 +129,7 @@ func (r *Recovery) setTimerLocked(w *timer, it item, at time.Duration) {
 	r.wakeByLocked(at)
 }
 
-// endBackoffLocked puts a branch back into its lane, whose time came then; mu is held.
+// endBackoffLocked queues a branch in its lane again, ready since then; mu is held.
 func (r *Recovery) endBackoffLocked(it item, t *branchAttempts, since time.Duration) {
 	r.timers.cancel(&t.timer)
 	t.state = requeued
@@ -138,7 +138,7 @@ func (r *Recovery) endBackoffLocked(it item, t *branchAttempts, since time.Durat
 }
 
 // dropBranchLocked forgets a branch that needs nothing more. After the last one of a
-// transaction the log is asked once more what is left; mu is held.
+// transaction the log is read once more for what is left; mu is held.
 func (r *Recovery) dropBranchLocked(it item) {
 	if t := r.attempts[it]; t != nil {
 		r.history.archiveLocked(it.Key, &t.attemptLog)

@@ -42,7 +42,7 @@ func TestDrivesToTheDecision(t *testing.T) {
 	})
 }
 
-// finishTime drives 10,000 rollbacks at one participant and says how long it
+// finishTime drives 10,000 rollbacks at one participant and returns how long it
 // took, beside so many others that hang with as many rollbacks each.
 func finishTime(t *testing.T, hung ...string) (took time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
@@ -89,8 +89,8 @@ func TestHungParticipantDelaysOnlyItself(t *testing.T) {
 	}
 }
 
-// TestFaults lets every branch meet a fault on its first calls and demands that
-// it ends as decided nevertheless, with the number of calls that takes.
+// TestFaults makes every branch meet a fault on its first calls and requires that
+// it ends as decided nevertheless, with the number of calls that this takes.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -161,9 +161,9 @@ func TestHazards(t *testing.T) {
 			return none
 		})
 		log.put(byHand, txn.Committing, "a")
-		a.ended[txn.XID(cluster, byHand, 1)] = 2 // somebody typed ROLLBACK PREPARED
+		a.ended[txn.XID(cluster, byHand, 1)] = 2 // an operator ran ROLLBACK PREPARED
 		log.put(wrong, txn.RollingBack, "a")
-		a.ended[txn.XID(cluster, wrong, 1)] = 1 // somebody typed COMMIT PREPARED
+		a.ended[txn.XID(cluster, wrong, 1)] = 1 // an operator ran COMMIT PREPARED
 		for _, id := range []txn.ID{byHand, wrong} {
 			delete(a.prepared, txn.XID(cluster, id, 1))
 		}
@@ -179,8 +179,8 @@ func TestHazards(t *testing.T) {
 	})
 }
 
-// TestBreakerSparesTheDead counts the calls that a dead participant gets, and
-// the time until it is noticed to be back.
+// TestBreakerSparesTheDead counts the calls that a participant gets that is down, and
+// measures the time until its return is noticed.
 func TestBreakerSparesTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -220,8 +220,8 @@ func TestBreakerSparesTheDead(t *testing.T) {
 	})
 }
 
-// TestRetriesSpread lets a crowd fail at one instant and looks at when they come
-// back.
+// TestRetriesSpread makes many branches fail at one instant and checks when they are
+// retried.
 func TestRetriesSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -325,8 +325,8 @@ func TestPrepares(t *testing.T) {
 	})
 }
 
-// TestPrepareEndsAtTheDeadline: a participant that hangs while it is asked is
-// not asked again after the deadline, and the rollback does not wait for it.
+// TestPrepareEndsAtTheDeadline: a participant that hangs during prepare is not asked
+// again after the deadline, and the rollback does not wait for it.
 func TestPrepareEndsAtTheDeadline(t *testing.T) {
 	for _, c := range []struct {
 		name            string
@@ -366,8 +366,8 @@ func TestPrepareEndsAtTheDeadline(t *testing.T) {
 	}
 }
 
-// TestNobodyIsAskedAfterTheDecision: what still waits for its turn when the
-// transaction is decided is not called for the old reason.
+// TestNobodyIsAskedAfterTheDecision: a branch that is queued when the
+// transaction is decided is not called for the old action.
 func TestNobodyIsAskedAfterTheDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -471,7 +471,7 @@ func TestRetryForgetsBackoff(t *testing.T) {
 }
 
 // TestReportedButUndone: a log that accepts a report and shows the same work
-// again must not be run against in circles.
+// again must not cause a busy loop.
 func TestReportedButUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()

@@ -1,131 +1,137 @@
-// Package recovery sees to it that every branch of a decided transaction ends
-// as decided, whatever crashes, and that nothing of this cluster stays prepared
-// at a participant without need.
+// Package recovery carries out phase two: it drives every branch of a decided transaction to the
+// decision, through crashes and retries, and leaves no branch of this cluster prepared at a
+// participant without need. Call [New] with a [Log] when the node becomes leader, then
+// [Recovery.Start]; call [Recovery.Add] for each transaction that may have work, and
+// [Recovery.Stop] when the leadership ends:
 //
-// It runs on the leader. The log knows what is undone; recovery asks it, drives
-// the branches, and reports what it learnt, so that it owns no state worth
-// keeping: a new leader adds all undone work and has taken over.
+//	r := recovery.New(recovery.Config{Cluster: cluster}, log)
+//	r.Start()
+//	defer r.Stop()
+//	r.Add(ids...)
 //
-//	Add, Handoff -> planner -> lanes -> pools -> participants -> report to the log
-//	                   ^                    |
-//	                   +----- backoff ------+
+// Recovery runs on the leader. The log knows which work is pending; recovery reads it there,
+// drives the branches, and reports the results. It owns no state worth keeping: a new leader adds
+// all pending transactions and has taken over.
 //
-// The planner ([Plan]) is pure: it says which branch needs which action, and
-// what it has to wait for. Every participant has a lane: queues of branches, a breaker,
-// and a pool of its own ([adaptive.Pool]) that finds out how many calls at once are right
-// for it. The pool asks the lane for a call when it has a worker; the lane tells it how
-// many could begin. What waits for the breaker, for its next try, or for a log that takes
-// no results is not told of: it says nothing about how many workers are right, and is no part
-// of a call's latency, as waiting for a worker is. [OptimizerSpec] says what decides. In a lane
-// commits and prepares, rollbacks and settlements, and what a sweep found have turns,
-// 8 : 3 : 1, of those that there are. A lane without work has no pool after half a minute,
-// and keeps what was learnt.
+//	Add, DeferToClient -> planner -> lanes -> pools -> participants -> report to the log
+//	                         ^                    |
+//	                         +----- backoff ------+
 //
-// What waits for a time, a branch for its next
-// try above all, is a task on a timing wheel that the one loop turns: it is put in and
-// taken out in constant time, and the loop sleeps until the first is due.
+// The planner ([Plan]) is pure: it computes which branch needs which action, and what the action
+// has to wait for. Every participant has a lane: queues of branches, a breaker, and a pool of its
+// own ([adaptive.Pool]) that adapts the number of concurrent calls to the participant. The pool
+// asks the lane for a call when it has a free worker; the lane tells the pool how many calls are
+// ready. Branches that wait for the breaker, for their next attempt, or for a log that accepts no
+// results are not ready: they carry no information about the right number of workers, and their
+// wait is not part of a call's latency, as waiting for a worker is. [OptimizerSpec] selects the
+// optimizer. A lane serves three queues in weighted round robin, 8 : 3 : 1, of those that have
+// work: commits and prepares, rollbacks and outcomes to resolve, and the branches that a sweep
+// found. A lane without work closes its pool after half a minute, and keeps what the optimizer
+// learnt.
 //
-// The sweep ([Recovery.Sweep]) looks for branches that nobody drives: a prepare that
-// came after the rollback, an acknowledgement that was not true, a branch of a
-// forgotten transaction. After it evidence that nobody needs any more is cleared away,
-// where a participant is a [participant.Pruner]. [Recovery.InspectLocks], [Recovery.RetryStates],
-// [Recovery.History] and [Recovery.Health] tell people what there is and why.
+// Everything that waits for a time, above all a branch for its next attempt, is a task on a timing
+// wheel that the one loop advances: it is added and removed in constant time, and the loop sleeps
+// until the first task is due.
 //
-// Participants are on a belt: in every Config.SweepEvery each has a visit, which sweeps,
-// tidies up, and probes who was not heard of for a while. A visit has a goroutine of
-// its own, so that nobody waits for a participant that hangs.
+// The sweep ([Recovery.Sweep]) looks for prepared branches that nothing drives: a prepare that
+// came after the rollback, a false acknowledgement, a branch of a forgotten transaction. After it,
+// commit records that are not needed any more are pruned, where a participant is a
+// [participant.Pruner]. [Recovery.InspectLocks], [Recovery.RetryStates], [Recovery.History] and
+// [Recovery.Health] report the state to operators.
 //
-// Branches that the application finishes itself are left to it for Config.Grace
-// after the decision was seen here. Ordinarily those are all that a transaction has,
-// and finished by then: such a one costs its id in a queue.
+// Participants are on a hashbelt: in every Config.SweepEvery each is visited once. A visit sweeps,
+// prunes, and probes a participant without recent contact. A visit has a goroutine of its own, so
+// that a participant that hangs delays no other.
 //
-// A transaction whose decision was delegated to its only branch is left to the
-// application until its deadline, and then settled: see [participant.OutcomeResolver]. No
-// question, record or call is spent on it meanwhile, beyond one question after
-// Config.Grace, by which it is ordinarily finished.
+// Branches that the client completes are left to it for Config.ClientGrace after the decision was
+// seen here. Ordinarily a transaction has only such branches, and they are finished by then: such
+// a transaction costs its id in a queue.
+//
+// A transaction whose decision was delegated to its only branch is left to the application until
+// its deadline; then the outcome is resolved: see [participant.OutcomeResolver]. Until then it
+// costs no question, record or call, except one question after Config.ClientGrace, by which time
+// it is ordinarily finished.
 //
 // # Invariants
 //
-//  1. Only what the log decided is done. Before every call the log is asked
-//     again, and a worker of a deposed leader can only repeat the decision.
-//  2. A hung participant delays only itself: it holds at most as many workers as its own
-//     pool has, each at most Config.CallTimeout, and after Config.BreakerAfter failures in
-//     a row no more than one. When all together hold Config.MaxCalls, everybody still has
-//     one, and what ends goes to those who are short, in turn. It teaches nobody
-//     anything, itself included: a pool learns from answers, and what runs out of its
-//     time, fails, or was done by others counts as no call.
-//  3. What is undone costs its id and its branch numbers. Records with errors
-//     and times exist only for branches that were tried: of each the latest 16
-//     attempts, of all together 65,536 and one for each. A branch whose first
-//     attempt succeeds leaves nothing behind. For those of which an attempt failed,
-//     was given up, or ended in a hazard, the attempts are kept after the end, of
-//     the newest 1,024 such transactions and at most 65,536 in all.
-//  4. A result is not lost by a log that is away: it is kept and reported again,
-//     and no further calls are made while the log refuses.
-//  5. The sweep touches a branch only if its name carries our cluster's tag, it
-//     was prepared before and after the log was asked, and the log, asked in
-//     between, says that it is decided and driven by nobody, or does not know
-//     the transaction. Since begin and enlist are logged before a branch can
-//     prepare, a live transaction is always known to a log asked after the first
-//     look; and what still stands at the second look was not finished meanwhile.
-//  6. A branch that ended otherwise than decided is reported as a hazard, never
-//     as done.
-//  7. A branch of a transaction that the log does not know is rolled back (presumed
-//     abort) unless something speaks for a commit that was forgotten: the
-//     participant has proof that the branch was committed once, or cannot be asked
-//     for it ([participant.Inspector]); or it is prepared, by the participant's
-//     own clock (or, where the participant does not measure that, by its clock and
-//     this one, with [ClockSlack] between them), for longer than the log surely remembers decisions (Known.Memory); had
-//     a younger one been decided to commit, after it was prepared, the log would
-//     still know. Or its transaction was begun within that time, by the clock of
-//     whoever made its id: then the log should know it, and has lost it, as the log
-//     of a coordinator that was restored from an old copy has. What is not rolled
-//     back is left to a person, and told at every sweep.
-//  8. Evidence of a branch's end goes only when its transaction is finished without
-//     a hazard, or unknown and not lost, and no call for the branch is under way here. Then
-//     nobody asks for it again: calls ask the log first; no sweep runs beside the
-//     tidying; and a deposed leader's worker has no log to tell. Unknown means
-//     forgotten: begin and enlist are logged before the branch can leave evidence,
-//     and the log is asked after that was seen.
-//  9. The grace is the branch's. The coordinator's own branches of the same
-//     transaction do not wait for it, and it does not wait for theirs, however long
-//     they hang. There is one after a decision to commit, and after one to roll back
-//     by the application or a vote, but not by the clock or a person; and a retry
-//     that a person asks for after the decision ends it. Hints change nothing.
-//  10. How a participant does is one verdict, in its lane. What a probe has found the
-//     next probe takes back, what a sweep has found the next sweep; failures of calls end
-//     with an answer, or a sweep that finds nothing left to be done. No probe is made of
-//     one that a call or probe has told of within two and a half Config.SweepEvery, unless
-//     it failed the last one; at most 16 are under way, each at most Config.CallTimeout.
+//  1. Recovery acts only on the log's decision. Before every call the log is read again, and a
+//     worker of a deposed leader can only repeat the decision.
+//  2. A hung participant delays only itself: it holds at most as many workers as its own pool has,
+//     each at most Config.CallTimeout, and after Config.BreakerThreshold failures in a row no more
+//     than one. When all participants together hold Config.MaxCalls, each still has one call, and
+//     calls that end go to the starved lanes in turn. Timeouts, failures and calls whose work was
+//     done by others are not samples for any optimizer, the participant's own included; only
+//     answered calls are.
+//  3. A pending transaction costs its id and its branch numbers. Records with errors and times
+//     exist only for branches that were tried: of each the latest 16 attempts, of all together
+//     65,536 and one for each. A branch whose first attempt succeeds leaves nothing behind. For
+//     those of which an attempt failed, was given up, or ended in a heuristic outcome, the
+//     attempts are kept after the end, of the newest 1,024 such transactions and at most 65,536 in
+//     all.
+//  4. A result is not lost while the log is unavailable: it is kept and reported again, and no
+//     further calls are made while the log refuses.
+//  5. The sweep touches a branch only if its name carries this cluster's id, it was prepared
+//     before and after the log was read, and the log, read in between, either has it decided and
+//     driven by nothing, or does not know the transaction. Since begin and enlist are logged
+//     before a branch can prepare, a live transaction is always known to a log read after the
+//     first scan; and a branch that is still prepared at the second scan was not finished
+//     meanwhile.
+//  6. A branch that ended otherwise than decided is reported as a heuristic outcome, never as
+//     done.
+//  7. A branch of a transaction that the log does not know is rolled back (presumed abort) unless
+//     there is evidence for a commit that was forgotten: the participant has proof that the branch
+//     was committed once, or cannot be asked for it ([participant.Inspector]); or it is prepared,
+//     by the participant's own clock (or, where the participant does not measure that, by its
+//     clock and this one, with [ClockSlack] between them), for longer than the log surely
+//     remembers decisions (BranchStatus.RetentionHorizon); had a younger one been decided to
+//     commit, after it was prepared, the log would still know. Or its transaction was begun within
+//     that time, by the clock that made its id: then the log should know it, and has lost it, as
+//     the log of a coordinator that was restored from an old copy has. A branch that is not rolled
+//     back is left to the operator, and reported at every sweep.
+//  8. A commit record is removed only when its transaction is finished without a heuristic
+//     outcome, or unknown and not lost, and no call for the branch is under way here. Then it is
+//     never needed again: calls read the log first; no sweep runs during pruning; and a deposed
+//     leader's worker has no log to report to. Unknown means forgotten: begin and enlist are
+//     logged before the branch can leave a commit record, and the log is read after the record was
+//     seen.
+//  9. The grace period belongs to the branch. The coordinator's own branches of the same
+//     transaction do not wait for it, and it does not wait for theirs, however long they hang. It
+//     applies after a decision to commit, and after a rollback by the application or a vote, but
+//     not by the timeout or an operator; and a retry that an operator requests after the decision
+//     ends it. Hints change nothing.
+//  10. A participant's health is one status, in its lane. A failed probe is cleared by the next
+//     probe, a failed sweep by the next sweep; failures of calls are cleared by an answer, or by a
+//     sweep that finds nothing left to be done. A participant is not probed when a call or probe
+//     has reported on it within two and a half Config.SweepEvery, unless it failed the last probe;
+//     at most 16 probes are under way, each at most Config.CallTimeout.
 //
-// While the log is held ([Log].Held), because it was restored from a backup, nothing is
-// driven, swept, probed or tidied up; a survey shows what would be.
+// While recovery is paused ([Log].RecoveryPaused), because the log was restored from a backup,
+// nothing is driven, swept, probed or pruned; [Recovery.InspectLocks] still shows what a sweep
+// would do.
 //
 // # Concurrency
 //
-// A [Recovery] serves one term of leadership: New, Start, and Stop when the
-// leadership is over. All methods may be called by many goroutines. The [Log] is
-// never called with a lock held, so that it may call Add while holding its own. A pool's
-// lock is taken with recovery's held, never the other way round.
+// A [Recovery] serves one term of leadership: New, Start, and Stop when the leadership ends. All
+// methods may be called by many goroutines. The [Log] is never called with a lock held, so that it
+// may call Add while holding its own. A pool's lock is taken with recovery's held, never the other
+// way round.
 //
 // # Time
 //
-// Waiting uses the monotonic clock of the process, in ticks of a millisecond: nothing
-// is tried early, and less than a tick late. Nothing is decided by it:
-// deadlines belong to the log.
+// Waiting uses the monotonic clock of the process, in ticks of a millisecond: nothing is tried
+// early, and less than a tick late. No decision depends on it: deadlines belong to the log.
 //
 // # What it does not do
 //
-// It decides nothing, persists nothing, and does not know how a participant is
-// spoken to. It does not judge whether a restored log may be trusted: the owner
-// of such a log switches the periodic sweep off (Config.SweepEvery), and the
-// tidying with it.
+// It decides nothing, persists nothing, and does not know the protocols of participants. It does
+// not judge whether a restored log may be trusted: the owner of such a log switches the periodic
+// sweep off (Config.SweepEvery), and pruning with it.
 //
-// Where a participant does not say since when a branch is prepared (MariaDB), one
-// that comes back after its committed transaction was forgotten cannot be told
-// from one that was prepared too late, and is rolled back. It takes a server that
-// hid the branch for the whole retention time, because each sweep before would have
-// committed it: a ghost that outlives the transaction's hazard, or a restored
-// backup. Ghosts are shown by the survey, and a transaction with a hazard is not
-// forgotten before a person says so: restart the server first, then forget.
+// Where a participant does not report since when a branch is prepared (MariaDB), a branch that
+// reappears after its committed transaction was forgotten cannot be distinguished from one that
+// was prepared too late, and is rolled back. This takes a server that hid the branch for the whole
+// retention time, because each sweep before would have committed it: orphaned locks that outlive
+// the transaction's heuristic outcome, or a restored backup. [Recovery.InspectLocks] shows
+// orphaned locks, and a transaction with a heuristic outcome is not forgotten before an operator
+// forgets it: restart the server first, then forget.
 package recovery

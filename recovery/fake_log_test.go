@@ -13,23 +13,23 @@ import (
 )
 
 // fakeLog is a log that works, in memory: it decides by votes, finishes by
-// acknowledgements, and calls Add under its own lock like a state machine that
-// tells its effects.
+// completion reports, and calls Add under its own lock like a state machine that
+// applies entries.
 type fakeLog struct {
 	mu        sync.Mutex
 	rec       *Recovery
 	txs       map[txn.ID]*fakeTx
 	parts     map[string]participant.Participant
 	reports   map[txn.ID][][]BranchResult // accepted ones
-	left      int                         // undone transactions
+	left      int                         // pending transactions
 	allDone   chan struct{}               // closed when left falls to zero
-	undone    int                         // calls of Undone
+	undone    int                         // calls of Pending
 	lookups   int                         // calls of Lookup
 	delay     time.Duration               // of Report
 	reportErr func(id txn.ID, call int) error
 	calls     int // of Report
 	lookupErr error
-	memory    time.Duration // told of unknown transactions
+	memory    time.Duration // retention horizon of unknown transactions
 	openErr   map[string]error
 	held      bool
 }
@@ -83,14 +83,14 @@ func (l *fakeLog) put(id txn.ID, state txn.State, participants ...string) *fakeT
 	return x
 }
 
-// putOwn is put for a transaction whose application finishes its own branches.
+// putOwn is put for a transaction whose client completes its branches.
 func (l *fakeLog) putOwn(id txn.ID, state txn.State, cause txn.Cause, participants ...string) {
 	x := l.put(id, state, participants...)
 	l.with(func() { x.own, x.cause = true, cause })
 }
 
 // putMixed is putOwn for a transaction of which the branches at participants called
-// web are the coordinator's to prepare and to finish. The application has voted.
+// web are the coordinator's to prepare and to complete. The application has voted.
 func (l *fakeLog) putMixed(id txn.ID, state txn.State, cause txn.Cause, participants ...string) *fakeTx {
 	x := l.put(id, state, participants...)
 	l.with(func() {
@@ -105,7 +105,7 @@ func (l *fakeLog) putMixed(id txn.ID, state txn.State, cause txn.Cause, particip
 	return x
 }
 
-// asked is how often Undone was called.
+// asked is how often Pending was called.
 func (l *fakeLog) asked() (n int) {
 	l.with(func() { n = l.undone })
 	return n
@@ -251,7 +251,7 @@ func (l *fakeLog) decide(id txn.ID, state txn.State, cause txn.Cause) {
 	l.decideLocked(id, l.txs[id], state, cause)
 }
 
-// ack is the application's Done for all branches that are its own.
+// ack is the client's completion report for all branches that are its own.
 func (l *fakeLog) ack(id txn.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -320,7 +320,7 @@ func (l *fakeLog) RecoveryPaused() bool {
 	return l.held
 }
 
-// failReports says which reports are refused.
+// failReports defines which reports are refused.
 func (l *fakeLog) failReports(f func(id txn.ID, call int) error) { l.with(func() { l.reportErr = f }) }
 
 // told is how often Report was called.
@@ -332,21 +332,21 @@ func (l *fakeLog) told() (n int) {
 // renew makes allDone wait for what is put from now on.
 func (l *fakeLog) renew() { l.with(func() { l.allDone = make(chan struct{}) }) }
 
-// with changes or reads the log in peace.
+// with changes or reads the log under its lock.
 func (l *fakeLog) with(do func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	do()
 }
 
-// state gives where a transaction is.
+// state returns the state of a transaction.
 func (l *fakeLog) state(id txn.ID) txn.State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.txs[id].state
 }
 
-// hazards gives the hazard of each branch.
+// hazards returns the heuristic outcome of each branch.
 func (l *fakeLog) hazards(id txn.ID) []txn.Heuristic {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -357,7 +357,7 @@ func (l *fakeLog) hazards(id txn.ID) []txn.Heuristic {
 	return hs
 }
 
-// accepted gives the reports that were recorded for a transaction.
+// accepted returns the reports that were recorded for a transaction.
 func (l *fakeLog) accepted(id txn.ID) [][]BranchResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()

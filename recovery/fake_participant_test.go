@@ -21,7 +21,7 @@ type fakeParticipant struct {
 	mu       sync.Mutex
 	prepared map[string]bool
 	ended    map[string]participant.BranchOutcome // its proof
-	listed   []participant.Prepared               // what else it claims to hold
+	listed   []participant.Prepared               // what else it lists as prepared
 	votes    map[txn.BranchID]txn.Vote            // answers to prepare; yes by default
 	reason   string                               // of a no
 	fault    func(recordedCall) fault
@@ -29,18 +29,18 @@ type fakeParticipant struct {
 	calls    []recordedCall
 	counts   map[string]int
 	running  int
-	most     int // calls at once
+	most     int // concurrent calls
 	checkErr error
 	checkFor time.Duration // it takes; negative: for ever
 	checks   []time.Time
 }
 
-// recordedCall is one call of Commit, Rollback, Prepare or Settle.
+// recordedCall is one call of Commit, Rollback, Prepare or ResolveOutcome.
 type recordedCall struct {
 	verb    Action
 	branch  participant.Branch
 	at      time.Time
-	n       int // of this verb for this branch, from 1
+	n       int // of this action for this branch, from 1
 	outcome error
 }
 
@@ -50,12 +50,12 @@ const (
 	none   fault = iota
 	hang         // accepts, never answers
 	fail         // error, no effect
-	refuse       // the same, and says so
+	refuse       // the same, as a NoEffectError
 	late         // takes effect after the caller has given up
 	lose         // takes effect, the answer is lost
 	forget       // does not know the branch any more
 	crash        // panics
-	lie          // answers nonsense
+	lie          // answers with an invalid value
 )
 
 var errDown = errors.New("connection refused")
@@ -81,7 +81,7 @@ func (p *fakeParticipant) setFault(f func(recordedCall) fault) {
 	p.fault = f
 }
 
-// always gives the same fault to every call.
+// always returns the same fault for every call.
 func always(f fault) func(recordedCall) fault { return func(recordedCall) fault { return f } }
 
 func (p *fakeParticipant) enter(verb Action, b participant.Branch) (int, fault) {
@@ -182,7 +182,7 @@ func (p *fakeParticipant) Prepare(ctx context.Context, b participant.Branch) (tx
 	return vote, p.reason, err
 }
 
-// ResolveOutcome ends the application's session: what it has not committed is lost.
+// ResolveOutcome ends the application's connection: uncommitted work is lost.
 func (p *fakeParticipant) ResolveOutcome(ctx context.Context, b participant.Branch) (participant.Result, error) {
 	var res participant.Result
 	err := p.act(ctx, ResolveOutcome, b, func(f fault) {
@@ -229,28 +229,28 @@ func (p *fakeParticipant) Check(ctx context.Context) error {
 
 func (p *fakeParticipant) Close() error { return nil }
 
-// setCheck says how it answers when it is checked.
+// setCheck defines the answer of Check.
 func (p *fakeParticipant) setCheck(took time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.checkFor, p.checkErr = took, err
 }
 
-// checked gives when it was checked so far.
+// checked returns the times of the checks so far.
 func (p *fakeParticipant) checked() []time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.checks)
 }
 
-// made gives the calls so far.
+// made returns the calls so far.
 func (p *fakeParticipant) made() []recordedCall {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.calls)
 }
 
-// busy gives the calls under way.
+// busy returns the calls under way.
 func (p *fakeParticipant) busy() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -263,5 +263,5 @@ func (p *fakeParticipant) preparedCount() int {
 	return len(p.prepared)
 }
 
-// plainParticipant hides the resource's Prepare.
+// plainParticipant hides the fake's Prepare.
 type plainParticipant struct{ participant.Participant }

@@ -1,7 +1,7 @@
 package recovery
 
 // fifoChunk is how many elements a fifo allocates at once: enough to make links
-// cheap, little enough for a thousand nearly empty queues, and just under a size
+// cheap, few enough for a thousand nearly empty queues, and just under a size
 // class of the allocator for ids and for items.
 const fifoChunk = 62
 

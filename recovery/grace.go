@@ -8,14 +8,14 @@ import (
 
 const (
 	graceBlockLen = 253 // ids in one block: 4 KiB with what the allocator adds
-	// graceWindow is how long a chunk may be filled before the next is begun.
+	// graceWindow is how long a block may be filled before the next is begun.
 	graceWindow = 10 * time.Millisecond
 )
 
-// graceQueue holds the transactions whose application finishes its own branches. The
-// wait is the same for all, so that a queue does for an order, and ids that come
-// within one window share one due time: an id costs its 16 bytes, putting it in
-// a store. An id waits for the grace and at most a window longer.
+// graceQueue holds the transactions whose client completes the branches. The grace is
+// the same for all, so that a queue keeps them in order, and ids that come
+// within one window share one due time: an id costs its 16 bytes, and adding it a
+// store. An id waits for the grace and at most a window longer.
 type graceQueue struct {
 	grace      time.Duration
 	head, tail *graceBlock
@@ -32,7 +32,7 @@ type graceBlock struct {
 }
 
 // push adds an id. It reports whether the queue was empty, in which case
-// somebody has to be told when it is due.
+// the caller has to schedule its due time.
 func (g *graceQueue) push(id txn.ID, now time.Duration) (first bool) {
 	first = g.head == nil
 	if first || g.tail.n == graceBlockLen || now >= g.tail.closesAt {
@@ -56,7 +56,7 @@ func (g *graceQueue) push(id txn.ID, now time.Duration) (first bool) {
 	return first
 }
 
-// due appends the ids of at most one block whose grace is over.
+// due appends the ids of at most one block whose grace has expired.
 func (g *graceQueue) due(dst []txn.ID, now time.Duration) []txn.ID {
 	b := g.head
 	if b == nil || b.due > now {

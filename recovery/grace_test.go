@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// ends gives the calls that finish a branch.
+// ends returns the calls that finish a branch.
 func (p *fakeParticipant) ends() []recordedCall {
 	return slices.DeleteFunc(p.made(), func(v recordedCall) bool { return v.verb != Commit && v.verb != Rollback })
 }
@@ -29,8 +29,8 @@ func calledAt(t *testing.T, p *fakeParticipant, branches int, start time.Time, a
 }
 
 // TestGraceBelongsToTheBranch: the coordinator's branches are driven when the
-// decision is there, and those that the application finishes itself when the grace
-// is over, whichever way it was decided, and whether the others hang or not.
+// decision is there, and those that the client completes when the grace
+// has expired, whichever way it was decided, and whether the others hang or not.
 func TestGraceBelongsToTheBranch(t *testing.T) {
 	const decided = 300 * time.Millisecond // after the begin, where it was preparing
 	for _, c := range []struct {
@@ -117,7 +117,7 @@ func TestGraceBelongsToTheBranch(t *testing.T) {
 }
 
 // TestGraceOfOneBranchIsCheap: when the coordinator's branches are finished nothing
-// is kept but the id, and applications that finish theirs in time meet nobody.
+// is kept but the id, and clients that complete theirs in time meet no call.
 func TestGraceOfOneBranchIsCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1000
@@ -214,7 +214,7 @@ func TestRetryWaivesTheGraceOfOneBranch(t *testing.T) {
 }
 
 // TestGraceAfterFailover: a new leader counts the grace from when it sees the
-// decision, and drives what is the coordinator's at once.
+// decision, and drives the coordinator's branches at once.
 func TestGraceAfterFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -239,8 +239,8 @@ func TestGraceAfterFailover(t *testing.T) {
 	})
 }
 
-// TestGraceBesideReportedButUndone: a log that shows the same work again is asked
-// slower every time, and gives no second grace.
+// TestGraceBesideReportedButUndone: a log that shows the same work again is read
+// more slowly every time, and gives no second grace.
 func TestGraceBesideReportedButUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()

@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// HealthChange is a change of a participant's health: it went down, because its breaker has
-// opened, a probe has failed or a sweep could not look; or it is healthy again.
+// HealthChange is a change of a participant's health: it went down, because its breaker
+// opened, a probe failed or a sweep could not list the prepared branches; or it is healthy again.
 type HealthChange struct {
 	Participant string
 	Up          bool
-	// Error is why it is down, and Down how long it was when it is up again.
+	// Error is why it went down, and Down how long it was down when it is up again.
 	Error string
 	Down  time.Duration
 }
 
-// healthChanges are the changes of health that nobody has been told yet. Guarded by Recovery.mu.
+// healthChanges are the changes of health that are not delivered yet. Guarded by Recovery.mu.
 type healthChanges struct {
 	pending   []HealthChange
 	notifying bool
 }
 
-// updateDownLocked notes that the participant goes down, or comes back; mu is held. A single
-// call that failed is neither.
+// updateDownLocked records that the participant goes down, or is healthy again; mu is held.
+// A single failed call is neither.
 func (l *lane) updateDownLocked() {
 	switch down := !l.br.closed() || l.scanFailed || l.probeErr != ""; {
 	case down && !l.down:
@@ -34,7 +34,8 @@ func (l *lane) updateDownLocked() {
 	}
 }
 
-// queueHealthChangeLocked has [Config.OnHealthChange] told, without the lock and in order; mu is held.
+// queueHealthChangeLocked passes a change to [Config.OnHealthChange], in order and without the
+// lock; mu is held.
 func (r *Recovery) queueHealthChangeLocked(t HealthChange) {
 	if r.cfg.OnHealthChange == nil || r.state != running {
 		return

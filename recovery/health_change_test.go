@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestTurnsAreTold: one word when a participant goes down and one when it is back, however many calls fail in between, and
-// none of a single failure.
+// TestTurnsAreTold: one change when a participant goes down and one when it is back, however many
+// calls fail in between, and none for a single failure.
 func TestTurnsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()

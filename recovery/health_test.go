@@ -40,7 +40,7 @@ func TestHealthOfOneFailure(t *testing.T) {
 		r.Retry(idOf(2))
 		sleep(t.Context(), time.Second)
 		res.mu.Lock()
-		delete(res.prepared, txn.XID(cluster, idOf(2), 1)) // the application did it
+		delete(res.prepared, txn.XID(cluster, idOf(2), 1)) // the client did it
 		res.mu.Unlock()
 		log.ack(idOf(2))
 		sleep(t.Context(), 2*time.Hour)

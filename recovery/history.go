@@ -8,22 +8,22 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// The limits of what is remembered of attempts.
+// The limits of the history of attempts.
 const (
 	attemptLogLimit = 16      // of one branch
 	historyLimit    = 1024    // transactions whose branches are finished
-	recordLimit     = 1 << 16 // of all that are undone, and again of all that are finished
+	recordLimit     = 1 << 16 // of all branches that are pending, and again of all that are finished
 )
 
-// History is what was tried for one branch.
+// History is the attempts at one branch.
 type History struct {
 	Attempts []txn.CallAttempt // the latest, at most 16, oldest first
 	Earlier  int               // how many there were before those
 }
 
-// History tells what this leader tried for the branches of a transaction: of
-// those that are undone, and of those among the finished for which an attempt
-// failed or ended in a hazard, as long as they are among the newest.
+// History returns what this leader tried for the branches of a transaction: of
+// those that are pending, and of those among the finished for which an attempt
+// failed or ended in a heuristic outcome, as long as they are among the newest.
 func (r *Recovery) History(id txn.ID) map[txn.BranchID]History {
 	w, _ := r.log.Pending(id)
 	r.mu.Lock()
@@ -46,7 +46,7 @@ func (r *Recovery) History(id txn.ID) map[txn.BranchID]History {
 	return told
 }
 
-// attemptRecord is one attempt, in a form that can be kept by the thousand.
+// attemptRecord is one attempt, in a compact form.
 type attemptRecord struct {
 	at     int64 // wall clock, nanoseconds since 1970
 	took   time.Duration
@@ -55,14 +55,14 @@ type attemptRecord struct {
 	failed bool
 }
 
-// attemptLog is what was tried for one branch. The zero trail is empty.
+// attemptLog is the attempts at one branch. The zero attemptLog is empty.
 type attemptLog struct {
 	records   []attemptRecord // oldest first
 	earlier   int             // not kept any more
-	anyFailed bool            // an attempt failed, or ended in a hazard
+	anyFailed bool            // an attempt failed, or ended in a heuristic outcome
 }
 
-// merge gives both together; neither is changed.
+// merge returns the attempts of both; neither is changed.
 func (c attemptLog) merge(d attemptLog) attemptLog {
 	all := slices.Concat(c.records, d.records)
 	slices.SortStableFunc(all, func(a, b attemptRecord) int { return int(min(1, max(-1, a.at-b.at))) })
@@ -102,7 +102,7 @@ func (o attemptResult) record(v Action, text string, decided bool) attemptRecord
 	return x
 }
 
-// summary says for people what was learnt.
+// summary describes the result for the operator.
 func (rep BranchResult) summary() string {
 	var s string
 	switch {
@@ -119,16 +119,16 @@ func (rep BranchResult) summary() string {
 	return s
 }
 
-// attemptHistory remembers what was tried. Guarded by Recovery.mu.
+// attemptHistory holds the attempts of all branches. Guarded by Recovery.mu.
 type attemptHistory struct {
-	liveRecords     int // records of branches that are undone
+	liveRecords     int // records of branches that are pending
 	finished        map[txn.ID]map[txn.BranchID]attemptLog
 	order           fifo[txn.ID]
-	finishedRecords int // records of those that are finished
+	finishedRecords int // records of branches that are finished
 }
 
-// addLocked adds an attempt at an undone branch. When everything fails at once,
-// branches remember their last attempts only.
+// addLocked adds an attempt at a pending branch. When the history is full, because
+// everything fails at once, branches keep their last attempts only.
 func (p *attemptHistory) addLocked(c *attemptLog, x attemptRecord) {
 	p.liveRecords -= len(c.records)
 	limit := attemptLogLimit
@@ -144,8 +144,8 @@ func (p *attemptHistory) addLocked(c *attemptLog, x attemptRecord) {
 	p.liveRecords += len(c.records)
 }
 
-// archiveLocked moves what was tried for a branch to what is finished, if anything
-// about it was remarkable.
+// archiveLocked moves the attempts at a branch to those of the finished ones, if any of
+// them is worth keeping.
 func (p *attemptHistory) archiveLocked(k Key, c *attemptLog) {
 	p.liveRecords -= len(c.records)
 	if c.anyFailed {

@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// results gives the attempts at a branch in short.
+// results returns the attempts at a branch in short.
 func results(h History) []string {
 	var s []string
 	for _, a := range h.Attempts {
@@ -22,8 +22,8 @@ func results(h History) []string {
 	return s
 }
 
-// TestHistory: every attempt at a branch can be told while it is undone and
-// afterwards, over all its verbs, if one of them failed.
+// TestHistory: every attempt at a branch can be read while it is pending and
+// afterwards, over all its actions, if one of them failed.
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -76,7 +76,7 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// TestHistoryTells which ends are worth remembering.
+// TestHistoryTells checks which ends are kept.
 func TestHistoryTells(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -119,7 +119,7 @@ func TestHistoryTells(t *testing.T) {
 	}
 }
 
-// TestHistoryOfGivenUpCall: a call that was ended because the decision came is told,
+// TestHistoryOfGivenUpCall: a call that was cancelled because of the decision is recorded,
 // and not as a failure.
 func TestHistoryOfGivenUpCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -145,8 +145,8 @@ func TestHistoryOfGivenUpCall(t *testing.T) {
 	})
 }
 
-// TestHistoryIsBounded: a branch remembers 16 attempts, of finished transactions the
-// newest 1,024 are remembered, and texts are cleaned.
+// TestHistoryIsBounded: a branch keeps 16 attempts, of finished transactions the
+// newest 1,024 are kept, and texts are redacted.
 func TestHistoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -185,7 +185,7 @@ func TestHistoryIsBounded(t *testing.T) {
 }
 
 // TestHistoryUnderStorm: however much fails at once, records are bounded, and each
-// undone branch keeps at least its last.
+// pending branch keeps at least its last.
 func TestHistoryUnderStorm(t *testing.T) {
 	var p attemptHistory
 	trails := make([]attemptLog, recordLimit)
@@ -228,7 +228,7 @@ func TestHistoryUnderStorm(t *testing.T) {
 	}
 }
 
-// TestSweepHistory: what a sweep tried in vain is told as well.
+// TestSweepHistory: failed attempts of a sweep are recorded as well.
 func TestSweepHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()

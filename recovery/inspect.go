@@ -9,19 +9,19 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// RetryState says for one unfinished branch what was tried and what it waits for.
+// RetryState is, for one unfinished branch, what was tried and what it waits for.
 type RetryState struct {
 	Branch      txn.BranchID
 	Participant string
 	Action      Action
 	Count       int           // failed attempts of this leader
 	LastError   string        // of the last of them; at most 300 bytes
-	Running     bool          // a call is under way, or its result being recorded
+	Running     bool          // a call is under way, or its result is being recorded
 	WaitReason  WaitReason    // why it has to wait
 	NextTry     time.Duration // from now; 0 when it waits for a worker only
 }
 
-// RetryStates says why a transaction is not finished: one Attempt for each
+// RetryStates reports why a transaction is not finished: one RetryState for each
 // unfinished branch. It is nil when nothing is left to be done.
 func (r *Recovery) RetryStates(id txn.ID) []RetryState {
 	w, ok := r.log.Pending(id)
@@ -66,35 +66,35 @@ func (r *Recovery) nextProbeLocked(participant string) time.Duration {
 	return 0
 }
 
-// Health is how a participant looks from here.
+// Health is the health of a participant as this node sees it.
 type Health struct {
-	Healthy   bool          // the last call was answered, the last probe too, and the last sweep saw what is prepared
-	Since     time.Time     // from when on that is so; zero when nothing was heard yet
-	Took      time.Duration // by the last probe, or the last sweep that could not look; 0 when there was none
+	Healthy   bool          // the last call was answered, the last probe too, and the last sweep listed the prepared branches
+	Since     time.Time     // when Healthy last changed; zero before the first contact
+	Took      time.Duration // by the last probe, or the last sweep whose scan failed; 0 when there was none
 	Failures  int           // calls that failed since the last that was answered
-	LastError string        // of them, or else of the last probe, sweep or tidying; at most 300 bytes
-	NextTry   time.Duration // until the next probe of one that is not healthy
+	LastError string        // of them, or else of the last probe, sweep or pruning; at most 300 bytes
+	NextTry   time.Duration // until the next probe, when it is not healthy
 	Queued    int           // branches that wait for a worker, or for the participant
-	Waiting   int           // branches that wait for their next try after a failure
+	Waiting   int           // branches that wait for their next attempt after a failure
 	Running   int           // calls under way
 
-	Optimizer       string                  // what decides the limit: a [OptimizerSpec], or custom
-	Limit           int                     // calls that it gets at once
+	Optimizer       string                  // what chooses the limit: an [OptimizerSpec], or custom
+	Limit           int                     // allowed concurrent calls
 	Raised, Lowered uint64                  // decisions of this leader for a larger limit, and for a smaller one
-	Throughput      float64                 // calls answered in a second, of the last 10 to 20 seconds
-	Mean, P99       time.Duration           // from when those could have begun to their ends
+	Throughput      float64                 // calls answered per second, over the last 10 to 20 seconds
+	Mean, P99       time.Duration           // from when the calls were ready to their ends
 	Last            adaptive.DecisionRecord // the last decision about the limit; zero when there was none
 }
 
-// Health tells how a participant does. One of which nothing was heard yet is held to
-// be healthy; it is probed within two Config.SweepEvery. One
-// failure is enough not to be: its branch is tried again within Config.BackoffMax,
-// so that the verdict is never older than that while there is work. Of failures
-// whose branches were finished by others nothing is left after the next sweep.
+// Health returns the health of a participant. A participant without contact so far counts
+// as healthy; it is probed within two Config.SweepEvery. One failure makes a participant
+// unhealthy: its branch is tried again within Config.BackoffMax, so that the status is
+// never older than that while there is work. Failures whose branches were finished by
+// others are cleared by the next sweep.
 func (r *Recovery) Health(participant string) Health {
 	h, pool := r.health(participant)
 	if pool != nil {
-		s := pool.Stats() // not with the lock: it adds histograms up
+		s := pool.Stats() // without the lock: it sums histograms
 		h.Limit, h.Throughput, h.Mean, h.P99 = s.Limit, s.Throughput, s.Mean, s.P99
 		if !s.Last.At.IsZero() {
 			h.Last = s.Last
@@ -135,9 +135,8 @@ func (r *Recovery) health(participant string) (Health, *adaptive.Pool) {
 	return h, c.pool
 }
 
-// Decisions gives the decisions about how many calls a participant gets at once that are
-// kept, oldest first: of this leader, up to 320 while there is work, and 64 when there was
-// none for a while.
+// Decisions returns the recent decisions about a participant's limit, oldest first: of this
+// leader, up to 320 while there is work, and 64 after a while without work.
 func (r *Recovery) Decisions(participant string) []adaptive.DecisionRecord {
 	r.mu.Lock()
 	l := r.lanes[participant]

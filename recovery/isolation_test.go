@@ -11,7 +11,7 @@ import (
 // TestOneHungParticipantAndTenThousandExpiriesOnAnother: the same 10,000
 // transactions expire that have a branch at both. The one participant accepts and
 // never answers: calls, sweeps, anything. The other's locks are free in 1.2 times
-// the time that it takes when nobody hangs.
+// the time that it takes when neither hangs.
 func TestOneHungParticipantAndTenThousandExpiriesOnAnother(t *testing.T) {
 	const n = 10_000
 	expire := func(t *testing.T, hung bool) (took time.Duration) {
@@ -56,7 +56,7 @@ func TestOneHungParticipantAndTenThousandExpiriesOnAnother(t *testing.T) {
 // whole life of one transaction, of every kind, step by step: a live transaction is
 // never touched, and one that is prepared too late is gone after the next sweep.
 func TestSweepRacingWithALivePrepare(t *testing.T) {
-	const steps, moments = 6, 8 // an application's; at which it may get ahead of a sweep
+	const steps, moments = 6, 8 // steps of an application; moments at which it may get ahead of a sweep
 	runs, acted := 0, 0
 	var place func(script []int, from, left int)
 	run := func(script []int) {

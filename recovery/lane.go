@@ -7,21 +7,20 @@ import (
 	"github.com/txmgr/txmgr/adaptive"
 )
 
-// item is one branch in a queue: what costs memory when much is undone. Branch
-// zero stands, with verb zero, for the transaction's reports to the log, and with
-// Settle for the end of its waiting.
+// item is one branch in a queue: it determines the memory of pending work. Branch zero
+// stands, with action zero, for the transaction's reports to the log, and with
+// ResolveOutcome for the end of its waiting.
 type item struct {
 	Key
 	action Action
 }
 
-// The classes of work in a lane: verbs, and what a sweep found. While all have work,
-// they share the lane's calls by their weights, so that no stream of commits keeps a
-// rollback waiting for ever.
+// The queues of a lane. While all have work, they share the lane's calls by their
+// weights, so that no stream of commits keeps a rollback waiting for ever.
 const (
 	queueCommits   = iota // commits, and prepares for which a client waits
-	queueRollbacks        // rollbacks and settlements
-	queueSweeps           // what a sweep found
+	queueRollbacks        // rollbacks and outcomes to resolve
+	queueSweeps           // branches that a sweep found
 )
 
 var weights = [...]int{queueCommits: 8, queueRollbacks: 3, queueSweeps: 1}
@@ -33,40 +32,40 @@ func (v Action) queue() int {
 	return queueRollbacks
 }
 
-// queuedItem is an item in a queue, and since when it could have begun, as far as that is up
-// to itself; on recovery's scale.
+// queuedItem is an item in a queue, and since when it was ready, apart from blocks of its
+// lane; on recovery's scale.
 type queuedItem struct {
 	item
 	since time.Duration
 }
 
-// lane is what waits for one participant. Guarded by Recovery.mu.
+// lane is the work for one participant. Guarded by Recovery.mu.
 type lane struct {
 	name        string
 	queues      [queueSweeps]fifo[queuedItem]
 	sweepTasks  []*sweepTask
-	roundRobin  *adaptive.WeightedRoundRobin // of the classes
+	roundRobin  *adaptive.WeightedRoundRobin // of the queues
 	workerPool  workerPool
 	running     int           // calls that hold a worker
-	backingOff  int           // branches that wait for their next try
-	blocked     bool          // nothing begins for another reason than the lack of a worker, but for probes
-	unblockedAt time.Duration // when that was over
+	backingOff  int           // branches that wait for their next attempt
+	blocked     bool          // only probes may begin, for another reason than a lack of workers
+	unblockedAt time.Duration // when blocked ended
 	br          breaker
 	fails       int           // calls that failed since the last success
-	lastErr     string        // of the last of them
-	lastContact time.Time     // the last answer, or lack of one, to a call or probe
-	took        time.Duration // by the last probe, or the last sweep that could not look
-	probeErr    string        // why it failed the last probe; empty when it did not
-	since       time.Time     // from when on it is as healthy as it is
+	lastErr     string        // error of the last of them
+	lastContact time.Time     // the last answer, failed or not, to a call or probe
+	took        time.Duration // by the last probe, or the last sweep whose scan failed
+	probeErr    string        // why the last probe failed; empty when it did not
+	since       time.Time     // when unhealthy last changed
 	unhealthy   bool          // not healthy since then
-	down        bool          // as Config.Turned was told
-	scanFailed  bool          // the last sweep could not see what is prepared
+	down        bool          // as last passed to Config.OnHealthChange
+	scanFailed  bool          // the last sweep could not list the prepared branches
 	sweepErr    string        // why the last sweep failed; empty when it did not
-	pruneErr    string        // why the last tidying failed; empty when it did not
+	pruneErr    string        // why the last pruning failed; empty when it did not
 	dirty       bool          // in Recovery.dirty
 	activeIndex int           // in Recovery.active, plus one; zero: without work
-	starved     bool          // in Recovery.short
-	reserved    bool          // a call was kept free for it; see shareLocked
+	starved     bool          // in Recovery.starved
+	reserved    bool          // a call is kept free for it; see allowedLocked
 
 	downSince      time.Time
 	onHealthChange func(HealthChange)
@@ -90,7 +89,7 @@ func (l *lane) queued() int {
 	return n
 }
 
-// healthy reports whether nothing is known against the participant.
+// healthy reports whether no failure of the participant is known.
 func (l *lane) healthy() bool {
 	return l.br.closed() && l.fails == 0 && !l.scanFailed && l.probeErr == ""
 }
@@ -101,13 +100,13 @@ func (l *lane) clearFailuresLocked() {
 	l.fails, l.lastErr = 0, ""
 }
 
-// noteContactLocked notes that a call or probe has said how the participant does; mu is held.
+// noteContactLocked records that a call or probe has reported on the participant; mu is held.
 func (l *lane) noteContactLocked() {
 	l.lastContact = time.Now()
 	l.updateHealthLocked()
 }
 
-// updateHealthLocked notes when the participant falls ill, and when it recovers; mu is held.
+// updateHealthLocked records when the participant becomes unhealthy, or healthy; mu is held.
 func (l *lane) updateHealthLocked() {
 	if unhealthy := !l.healthy(); !l.lastContact.IsZero() && (unhealthy != l.unhealthy || l.since.IsZero()) {
 		l.unhealthy, l.since = unhealthy, time.Now()
@@ -115,10 +114,10 @@ func (l *lane) updateHealthLocked() {
 	l.updateDownLocked()
 }
 
-// idle reports whether nothing is queued, running, or waiting to be tried again.
+// idle reports whether nothing is queued, running, or backing off.
 func (l *lane) idle() bool { return l.queued()+l.running+l.backingOff == 0 }
 
-// laneLocked gives the lane of a participant; mu is held.
+// laneLocked returns the lane of a participant, made if there is none; mu is held.
 func (r *Recovery) laneLocked(name string) *lane {
 	l := r.lanes[name]
 	if l == nil {
@@ -138,7 +137,7 @@ func (r *Recovery) laneLocked(name string) *lane {
 	return l
 }
 
-// markDirtyLocked has the lane's pool told, by the next dispatch, what there is to do now;
+// markDirtyLocked makes the next dispatch tell the lane's pool how many calls are ready;
 // mu is held.
 func (r *Recovery) markDirtyLocked(l *lane) {
 	if !l.dirty {
@@ -147,7 +146,7 @@ func (r *Recovery) markDirtyLocked(l *lane) {
 	}
 }
 
-// setBlockedLocked notes whether calls wait for something else than a worker; mu is held.
+// setBlockedLocked records whether calls wait for something else than a worker; mu is held.
 func (l *lane) setBlockedLocked(blocked bool, now time.Duration) {
 	if l.blocked && !blocked {
 		l.unblockedAt = now
@@ -155,8 +154,8 @@ func (l *lane) setBlockedLocked(blocked bool, now time.Duration) {
 	l.blocked = blocked
 }
 
-// readySinceLocked is since when a call could have begun that was queued at that time; mu is
-// held. While its lane was shut it did not wait for a worker.
+// readySinceLocked is since when a call was ready that was queued at that time; mu is
+// held. While its lane was blocked it did not wait for a worker.
 func (l *lane) readySinceLocked(queued, now time.Duration) time.Duration {
 	if l.blocked {
 		return now // it is the probe
@@ -164,8 +163,7 @@ func (l *lane) readySinceLocked(queued, now time.Duration) time.Duration {
 	return max(queued, l.unblockedAt)
 }
 
-// queueLocked puts an item at the end of its queue, that could begin since then; mu is
-// held.
+// queueLocked puts an item, ready since then, at the end of its queue; mu is held.
 func (r *Recovery) queueLocked(l *lane, it item, since time.Duration) {
 	l.queues[it.action.queue()].push(queuedItem{it, since})
 	r.markDirtyLocked(l)
@@ -186,7 +184,7 @@ func (r *Recovery) updateActiveLocked(l *lane) {
 	}
 }
 
-// dropLanesLocked forgets lanes of participants that are not registered any more
+// dropLanesLocked drops the lanes of participants that are not registered any more
 // and have nothing to do; mu is held.
 func (r *Recovery) dropLanesLocked(registered map[string]bool) {
 	for name, l := range r.lanes {

@@ -14,7 +14,7 @@ func TestLatencyIncludesWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, took = 100, 20 * time.Millisecond
 		_, r := stormOf(n, 32, took).burst(t, Config{NewOptimizer: fixed(1)}, time.Minute)
-		sleep(t.Context(), 2*time.Second) // until the window is over
+		sleep(t.Context(), 2*time.Second) // until the window has ended
 		h := r.Health("one")
 		if want := took * (n + 1) / 2; h.Mean != want || h.P99 < 95*n*took/100 || h.P99 > n*took {
 			t.Errorf("mean latency %v, not %v; 99th percentile %v, not nearly %v", h.Mean, want, h.P99, n*took)
@@ -22,9 +22,10 @@ func TestLatencyIncludesWaiting(t *testing.T) {
 	})
 }
 
-// TestLatencyLeavesOtherWaitsOut: what a branch waits for its next try, for a participant that
-// is down, or for a log that takes no results, is no latency: no worker could have helped.
-// It is a minute, and the 200 calls that come of it, of a millisecond each, take 50 with four workers.
+// TestLatencyLeavesOtherWaitsOut: the time for which a branch waits for its next attempt, for a
+// participant that is down, or for a log that accepts no results, is no latency: no worker could
+// have helped. It is a minute, and the 200 calls that follow, of a millisecond each, take 50 with
+// four workers.
 func TestLatencyLeavesOtherWaitsOut(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -58,7 +59,7 @@ func TestLatencyLeavesOtherWaitsOut(t *testing.T) {
 				for h := r.Health("a"); h.Queued+h.Waiting+h.Running > 0; h = r.Health("a") {
 					sleep(t.Context(), 100*time.Millisecond)
 				}
-				sleep(t.Context(), 2*time.Second) // until the window is over
+				sleep(t.Context(), 2*time.Second) // until the window has ended
 				if h := r.Health("a"); h.Throughput == 0 || h.P99 > 100*time.Millisecond {
 					t.Errorf("99th percentile %v, at %.1f calls in a second", h.P99, h.Throughput)
 				}

@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestDefaults: what the comments of Config promise.
+// TestDefaults checks the defaults that the comments of Config promise.
 func TestDefaults(t *testing.T) {
 	got := Config{}.withDefaults()
 	if got.Rand == nil {
@@ -33,7 +33,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestReporterAtItsLimits: it closes at four times its limit, and opens at three times.
+// TestReporterAtItsLimits: it refuses at four times its limit, and accepts at three times.
 func TestReporterAtItsLimits(t *testing.T) {
 	o := reporter{limit: 4, br: breaker{threshold: 1, backoff: backoff{base: time.Second, max: time.Second, rand: func() float64 { return 1 }}}}
 	hold := func(n int) {
@@ -63,7 +63,7 @@ func TestReporterAtItsLimits(t *testing.T) {
 	}
 }
 
-// TestSharesAtTheLimit: what a lane may begin when calls are just enough, and not.
+// TestSharesAtTheLimit: the calls that a lane may begin when there are just enough, and when not.
 func TestSharesAtTheLimit(t *testing.T) {
 	r := New(Config{MaxCalls: 4, SweepEvery: -1, NewOptimizer: fixed(2)}, newLog())
 	defer r.Stop()
@@ -154,7 +154,7 @@ func TestAttemptLogsMerged(t *testing.T) {
 	}
 }
 
-// TestRecordsAtTheirLimit: when as many are kept as may be, a branch keeps its last alone.
+// TestRecordsAtTheirLimit: when the history is full, a branch keeps its last record alone.
 func TestRecordsAtTheirLimit(t *testing.T) {
 	p := attemptHistory{liveRecords: recordLimit - 3}
 	var a, b attemptLog
@@ -214,8 +214,8 @@ func TestHealthTellsTheLastDecision(t *testing.T) {
 	})
 }
 
-// TestBusyByAnyCall: whatever is under way for a branch, or still to be reported, keeps
-// its evidence.
+// TestBusyByAnyCall: every call under way for a branch, and every result still to be reported,
+// keeps its commit record.
 func TestBusyByAnyCall(t *testing.T) {
 	r := New(Config{SweepEvery: -1}, newLog())
 	defer r.Stop()
@@ -239,7 +239,7 @@ func TestBusyByAnyCall(t *testing.T) {
 	delete(r.reporter.batches, k.TX)
 }
 
-// TestHistoryOfWhatIsUnderWay: attempts of every verb are told while the branch is undone.
+// TestHistoryOfWhatIsUnderWay: attempts of every action are shown while the branch is pending.
 func TestHistoryOfWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -292,7 +292,7 @@ func TestLanesThatAreDropped(t *testing.T) {
 	}
 }
 
-// TestRetrySendsAReportAtOnce: a person who asks for a retry does not wait for the backoff of
+// TestRetrySendsAReportAtOnce: an operator that requests a retry does not wait for the backoff of
 // the log either.
 func TestRetrySendsAReportAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -321,7 +321,7 @@ func TestRetrySendsAReportAtOnce(t *testing.T) {
 }
 
 // TestAProbeComesInTime: an open breaker lets a call through when its time has come, also
-// when nothing else is waited for.
+// when nothing else is scheduled.
 func TestAProbeComesInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()

@@ -9,25 +9,25 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// maxLockLines is how many lines about locks, or about waiters, one finding has.
+// maxLockLines is the number of lines about locks, or about waiters, in one scan result.
 const maxLockLines = 21
 
-// InspectLocks tells a person what is prepared at a participant: what a sweep would do,
+// InspectLocks shows the operator what is prepared at a participant: what a sweep would do,
 // and, where the participant is a [participant.LockInspector], what each branch has
-// locked, who waits for that, the branches of others, and ghosts. It touches
-// nothing. Branches of others are told with the name that the participant has for
-// them, and no id. The findings are those of the sweep, then the ghosts, then the
+// locked, which transactions wait for that, the branches of others, and orphaned locks. It
+// changes nothing. Branches of others have the name that the participant has for
+// them, and no id. The results are those of the sweep, then the orphaned locks, then the
 // branches of others, each at most Config.SweepLimit.
 //
-// With an error there may be findings all the same: those of the sweep, when only
-// what goes beyond it could not be had.
+// An error may come with results: those of the sweep, when only the locks
+// could not be read.
 func (r *Recovery) InspectLocks(ctx context.Context, name string) ([]txn.ScanResult, error) {
 	ctx, leave, err := r.enterSweep(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("survey %s: %w", name, err)
 	}
 	defer leave()
-	// First the wider look: what the sweep does not see after it is gone.
+	// The locks are read first: a branch that the sweep does not list afterwards has ended.
 	held, beyond := r.readLocks(ctx, name)
 	sweepTasks, left, err := r.scanAndRecord(ctx, name)
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *Recovery) readLocks(ctx context.Context, name string) (held []participa
 	return s.InspectLocks(ctx)
 }
 
-// mergeLocks adds to the findings of a sweep what the survey knows beyond it.
+// mergeLocks adds to the results of a sweep what the lock inspection found.
 func (r *Recovery) mergeLocks(ctx context.Context, name string, fs []txn.ScanResult, held []participant.PreparedDetails) ([]txn.ScanResult, error) {
 	at := make(map[string]int, len(fs))
 	for i := range fs {
@@ -98,11 +98,11 @@ func scanResultOf(name string, h participant.PreparedDetails, verdict string) tx
 	}
 }
 
-// orphanedLocksHelp says what to do about a ghost.
+// orphanedLocksHelp says what to do about orphaned locks.
 const orphanedLocksHelp = "its locks are held, but it is not listed as prepared and cannot be ended: " +
 	"restart the server, then it is listed again"
 
-// lookupOrphaned says of those ghosts that are ours what the log knows.
+// lookupOrphaned adds the log's state to the orphaned locks of this cluster's branches.
 func (r *Recovery) lookupOrphaned(ctx context.Context, orphaned []txn.ScanResult) error {
 	var of []*txn.ScanResult
 	for i := range orphaned {
@@ -128,7 +128,7 @@ func (r *Recovery) lookupOrphaned(ctx context.Context, orphaned []txn.ScanResult
 	return nil
 }
 
-// redactLines makes texts of a participant fit to be shown.
+// redactLines makes a participant's texts fit to be shown.
 func redactLines(ss []string) []string {
 	var fit []string
 	for _, s := range ss[:min(len(ss), maxLockLines)] {

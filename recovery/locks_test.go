@@ -16,12 +16,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// fakeLockInspector is a resource that can tell about everything prepared in it.
+// fakeLockInspector is a participant that can inspect the locks of everything prepared in it.
 type fakeLockInspector struct {
 	*fakeParticipant
 	held []participant.PreparedDetails
 	err  error
-	hook func() // after the look
+	hook func() // after the inspection
 }
 
 func (s *fakeLockInspector) InspectLocks(ctx context.Context) ([]participant.PreparedDetails, error) {
@@ -34,7 +34,7 @@ func (s *fakeLockInspector) InspectLocks(ctx context.Context) ([]participant.Pre
 	return s.held, ctx.Err()
 }
 
-// everything makes the survey say what is prepared now.
+// everything makes the inspector return what is prepared now.
 func (s *fakeLockInspector) everything() {
 	s.held = nil
 	for _, xid := range slices.Sorted(maps.Keys(s.prepared)) {
@@ -92,14 +92,14 @@ func TestSurvey(t *testing.T) {
 	if n := len(s.made()); n != 0 || s.held == nil || s.fakeParticipant.preparedCount() != 2 {
 		t.Errorf("a survey made %d calls, and left %d prepared", n, s.fakeParticipant.preparedCount())
 	}
-	// Who cannot tell more is asked what a sweep asks.
+	// A participant without the method is asked what a sweep asks.
 	log.parts["a"] = s.fakeParticipant
 	if got, err := r.InspectLocks(t.Context(), "a"); err != nil || len(got) != 2 {
 		t.Errorf("%v, %+v", err, got)
 	}
 }
 
-// TestSurveyFails: what a sweep sees is told all the same.
+// TestSurveyFails: the results of the sweep are returned all the same.
 func TestSurveyFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -139,7 +139,7 @@ func TestSurveyFails(t *testing.T) {
 	})
 }
 
-// TestSurveyLimits: a resource full of what is not ours does not fill the answer.
+// TestSurveyLimits: a participant full of branches of others does not fill the answer.
 func TestSurveyLimits(t *testing.T) {
 	log := newLog()
 	s := &fakeLockInspector{fakeParticipant: newParticipant(log, "a")}

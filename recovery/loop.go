@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// planBatch is how many transactions are planned between two looks at the
-	// lanes, so that workers are not kept waiting by a long inbox.
+	// planBatch is how many transactions are planned between two dispatches to the
+	// lanes, so that workers do not wait for a long inbox.
 	planBatch = 256
-	// fireBatch is how many of those whose time has come are woken between two
-	// looks at the lanes, all under the lock: for a millisecond or two.
+	// fireBatch is how many timers are fired between two dispatches to the lanes, all
+	// under the lock: for a millisecond or two.
 	fireBatch = 4096
-	// shrinkThreshold is from how many transactions on the memory of their map, which
-	// never shrinks by itself, is given back when the last one is finished.
+	// shrinkThreshold is the size of the transactions map from which on its memory, which
+	// never shrinks by itself, is given back when the last transaction is finished.
 	shrinkThreshold = 4096
 )
 
@@ -25,7 +25,7 @@ type plannable struct {
 	graceExpired bool
 }
 
-// loop plans what was added and wakes what was parked, until Stop.
+// loop plans the inbox and fires due timers, until Stop.
 func (r *Recovery) loop() {
 	timer := time.NewTimer(maxSleep)
 	defer timer.Stop()
@@ -47,10 +47,10 @@ func (r *Recovery) loop() {
 	}
 }
 
-// maxSleep is how long the loop sleeps when there is nothing to wait for.
+// maxSleep is how long the loop sleeps when nothing is scheduled.
 const maxSleep = time.Hour
 
-// step handles what is due, and says when the next thing will be.
+// step handles what is due, and returns when the next thing will be due.
 func (r *Recovery) step(ids []txn.ID, batch []plannable) ([]txn.ID, []plannable, time.Duration, bool) {
 	now := r.now()
 	r.mu.Lock()
@@ -88,9 +88,8 @@ func (r *Recovery) step(ids []txn.ID, batch []plannable) ([]txn.ID, []plannable,
 	return ids, batch, wait, again
 }
 
-// takeLocked takes a transaction out of the inbox; mu is held. Whoever adds it
-// from now on puts it there again, since its work may have changed after it is
-// read.
+// takeLocked takes a transaction out of the inbox; mu is held. An Add from now on
+// puts it there again, since its work may change after it is read.
 func (r *Recovery) takeLocked() txn.ID {
 	id := r.inbox.pop()
 	t := r.transactions[id]
@@ -99,7 +98,7 @@ func (r *Recovery) takeLocked() txn.ID {
 	return id
 }
 
-// fireTimersLocked wakes what was parked until now; mu is held.
+// fireTimersLocked fires the timers that are due; mu is held.
 func (r *Recovery) fireTimersLocked(now time.Duration) {
 	for range fireBatch {
 		w := r.timers.due(now)
@@ -121,7 +120,7 @@ func (r *Recovery) fireTimersLocked(now time.Duration) {
 	}
 }
 
-// retryHalfOpenLocked looks at the lanes whose breakers may let a probe through by now; mu is
+// retryHalfOpenLocked marks the lanes whose breakers may let a probe through now; mu is
 // held.
 func (r *Recovery) retryHalfOpenLocked(now time.Duration) {
 	for _, l := range r.active {
@@ -141,7 +140,7 @@ func (r *Recovery) admitLocked(p *plannable, now time.Duration) {
 	}
 	switch {
 	case !p.pending:
-		// What is still queued will be found to be stale.
+		// Items that are still queued will be found to be stale.
 	case p.work.awaitsDeadline():
 		r.awaitDeadlineLocked(&p.work, &t)
 	default:
@@ -160,7 +159,7 @@ func (r *Recovery) admitLocked(p *plannable, now time.Duration) {
 
 // awaitDeadlineLocked leaves a transaction whose decision was delegated alone until its
 // deadline; mu is held. Ordinarily it is finished within the grace, so that only
-// what is older costs an alarm.
+// an older one costs a timer.
 func (r *Recovery) awaitDeadlineLocked(w *PendingTx, t *txProgress) {
 	now := r.now()
 	switch {
@@ -173,7 +172,7 @@ func (r *Recovery) awaitDeadlineLocked(w *PendingTx, t *txProgress) {
 	}
 }
 
-// deadlineReachedLocked looks again at a transaction whose deadline has come; mu is held.
+// deadlineReachedLocked plans a transaction again whose deadline has come; mu is held.
 func (r *Recovery) deadlineReachedLocked(id txn.ID) {
 	t := r.transactions[id]
 	t.deadlineTimer = false
@@ -181,21 +180,21 @@ func (r *Recovery) deadlineReachedLocked(id txn.ID) {
 	r.enqueueLocked(id, txn.Preparing)
 }
 
-// graceExpiredLocked reports whether there is no grace for the transaction's branches as
-// the log has it now; mu is held.
+// graceExpiredLocked reports whether the branches have no grace in the state that the
+// log has now; mu is held.
 func (r *Recovery) graceExpiredLocked(w *PendingTx, t *txProgress) bool {
 	return t.graceExpired == w.State || r.deferred.grace == 0
 }
 
-// deferLocked looks at the transaction again when the grace is over; mu is held.
+// deferLocked plans the transaction again when the grace has expired; mu is held.
 func (r *Recovery) deferLocked(id txn.ID, now time.Duration) {
 	if r.deferred.push(id, now) {
 		r.wake()
 	}
 }
 
-// planLocked queues or parks the steps of a plan; mu is held. Branches that are left
-// to the application follow when the grace is over, whatever the others do then.
+// planLocked queues the steps of a plan or backs them off; mu is held. Branches that are
+// left to the client follow when the grace expires, whatever the others do then.
 func (r *Recovery) planLocked(w *PendingTx, t *txProgress, now time.Duration) {
 	again := t.state == w.State
 	if !again {
@@ -231,15 +230,15 @@ func (r *Recovery) planLocked(w *PendingTx, t *txProgress, now time.Duration) {
 	t.awaitingClient = awaitingClient
 }
 
-// repeatLocked parks a branch that the log shows although it was told of its end:
-// once more, but slower every time. mu is held.
+// repeatLocked backs off a branch that the log shows as pending although its end was
+// reported: it is tried once more, but slower every time. mu is held.
 func (r *Recovery) repeatLocked(l *lane, it item, t *txProgress, now time.Duration) {
 	retry := &branchAttempts{lane: l, fails: uint32(t.replans), lastErr: "reported, but still undone in the log"}
 	r.attempts[it] = retry
 	r.backOffLocked(it, retry, now+r.retries.fullJitter(int(t.replans)))
 }
 
-// cancelPreparesLocked ends calls that ask for votes nobody waits for any more; mu
+// cancelPreparesLocked ends prepare calls whose votes are not needed any more; mu
 // is held.
 func (r *Recovery) cancelPreparesLocked(w *PendingTx) {
 	for _, b := range w.Branches {
@@ -251,7 +250,7 @@ func (r *Recovery) cancelPreparesLocked(w *PendingTx) {
 	}
 }
 
-// nextLocked says when the loop has to look again, or that it should at once; mu
+// nextLocked returns when the loop has to run again, or that it should at once; mu
 // is held.
 func (r *Recovery) nextLocked(now time.Duration) (wait time.Duration, again bool) {
 	if r.inbox.len() > 0 {
@@ -264,8 +263,8 @@ func (r *Recovery) nextLocked(now time.Duration) (wait time.Duration, again bool
 	if at, ok := r.timers.next(); ok {
 		next = min(next, at)
 	}
-	// A breaker that lets a probe through already waits for something whose end
-	// starts the dispatcher: a worker, a report.
+	// A breaker that lets a probe through already waits for an event that
+	// starts the dispatcher: a worker or a report that ends.
 	for _, l := range r.active {
 		if at := l.br.nextProbe(); at > now {
 			next = min(next, at)
@@ -281,8 +280,8 @@ func (r *Recovery) nextLocked(now time.Duration) (wait time.Duration, again bool
 	return max(0, next-now), next <= now
 }
 
-// wakeByLocked sees to it that the loop looks again at a time, and does not disturb
-// it if it will anyway; mu is held.
+// wakeByLocked makes the loop run again at a time, and does not wake it if it will
+// run by then anyway; mu is held.
 func (r *Recovery) wakeByLocked(at time.Duration) {
 	if at < r.sleepUntil {
 		r.wake()

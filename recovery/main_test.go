@@ -23,7 +23,7 @@ func idOf(n int) txn.ID {
 	return id
 }
 
-// seeded gives repeatable chance, safe for concurrent use.
+// seeded gives repeatable randomness, safe for concurrent use.
 func seeded(seed uint64) func() float64 {
 	var mu sync.Mutex
 	src := rand.New(rand.NewPCG(seed, seed))
@@ -34,7 +34,7 @@ func seeded(seed uint64) func() float64 {
 	}
 }
 
-// fixed gives every participant so many calls at once.
+// fixed gives every participant so many concurrent calls.
 func fixed(n int) func() adaptive.Optimizer {
 	return func() adaptive.Optimizer { return adaptive.Fixed(n) }
 }
@@ -89,7 +89,7 @@ func eventually(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-// empty reports what r still remembers of any transaction.
+// empty reports what r still keeps of any transaction.
 func (r *Recovery) empty() (tasks, tries, bundles, queued int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,7 +99,7 @@ func (r *Recovery) empty() (tasks, tries, bundles, queued int) {
 	return len(r.transactions), len(r.attempts), len(r.reporter.batches), queued + r.inbox.len() + r.calls + r.reserved
 }
 
-// wantEmpty checks that nothing is remembered of what is finished.
+// wantEmpty checks that nothing is kept of finished transactions.
 func wantEmpty(t testing.TB, r *Recovery) {
 	t.Helper()
 	if tasks, tries, bundles, queued := r.empty(); tasks+tries+bundles+queued != 0 {

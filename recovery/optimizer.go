@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// OptimizerSpec says what decides how many calls a participant gets at once: an optimizer of
-// package adaptive, or a fixed number. The zero OptimizerSpec is knee.
+// OptimizerSpec selects what chooses the number of concurrent calls at a participant: an
+// optimizer of package adaptive, or a fixed number. The zero OptimizerSpec is knee.
 type OptimizerSpec struct {
 	name string
 	size int // if fixed
@@ -23,16 +23,16 @@ const (
 	mean       = "mean"
 	p99        = "p99"
 	fixedSize  = "fixed:"
-	custom     = "custom" // Config.Optimizer
+	custom     = "custom" // Config.NewOptimizer
 )
 
-// maxFixed is the largest fixed number of calls at once.
+// maxFixed is the largest fixed number of concurrent calls.
 const maxFixed = 4096
 
-// OptimizerSyntax is how choices are written, for people.
+// OptimizerSyntax describes, for the operator, how an OptimizerSpec is written.
 const OptimizerSyntax = knee + ", " + throughput + ", " + mean + ", " + p99 + ", or " + fixedSize + "N with N calls at once"
 
-// ParseOptimizer reads a choice. It wraps [txn.ErrInvalid] if it is none.
+// ParseOptimizer reads an OptimizerSpec. It wraps [txn.ErrInvalid] if the text is none.
 func ParseOptimizer(text string) (OptimizerSpec, error) {
 	switch text {
 	case knee:
@@ -48,7 +48,7 @@ func ParseOptimizer(text string) (OptimizerSpec, error) {
 	return OptimizerSpec{}, fmt.Errorf("%w: optimizer %q: want %s, from 1 to %d", txn.ErrInvalid, text, OptimizerSyntax, maxFixed)
 }
 
-// String is the choice as [ParseOptimizer] reads it.
+// String returns the spec as [ParseOptimizer] reads it.
 func (c OptimizerSpec) String() string {
 	switch c.name {
 	case "":
@@ -59,9 +59,9 @@ func (c OptimizerSpec) String() string {
 	return c.name
 }
 
-// build makes the optimizer of a choice, with limits up to most. Those of the source
-// look as often as knee does, and leave the limit alone when nothing completes: between
-// two storms that is nearly always.
+// build makes the optimizer of a spec, with limits up to most. Those of the dissertation
+// observe as often as knee does, and leave the limit alone when nothing completes: between
+// two bursts of work that is nearly always.
 func (c OptimizerSpec) build(most int) (o adaptive.Optimizer) {
 	source := adaptive.CostaConfig{Period: optimizerPeriod, Max: most, KeepIdle: true}
 	var err error
@@ -78,12 +78,12 @@ func (c OptimizerSpec) build(most int) (o adaptive.Optimizer) {
 		o, err = adaptive.NewKnee(adaptive.Knee{Max: most, Period: optimizerPeriod})
 	}
 	if err != nil {
-		return adaptive.Fixed(0) // cannot be: the limits are between those that are allowed
+		return adaptive.Fixed(0) // unreachable: the limits are in the allowed range
 	}
 	return o
 }
 
-// optimizerFor is what decides at a participant.
+// optimizerFor returns the spec that applies to a participant.
 func (r *Recovery) optimizerFor(participant string) OptimizerSpec {
 	if r.cfg.OptimizerFor != nil {
 		if c, ok := r.cfg.OptimizerFor(participant); ok {

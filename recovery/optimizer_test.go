@@ -57,7 +57,7 @@ func TestStormOfEachChoice(t *testing.T) {
 	}
 }
 
-// TestChoiceChanges: a choice that changes while there is work holds from then on, and no more
+// TestChoiceChanges: a spec that changes while there is work applies from then on, and no more
 // calls are under way than it allows.
 func TestChoiceChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestHeld: while the log is held a person can look, and nothing is touched; once it
-// is not, sweeps act, and evidence goes.
+// TestHeld: while recovery is paused an operator can look, and nothing is touched; once it
+// is resumed, sweeps act, and commit records are pruned.
 func TestHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -42,7 +42,7 @@ func TestHeld(t *testing.T) {
 	})
 }
 
-// TestEvidenceOfLostTransactionsStays: a person may need it.
+// TestEvidenceOfLostTransactionsStays: an operator may need it.
 func TestEvidenceOfLostTransactionsStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()

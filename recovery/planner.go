@@ -8,23 +8,23 @@ import (
 )
 
 // Action is what has to be done with a branch. Commits and prepares go first: a commit
-// frees locks and somebody waits for it, a prepare runs against a deadline. A rollback
-// frees locks, and so does a settlement.
+// frees locks and a client waits for it, a prepare has a deadline. A rollback
+// frees locks, and so does resolving an outcome.
 type Action uint8
 
-// The verbs.
+// The actions.
 const (
 	Commit Action = iota + 1
 	Prepare
 	Rollback
-	// ResolveOutcome: the decision was delegated to the branch, and its time is over: see
-	// [participant.OutcomeResolver].
+	// ResolveOutcome: the decision was delegated to the branch, and its deadline has passed:
+	// see [participant.OutcomeResolver].
 	ResolveOutcome
 )
 
 var actionNames = []string{"none", "commit", "prepare", "rollback", "settle"}
 
-// String gives the verb's name, for example "commit".
+// String returns the action's name, for example "commit".
 func (v Action) String() string {
 	if int(v) < len(actionNames) {
 		return actionNames[v]
@@ -32,20 +32,20 @@ func (v Action) String() string {
 	return fmt.Sprintf("(%d)", uint8(v))
 }
 
-// WaitReason says why a step has to wait.
+// WaitReason is why a step has to wait.
 type WaitReason uint8
 
 // The reasons to wait.
 const (
-	// Ready: nothing to wait for but a worker.
+	// Ready: nothing to wait for but a free worker.
 	Ready WaitReason = iota
-	// ClientGrace: the application is given time to finish its own branches.
+	// ClientGrace: the client is given time to complete its own branches.
 	ClientGrace
 	// Backoff: an attempt failed; the next one is due later.
 	Backoff
 	// Unhealthy: the participant's breaker is open.
 	Unhealthy
-	// Expired: the deadline is over; a decision of the log will come.
+	// Expired: the deadline has passed; a decision of the log will follow.
 	Expired
 	// Delegated: the application is about to end the branch in one phase, and has
 	// until the deadline.
@@ -54,7 +54,7 @@ const (
 
 var waitReasonNames = []string{"ready", "grace", "backoff", "participant unhealthy", "deadline over", "delegated"}
 
-// String gives the reason for people.
+// String returns the reason, for the operator.
 func (h WaitReason) String() string {
 	if int(h) < len(waitReasonNames) {
 		return waitReasonNames[h]
@@ -68,14 +68,14 @@ type Step struct {
 	Participant string
 	Action      Action
 	WaitReason  WaitReason
-	Wait        time.Duration // from now; 0 when Hold is Ready, Grace or Expired
+	Wait        time.Duration // from now; 0 when WaitReason is Ready, ClientGrace or Expired
 }
 
 // View is what a plan depends on besides the log. Times are on recovery's
-// monotonic scale. The zero View holds nothing back but graces.
+// monotonic scale. The zero View delays nothing except for grace periods.
 type View struct {
 	Now time.Duration
-	// GraceExpired: the grace is over or was waived, for all branches.
+	// GraceExpired: the grace has expired or was waived, for all branches.
 	GraceExpired bool
 	// NextTry is when a branch may be tried again. Nil means at once.
 	NextTry func(k Key, v Action) time.Duration
@@ -83,7 +83,7 @@ type View struct {
 	NextProbe func(participant string) time.Duration
 }
 
-// Plan says what has to be done for a transaction: one step for each unfinished
+// Plan computes what has to be done for a transaction: one step for each unfinished
 // branch, in their order. It is pure, and empty for a state without work.
 func Plan(w PendingTx, v View) []Step {
 	if w.action(&Branch{}) == 0 {
@@ -121,7 +121,7 @@ func (v View) waitReason(w *PendingTx, b *Branch, action Action) (WaitReason, ti
 	return Ready, 0
 }
 
-// action gives what a branch of the transaction needs; zero for nothing.
+// action returns what a branch of the transaction needs; zero for nothing.
 func (w *PendingTx) action(b *Branch) Action {
 	switch {
 	case w.State == txn.Preparing && b.Vote >= txn.VoteDelegated:
@@ -147,9 +147,9 @@ func (w *PendingTx) awaitsDeadline() bool {
 	return w.TimeLeft > 0 && len(w.Branches) > 0
 }
 
-// leftToClient reports whether the application is expected to finish the branch
-// itself. It is not when the rollback came over it, by the clock or by a person:
-// then nobody may be there any more, and locks are to be free at the deadline.
+// leftToClient reports whether the client is expected to complete the branch
+// itself. It is not when the timeout or an operator rolled back: then the client
+// may be gone, and locks must be free at the deadline.
 func (w *PendingTx) leftToClient(b *Branch) bool {
 	switch {
 	case !b.ClientCompletes:
@@ -160,7 +160,7 @@ func (w *PendingTx) leftToClient(b *Branch) bool {
 	return w.State == txn.Committing
 }
 
-// branch finds the branch that an item is about, if it still needs just that.
+// branch returns the branch of an item, if it still needs the item's action.
 func (w *PendingTx) branch(it item) (Branch, bool) {
 	if it.action == Prepare && w.TimeLeft <= 0 || it.action == ResolveOutcome && w.TimeLeft > 0 {
 		return Branch{}, false

@@ -130,8 +130,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestWorkAsked: a call is made for what the log wants then, not for what was
-// planned.
+// TestWorkAsked: a call is made for the log's present state, not for the
+// planned one.
 func TestWorkAsked(t *testing.T) {
 	sole := []Branch{{"pg", participant.Branch{ID: 1, Vote: txn.VoteDelegated}}}
 	open := []Branch{{"pg", participant.Branch{ID: 1}}}

@@ -8,13 +8,13 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// pruneLimit is how much evidence one call clears away.
+// pruneLimit is how many commit records one call removes.
 const pruneLimit = 10_000
 
-// pruneFor clears evidence of ended branches away, for at most about d, and tells
-// how long that took. While there is more than one call's worth it goes on, with
-// pauses, so that evidence does not grow without end where branches end faster
-// than tidyLimit for each sweep.
+// pruneFor removes commit records of ended branches, for at most about d, and returns
+// how long that took. While there are more than one call removes it goes on, with
+// pauses, so that commit records do not grow without bound where branches end faster
+// than pruneLimit for each sweep.
 func (r *Recovery) pruneFor(ctx context.Context, name string, d time.Duration) time.Duration {
 	begun := time.Now()
 	for {
@@ -30,7 +30,7 @@ func (r *Recovery) pruneFor(ctx context.Context, name string, d time.Duration) t
 	return time.Since(begun)
 }
 
-// prune makes one call, and reports whether there may be more to clear away. No
+// prune makes one call, and reports whether there may be more to remove. No
 // sweep runs meanwhile, and none waits longer for it than for one of its own
 // calls.
 func (r *Recovery) prune(ctx context.Context, name string) (more bool) {
@@ -43,7 +43,7 @@ func (r *Recovery) prune(ctx context.Context, name string) (more bool) {
 	defer leave()
 	p, err := r.open(ctx, name)
 	if err != nil {
-		return false // the next sweep will say so
+		return false // the next sweep reports it
 	}
 	pruner, ok := p.(participant.Pruner)
 	if !ok {
@@ -68,8 +68,8 @@ func (r *Recovery) callPrune(ctx context.Context, p participant.Pruner) (removed
 	return removed, timeoutError(ctx, min(r.cfg.CallTimeout, r.cfg.SweepEvery), err)
 }
 
-// obsolete says of which branches nobody will ask the participant again how they
-// ended: see the package's invariant 8.
+// obsolete reports for which branches the participant's commit record will never be needed
+// again: see the package's invariant 8.
 func (r *Recovery) obsolete(ctx context.Context, xids []string) ([]bool, error) {
 	if len(xids) > lookupPage {
 		return nil, fmt.Errorf("asked about %d branches at once; at most %d", len(xids), lookupPage)
@@ -92,7 +92,7 @@ func (r *Recovery) obsolete(ctx context.Context, xids []string) ([]bool, error) 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, k := range keys {
-		forgotten := known[i].State == 0 && time.Since(k.TX.Time()) >= known[i].RetentionHorizon // else it is lost, and a person may ask
+		forgotten := known[i].State == 0 && time.Since(k.TX.Time()) >= known[i].RetentionHorizon // otherwise it is lost, and an operator may need it
 		finished := known[i].State.Finished() && known[i].Heuristic == 0
 		is[at[i]] = (forgotten || finished) && !r.busyLocked(k)
 	}
@@ -100,8 +100,8 @@ func (r *Recovery) obsolete(ctx context.Context, xids []string) ([]bool, error) 
 }
 
 // busyLocked reports whether a call for the branch is under way, or its result
-// still to be recorded; mu is held. Asked after the log said that the transaction
-// is finished, a no is final: every call asks the log first.
+// still to be recorded; mu is held. After the log has the transaction as
+// finished, false is final: every call reads the log first.
 func (r *Recovery) busyLocked(k Key) bool {
 	for v := Commit; v <= ResolveOutcome; v++ {
 		if r.attempts[item{k, v}] != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// fakePruner is a resource that keeps a row for every ended branch.
+// fakePruner is a participant that keeps a row for every ended branch.
 type fakePruner struct {
 	*fakeParticipant
 	took time.Duration
@@ -84,7 +84,7 @@ func newPruner(l *fakeLog, name string) *fakePruner {
 	return k
 }
 
-// TestTidy: evidence goes when nobody will ask for it any more, and no other.
+// TestTidy: a commit record is removed when it will never be needed again, and no other.
 func TestTidy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -122,7 +122,7 @@ func TestTidy(t *testing.T) {
 		if diff := cmp.Diff(want, rows); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
-		log.with(func() { log.txs[idOf(8)].branches[0].hazard = 0 }) // a person forgets the hazard
+		log.with(func() { log.txs[idOf(8)].branches[0].hazard = 0 }) // an operator forgets the heuristic outcome
 		sleep(t.Context(), 7*time.Second)
 		if rows, _ := k.left(); slices.Contains(rows, txn.XID(cluster, idOf(8), 1)) || len(rows) != len(want)-1 {
 			t.Errorf("after the hazard: %q", rows)
@@ -136,7 +136,7 @@ func TestTidy(t *testing.T) {
 	})
 }
 
-// TestTidyNotUnasked: nobody clears up where nobody sweeps.
+// TestTidyNotUnasked: without periodic sweeps nothing is pruned.
 func TestTidyNotUnasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -156,9 +156,9 @@ func TestTidyNotUnasked(t *testing.T) {
 	})
 }
 
-// TestTidyWaitsForCalls: while a call that was begun before the application's
-// acknowledgement is under way, or its result not recorded, the evidence stays that
-// this call may ask for.
+// TestTidyWaitsForCalls: while a call that was begun before the client's
+// completion report is under way, or its result not recorded, the commit record stays that
+// this call may need.
 func TestTidyWaitsForCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -205,7 +205,7 @@ func TestTidyWaitsForReports(t *testing.T) {
 	r.mu.Unlock()
 }
 
-// TestTidyCatchesUp: 10,000 rows go at once; while there are more it goes on, with
+// TestTidyCatchesUp: 10,000 rows are removed at once; while there are more it goes on, with
 // pauses as long as the work, until the next sweep.
 func TestTidyCatchesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestTidyCatchesUp(t *testing.T) {
 	})
 }
 
-// TestTidyFails: what goes wrong shows, is not fatal, and keeps nobody from sweeping.
+// TestTidyFails: an error is shown, is not fatal, and prevents no sweep.
 func TestTidyFails(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -258,7 +258,7 @@ func TestTidyFails(t *testing.T) {
 				}
 				log.with(func() { log.lookupErr = nil })
 				k.prepare(txn.XID(cluster, idOf(2), 1))
-				sleep(t.Context(), 11*time.Second) // 5s of them a tidying may take
+				sleep(t.Context(), 11*time.Second) // 5s of them are for pruning
 				if n := k.preparedCount(); n != 0 {
 					t.Errorf("%d branches are left: the sweep does not go on", n)
 				}
@@ -276,7 +276,7 @@ func TestTidyFails(t *testing.T) {
 	}
 }
 
-// TestTidyOfHungParticipant: one that cannot even list is not asked to tidy up.
+// TestTidyOfHungParticipant: a participant that cannot even list is not pruned.
 func TestTidyOfHungParticipant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()

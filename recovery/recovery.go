@@ -11,44 +11,44 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// DefaultSweepEvery is what Config.SweepEvery is when it is not set.
+// DefaultSweepEvery is the default of Config.SweepEvery.
 const DefaultSweepEvery = 5 * time.Second
 
 // Config tunes a [Recovery]. The zero Config is valid, but without Cluster
 // nothing is swept.
 type Config struct {
-	// Cluster is the tag in the XIDs that a sweep may touch. Without a valid tag
-	// [Recovery.Sweep] refuses.
+	// Cluster is the cluster id in the names of the branches that a sweep may touch. Without
+	// a valid one [Recovery.Sweep] refuses.
 	Cluster string
-	// OptimizerSpec says what decides how many calls a participant gets at once. Defaults to
-	// [adaptive.Knee].
+	// OptimizerSpec selects what chooses the number of concurrent calls at a participant.
+	// Defaults to [adaptive.Knee].
 	OptimizerSpec OptimizerSpec
-	// OptimizerFor gives the choice for one participant; false leaves it to the others here.
+	// OptimizerFor gives the spec for one participant; false means the other settings here.
 	// It is called often, by many goroutines, and must neither block nor call the
-	// [Recovery]. When it changes, calls under way end before others begin, and what was
-	// learnt is forgotten. Defaults to none.
+	// [Recovery]. When its answer changes, calls under way end before others begin, and
+	// what was learnt is forgotten. Defaults to none.
 	OptimizerFor func(participant string) (OptimizerSpec, bool)
-	// NewOptimizer, if any, takes the place of Choice. It makes an optimizer for a
-	// participant, which keeps it, and so must be given a new one at every call. One
-	// that [adaptive.New] refuses decides nothing.
+	// NewOptimizer, if set, replaces OptimizerSpec. It makes an optimizer for one
+	// participant, which keeps it, so that every call must return a new one. An
+	// optimizer that [adaptive.New] refuses decides nothing.
 	NewOptimizer func() adaptive.Optimizer
-	// Start is how many calls a participant gets at once before anything was learnt, and
-	// how many workers one can hold that hangs from the beginning; an [adaptive.Fixed]
-	// begins with what it says. Defaults to 16.
+	// Start is the number of concurrent calls at a participant before anything was learnt,
+	// and so the number of workers that a participant can hold that hangs from the
+	// beginning; an [adaptive.Fixed] begins with its own size. Defaults to 16.
 	Start int
-	// MaxPerParticipant is the most calls that an optimizer of a Choice ever allows at
-	// once; a fixed number may be larger. Defaults to 256.
+	// MaxPerParticipant is the largest number of concurrent calls that an optimizer of an
+	// OptimizerSpec ever allows; a fixed size may be larger. Defaults to 256.
 	MaxPerParticipant int
-	// MaxCalls is how many calls there are at once at all participants together, but for
-	// one that each is always allowed. Defaults to 4096.
+	// MaxCalls is the number of concurrent calls at all participants together, except that
+	// one call is always allowed to each. Defaults to 4096.
 	MaxCalls int
-	// MaxReports is how many calls the log gets at once. Defaults to 256.
+	// MaxReports is the number of concurrent calls to the log. Defaults to 256.
 	MaxReports int
 	// CallTimeout limits every call to a participant and to the log. Defaults to
 	// 10s.
 	CallTimeout time.Duration
-	// ClientGrace is how long branches that the application finishes itself are left to
-	// it; it may become up to 10ms more. Negative means none. Defaults to 1s.
+	// ClientGrace is how long branches that the client completes are left to it; the grace
+	// may be up to 10ms longer. Negative means none. Defaults to 1s.
 	ClientGrace time.Duration
 	// BackoffBase and BackoffMax bound the wait after a failed attempt at a
 	// branch: full jitter below a ceiling that doubles. Default to 100ms and 30s.
@@ -59,22 +59,22 @@ type Config struct {
 	// BreakerMax is the longest time between two probes of a participant whose
 	// breaker is open. Defaults to 5s.
 	BreakerMax time.Duration
-	// SweepEvery is the time between two visits to a participant: it is swept, tidied,
-	// and probed if nothing was heard of it for two and a half times as long. Negative
-	// means that nothing of this is done unasked, which is right for a log that was
+	// SweepEvery is the time between two visits to a participant: it is swept, pruned,
+	// and probed if there was no contact for two and a half times as long. Negative
+	// means that none of this happens periodically, which is right for a log that was
 	// restored from a backup. Defaults to 5s.
 	SweepEvery time.Duration
-	// SweepLimit is how many branches one sweep acts on, and how many findings it
+	// SweepLimit is how many branches one sweep acts on, and how many scan results it
 	// returns of those that it leaves. Defaults to 1,000.
 	SweepLimit int
-	// OnScanResult is told of every branch that a periodic sweep acted on, whether it
-	// could be ended or not, and of those that it has to leave to a person: for the
-	// log file and the metrics. Defaults to nobody.
+	// OnScanResult receives every branch that a periodic sweep acted on, whether it
+	// could be ended or not, and those that it has to leave to the operator: for the
+	// log file and the metrics. Defaults to none.
 	OnScanResult func(txn.ScanResult)
-	// OnHealthChange is told, in order, of participants that go down and come back: for the log
-	// file. Defaults to nobody.
+	// OnHealthChange receives, in order, the participants that go down and recover: for the
+	// log file. Defaults to none.
 	OnHealthChange func(HealthChange)
-	// OnCall is told how long each call to end a branch took, however it ended: for
+	// OnCall receives how long each call to end a branch took, however it ended: for
 	// metrics. It is called by many goroutines, and must not block. May be nil.
 	OnCall func(participant string, took time.Duration)
 	// Rand gives numbers in [0, 1) for jitter; safe for concurrent use. Defaults
@@ -113,7 +113,7 @@ func setDefault[T int | time.Duration](v *T, value T) {
 	}
 }
 
-// Recovery drives undone transactions to their end and sweeps participants, for
+// Recovery drives pending transactions to completion and sweeps participants, for
 // one term of leadership. Safe for concurrent use.
 type Recovery struct {
 	cfg   Config
@@ -127,32 +127,32 @@ type Recovery struct {
 	ctx    context.Context // of every call; ends with Stop
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // everything that Stop waits for
-	wakeCh chan struct{}  // tells the loop to look again
+	wakeCh chan struct{}  // wakes the loop
 
-	probeSlots chan struct{} // holds the probes under way
+	probeSlots chan struct{} // one element for each probe under way
 
 	mu             sync.Mutex // guards everything below, and what is reached from there
 	state          runState
 	inbox          fifo[txn.ID]             // to be planned
-	deferred       graceQueue               // left to their applications
+	deferred       graceQueue               // left to their clients
 	transactions   map[txn.ID]txProgress    // planned, or in the inbox
-	peak           int                      // the most tasks since the map was made
-	attempts       map[item]*branchAttempts // tried and not finished
+	peak           int                      // the most transactions since the map was made
+	attempts       map[item]*branchAttempts // branches tried and not finished
 	lanes          map[string]*lane         // by participant
 	active         []*lane                  // those with something queued
-	dirty          []*lane                  // those of which something has changed
-	starved        []*lane                  // those that have to wait until others' calls end
+	dirty          []*lane                  // those whose ready calls may have changed
+	starved        []*lane                  // those that wait until calls of other lanes end
 	calls          int                      // under way at all participants
-	reserved       int                      // to be allowed to lanes that were short
-	reportsBlocked bool                     // lanes were last told that the log takes no results
+	reserved       int                      // calls kept free for lanes that were starved
+	reportsBlocked bool                     // the pools were last told that the log accepts no results
 	pools          int                      // lanes that have one
-	idleCheckAt    time.Duration            // when to look for pools that are not needed
-	timers         timers                   // of what is parked
-	sleepUntil     time.Duration            // until when the loop sleeps; zero while it looks
-	iterations     uint64                   // how often the loop has looked
-	reporter       reporter                 // to be reported
-	history        attemptHistory           // what was tried
-	healthChanges  healthChanges            // to be told
+	idleCheckAt    time.Duration            // when to check for idle pools
+	timers         timers                   // of branches and reports in backoff
+	sleepUntil     time.Duration            // when the loop wakes up; zero while it works
+	iterations     uint64                   // of the loop
+	reporter       reporter                 // results to be reported
+	history        attemptHistory           // of attempts
+	healthChanges  healthChanges            // to be passed to Config.OnHealthChange
 }
 
 type runState uint8
@@ -163,18 +163,18 @@ const (
 	stopped
 )
 
-// txProgress is what is remembered of a transaction while it is driven.
+// txProgress is the state of a transaction while it is driven.
 type txProgress struct {
-	outstanding    uint16    // branches that are queued, tried, parked or being reported
-	state          txn.State // for which it was planned; zero: not yet
-	graceExpired   txn.State // for which there is no grace: it is over, or was waived
+	outstanding    uint16    // branches that are queued, called, backing off or being reported
+	state          txn.State // for which it was planned; zero: not planned
+	graceExpired   txn.State // the state for which the grace has expired or was waived
 	replans        uint8     // how often it was planned again without a change of state
 	queued         bool      // in the inbox
 	deadlineTimer  bool      // a timer will put it into the inbox
-	awaitingClient bool      // planned without the branches that are left to the application; graces has it
+	awaitingClient bool      // planned without the branches left to the client; Recovery.deferred has it
 }
 
-// New makes a Recovery. It does nothing before Start, but takes work.
+// New makes a Recovery. It accepts work and does nothing before Start.
 func New(cfg Config, log Log) *Recovery {
 	cfg = cfg.withDefaults()
 	r := &Recovery{
@@ -198,7 +198,7 @@ func New(cfg Config, log Log) *Recovery {
 	return r
 }
 
-// Start begins to work. A second Start, or one after Stop, does nothing.
+// Start begins the work. A second Start, or one after Stop, does nothing.
 func (r *Recovery) Start() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,7 +214,7 @@ func (r *Recovery) Start() {
 }
 
 // Stop cancels the calls in flight and waits until everything that was started
-// has ended. It may be repeated. Nothing is lost: the log knows what is undone.
+// has ended. It may be repeated. Nothing is lost: the log has the pending work.
 func (r *Recovery) Stop() {
 	r.mu.Lock()
 	r.state = stopped
@@ -224,8 +224,8 @@ func (r *Recovery) Stop() {
 	r.closePools()
 }
 
-// Add tells that transactions may have undone work. It is a hint: the log is
-// asked before anything is done, and repeating it costs nothing. It never blocks
+// Add marks transactions that may have pending work. It is a hint: the log is
+// read before anything is done, and repeating the hint costs nothing. It never blocks
 // and may be called with the log's lock held.
 func (r *Recovery) Add(ids ...txn.ID) {
 	r.mu.Lock()
@@ -238,11 +238,10 @@ func (r *Recovery) Add(ids ...txn.ID) {
 	}
 }
 
-// DeferToClient is Add for transactions that were just decided and whose application
-// finishes all the branches itself: the log is not asked before [Recovery.ClientGrace] is
-// over, and in the ordinary case has nothing left then. It also spares a question
-// for a transaction whose decision was just delegated, if the deadline is further
-// away than that.
+// DeferToClient is Add for transactions that were just decided and whose client completes
+// all the branches: the log is not read before [Recovery.ClientGrace] has passed, and
+// ordinarily has no work left then. It also spares a read for a transaction whose decision
+// was just delegated, if the deadline is further away than that.
 func (r *Recovery) DeferToClient(ids ...txn.ID) {
 	now := r.now()
 	r.mu.Lock()
@@ -257,12 +256,12 @@ func (r *Recovery) DeferToClient(ids ...txn.ID) {
 	}
 }
 
-// ClientGrace is the longest that [Recovery.DeferToClient] leaves a transaction alone.
+// ClientGrace is the longest time for which [Recovery.DeferToClient] leaves a transaction alone.
 func (r *Recovery) ClientGrace() time.Duration { return r.deferred.grace + graceWindow }
 
-// Retry lets a transaction be tried now: it forgets its backoff and grace, and
-// probes its participants even if they are held to be unhealthy. A decision that
-// was delegated is left to its branch until the deadline all the same.
+// Retry makes a transaction due now: it ends its backoff and grace, and
+// probes its participants even if they are unhealthy. A delegated decision
+// is still left to its branch until the deadline.
 func (r *Recovery) Retry(id txn.ID) {
 	w, ok := r.log.Pending(id)
 	if !ok {
@@ -294,8 +293,8 @@ func (r *Recovery) Retry(id txn.ID) {
 	r.dispatchLocked(now)
 }
 
-// enqueueLocked puts a transaction into the inbox unless it is there; there is no
-// grace any more if it is in state graced. mu is held.
+// enqueueLocked puts a transaction into the inbox unless it is there, and ends the
+// grace of its branches for the state graceExpired. mu is held.
 func (r *Recovery) enqueueLocked(id txn.ID, graceExpired txn.State) {
 	t := r.transactions[id]
 	t.graceExpired = cmp.Or(graceExpired, t.graceExpired)
@@ -307,7 +306,7 @@ func (r *Recovery) enqueueLocked(id txn.ID, graceExpired txn.State) {
 	r.transactions[id] = t
 }
 
-// requeueLocked lets a parked report be sent again; mu is held.
+// requeueLocked queues a report that backs off again; mu is held.
 func (r *Recovery) requeueLocked(id txn.ID, b *reportBatch) {
 	r.timers.cancel(&b.timer)
 	b.state = batchQueued
@@ -317,7 +316,7 @@ func (r *Recovery) requeueLocked(id txn.ID, b *reportBatch) {
 // now is the time on recovery's monotonic scale.
 func (r *Recovery) now() time.Duration { return time.Since(r.epoch) }
 
-// wake makes the loop look again; it never blocks.
+// wake wakes the loop; it never blocks.
 func (r *Recovery) wake() {
 	select {
 	case r.wakeCh <- struct{}{}:

@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestGrace: an application that finishes its own branches is left alone for the
+// TestGrace: a client that completes its own branches is left alone for the
 // grace, whichever way its transaction came here, and driven after it.
 func TestGrace(t *testing.T) {
 	for _, c := range []struct {
@@ -54,7 +54,7 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// TestHandoffIsCheap: for the ordinary commit the log is asked once, nothing is
+// TestHandoffIsCheap: for the ordinary commit the log is read once, nothing is
 // kept but the id, and no participant is called.
 func TestHandoffIsCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestStopDuringCalls(t *testing.T) {
 			log.put(idOf(n+1), txn.Committing, "a", "b")
 			r.Add(idOf(n + 1))
 		}
-		res.prepare(txn.XID(cluster, idOf(1000), 1)) // work for a sweep that will not get its turn
+		res.prepare(txn.XID(cluster, idOf(1000), 1)) // work for a sweep that gets no worker
 		sleep(t.Context(), 5*time.Second)
 		if len(res.made()) != r.cfg.Start || len(slow.made()) == 0 || log.told() == 0 {
 			t.Fatalf("%d hung calls, %d others, %d reports: not in the middle of it",
@@ -148,7 +148,7 @@ func TestStopDuringCalls(t *testing.T) {
 }
 
 // TestStartStopStress runs everything at once against everything that can stop
-// it; the race detector and goleak judge.
+// it; the race detector and goleak check it.
 func TestStartStopStress(t *testing.T) {
 	for round := range 15 {
 		log := newLog()
@@ -221,7 +221,7 @@ func TestStartStopStress(t *testing.T) {
 	}
 }
 
-// largeLog is a log in which any number of transactions is undone: two branches
+// largeLog is a log in which any number of transactions is pending: two branches
 // each, at participants that cannot be opened. It keeps nothing itself.
 type largeLog struct {
 	Log
@@ -249,7 +249,7 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// add tells r of n transactions and waits until they are planned.
+// add adds n transactions to r and waits until they are planned.
 func (c *largeLog) add(t *testing.T, r *Recovery, n int) {
 	t.Helper()
 	for k := range n {
@@ -262,7 +262,7 @@ func (c *largeLog) add(t *testing.T, r *Recovery, n int) {
 	})
 }
 
-// TestMemoryOfUndone measures what 200,000 transactions in doubt cost: their ids
+// TestMemoryOfUndone measures what 200,000 pending transactions cost: their ids
 // and branches, no task, no record.
 func TestMemoryOfUndone(t *testing.T) {
 	const n = 200_000
@@ -282,7 +282,7 @@ func TestMemoryOfUndone(t *testing.T) {
 	runtime.KeepAlive(r)
 }
 
-// TestMemoryIsGivenBack: what is finished costs nothing, also when others
+// TestMemoryIsGivenBack: a finished transaction costs nothing, also when others
 // finished it while the participant was down.
 func TestMemoryIsGivenBack(t *testing.T) {
 	const n = 20_000
@@ -307,7 +307,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	runtime.KeepAlive(r)
 }
 
-// restAll lets all pools go before their time.
+// restAll closes all pools before their time.
 func restAll(t testing.TB, r *Recovery) {
 	r.mu.Lock()
 	for _, l := range r.lanes {

@@ -10,8 +10,8 @@ import (
 // maxText limits every text of a participant that is kept or reported, in bytes.
 const maxText = 300
 
-// secretPatterns are what drivers are known to put into errors: user and password of a
-// URL or a MariaDB address, settings by name, bearer tokens.
+// secretPatterns match the secrets that drivers are known to put into errors: user and
+// password of a URL or a MariaDB address, settings by name, bearer tokens.
 var secretPatterns = []struct {
 	re   *regexp.Regexp
 	with string
@@ -37,7 +37,7 @@ func bounded(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), 8*maxText)], "?")
 }
 
-// printable is plain for what holds no secrets and is to be pasted elsewhere.
+// printable is redact for a text without secrets that the operator will copy.
 func printable(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {

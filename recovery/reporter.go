@@ -8,12 +8,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// reporter holds what the log has to be told: at most one call at a time for one
-// transaction, so that what is learnt meanwhile goes in one report; and many
-// calls at once for many, which the log packs into its entries. No worker is
-// held meanwhile. Guarded by Recovery.mu.
+// reporter holds the results that the log has to record: at most one call at a time for one
+// transaction, so that results that arrive meanwhile go in one report; and many
+// concurrent calls for many transactions, which the log packs into its entries. No worker
+// is held meanwhile. Guarded by Recovery.mu.
 type reporter struct {
-	limit   int // calls at once
+	limit   int // concurrent calls
 	batches map[txn.ID]*reportBatch
 	queue   fifo[txn.ID]
 	running int
@@ -21,12 +21,12 @@ type reporter struct {
 	br      breaker
 }
 
-// reportBatch is what one transaction's report will say.
+// reportBatch is the content of one transaction's next report.
 type reportBatch struct {
 	entries []reportEntry
 	state   batchState
 	fails   int
-	timer   timer // when parked: waits for the next report
+	timer   timer // when backing off: waits for the next report
 }
 
 type batchState uint8
@@ -37,16 +37,16 @@ const (
 	batchBackingOff
 )
 
-// reportEntry is one finding and the item it settles; the item's verb is zero for the
-// finding of a sweep, which settles nothing.
+// reportEntry is one result and the item that it finishes; the item's action is zero for
+// the result of a sweep, which finishes none.
 type reportEntry struct {
 	BranchResult
 	it item
 }
 
-// accepting reports whether findings can be recorded, so that calls are worth making.
+// accepting reports whether results can be recorded, so that calls are worth making.
 func (o *reporter) accepting(now time.Duration) bool {
-	// Lanes are told of each change: not of every report that goes, when it is full.
+	// When it is full, lanes are told of the change only, not of every report that is sent.
 	switch n := o.queue.len() + o.running; {
 	case n >= 4*o.limit:
 		o.full = true
@@ -56,11 +56,11 @@ func (o *reporter) accepting(now time.Duration) bool {
 	if o.full {
 		return false
 	}
-	// With nothing left to report there is nothing to probe with but new work.
+	// With nothing left to report, only new work can probe the log.
 	return o.br.closed() || (len(o.batches) == 0 && o.br.ready(now))
 }
 
-// addReportLocked takes a finding; mu is held.
+// addReportLocked adds a result; mu is held.
 func (r *Recovery) addReportLocked(id txn.ID, e reportEntry) {
 	b := r.reporter.batches[id]
 	if b == nil {
@@ -71,7 +71,7 @@ func (r *Recovery) addReportLocked(id txn.ID, e reportEntry) {
 	b.entries = append(b.entries, e)
 }
 
-// sendReportsLocked starts as many calls as the log may get; mu is held.
+// sendReportsLocked starts as many calls as the log's limit allows; mu is held.
 func (r *Recovery) sendReportsLocked(now time.Duration) {
 	o := &r.reporter
 	for o.queue.len() > 0 && o.running < o.limit && o.br.ready(now) {
@@ -84,7 +84,7 @@ func (r *Recovery) sendReportsLocked(now time.Duration) {
 	}
 }
 
-// report tells the log what the bundle holds by now.
+// report sends the entries that the batch holds now.
 func (r *Recovery) report(id txn.ID, probe bool) {
 	defer r.wg.Done()
 	r.mu.Lock()
@@ -107,7 +107,7 @@ func (r *Recovery) report(id txn.ID, probe bool) {
 	r.finishReport(id, probe, done, rest, err)
 }
 
-// dropObsolete separates, after an error, what the log need not be told any more.
+// dropObsolete separates, after an error, the entries that the log does not need any more.
 func (r *Recovery) dropObsolete(id txn.ID, entries []reportEntry, err error) (moot, rest []reportEntry) {
 	w, ok := r.log.Pending(id)
 	for _, e := range entries {
@@ -116,7 +116,7 @@ func (r *Recovery) dropObsolete(id txn.ID, entries []reportEntry, err error) (mo
 		case ok && needed:
 			rest = append(rest, e)
 		case e.Heuristic != 0 && !isPermanent(err):
-			rest = append(rest, e) // a hazard is news even to a finished transaction
+			rest = append(rest, e) // a heuristic outcome is new even for a finished transaction
 		default:
 			moot = append(moot, e)
 		}
@@ -124,13 +124,13 @@ func (r *Recovery) dropObsolete(id txn.ID, entries []reportEntry, err error) (mo
 	return moot, rest
 }
 
-// isPermanent reports whether the log answered, and will answer so again.
+// isPermanent reports whether the log answered, and will give the same answer again.
 func isPermanent(err error) bool {
 	return errors.Is(err, txn.ErrNotFound) || errors.Is(err, txn.ErrConflict) ||
 		errors.Is(err, txn.ErrNotActive) || errors.Is(err, txn.ErrInvalid)
 }
 
-// finishReport notes what came of a report.
+// finishReport records the result of a report.
 func (r *Recovery) finishReport(id txn.ID, probe bool, done, rest []reportEntry, err error) {
 	now := r.now()
 	r.mu.Lock()
@@ -168,7 +168,7 @@ func (r *Recovery) finishReport(id txn.ID, probe bool, done, rest []reportEntry,
 	r.dispatchLocked(now)
 }
 
-// noteUnreportedLocked makes visible that the log is what a branch waits for; mu
+// noteUnreportedLocked shows, as the last error of a branch, that it waits for the log; mu
 // is held.
 func (r *Recovery) noteUnreportedLocked(rest []reportEntry, err error) {
 	text := redact("record the result: " + err.Error())

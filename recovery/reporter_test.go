@@ -54,7 +54,7 @@ func TestLogAway(t *testing.T) {
 	})
 }
 
-// TestReportsArePacked: what is learnt while a report is under way goes in one.
+// TestReportsArePacked: results that arrive while a report is under way go in one.
 func TestReportsArePacked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -75,7 +75,7 @@ func TestReportsArePacked(t *testing.T) {
 	})
 }
 
-// TestMootReports: an answer that the log will not have is not pressed upon it
+// TestMootReports: a result that the log refuses for good is not reported again
 // for ever.
 func TestMootReports(t *testing.T) {
 	for _, c := range []struct {
@@ -95,7 +95,7 @@ func TestMootReports(t *testing.T) {
 				id := idOf(1)
 				log.put(id, txn.Committing, "a")
 				log.failReports(func(txn.ID, int) error {
-					log.ack(id) // the application was quicker
+					log.ack(id) // the client was faster
 					return c.err
 				})
 				r.Add(id)
@@ -109,7 +109,7 @@ func TestMootReports(t *testing.T) {
 	}
 }
 
-// TestLogBreakerClosesWithNewWork: when every report of a bad time became moot,
+// TestLogBreakerClosesWithNewWork: when every report of an outage became obsolete,
 // nothing is left to probe the log with, and new work has to be let through.
 func TestLogBreakerClosesWithNewWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

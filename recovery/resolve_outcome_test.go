@@ -13,7 +13,7 @@ import (
 )
 
 // TestSettleAtTheDeadline: a delegated decision is left to its branch until the
-// deadline, also by an impatient person and by a new leader, and settled then.
+// deadline, also when an operator retries and by a new leader, and resolved then.
 func TestSettleAtTheDeadline(t *testing.T) {
 	const timeout = 30 * time.Second
 	for _, c := range []struct {
@@ -77,9 +77,9 @@ func TestSettleAtTheDeadline(t *testing.T) {
 	}
 }
 
-// TestWaitingToSettleIsCheap: a commit in one phase that goes well costs the log
-// two questions, and nothing is kept of it until its deadline; one that does not
-// costs no more questions until then.
+// TestWaitingToSettleIsCheap: a successful one-phase commit costs the log
+// two reads, and nothing is kept of it until its deadline; one that is not successful
+// costs no more reads until then.
 func TestWaitingToSettleIsCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -113,7 +113,7 @@ func TestWaitingToSettleIsCheap(t *testing.T) {
 	})
 }
 
-// TestShortDeadlineIsNotMissed: the grace does not delay a settlement.
+// TestShortDeadlineIsNotMissed: the grace does not delay the resolution.
 func TestShortDeadlineIsNotMissed(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Millisecond, time.Second, 1010 * time.Millisecond, 1011 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -131,8 +131,8 @@ func TestShortDeadlineIsNotMissed(t *testing.T) {
 	}
 }
 
-// TestSettleFaults: what fails is tried again until it is known how the branch
-// ended; what the application committed is never called rolled back.
+// TestSettleFaults: a failed call is repeated until it is known how the branch
+// ended; a branch that the application committed is never called rolled back.
 func TestSettleFaults(t *testing.T) {
 	for _, f := range []fault{hang, fail, refuse, late, lose, crash, lie} {
 		synctest.Test(t, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestSettleFaults(t *testing.T) {
 	}
 }
 
-// TestSettleBesideADecision: the application comes back with the end of its branch
+// TestSettleBesideADecision: the application reports the end of its branch
 // while the participant is being asked.
 func TestSettleBesideADecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -191,8 +191,8 @@ func TestSettleBesideADecision(t *testing.T) {
 	})
 }
 
-// TestNoSettler: a participant that cannot settle is asked slowly, says so, and is
-// not blamed: its other branches are driven.
+// TestNoSettler: a participant that cannot resolve outcomes is asked slowly, returns an error,
+// and does not count as failing: its other branches are driven.
 func TestNoSettler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -224,8 +224,8 @@ func TestNoSettler(t *testing.T) {
 	})
 }
 
-// TestPrepareBesideSettle: of one transaction with both kinds, the one is asked
-// before the deadline only, and the other after it only.
+// TestPrepareBesideSettle: of one transaction with both kinds, the one is prepared
+// before the deadline only, and the other resolved after it only.
 func TestPrepareBesideSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -254,7 +254,7 @@ func TestPrepareBesideSettle(t *testing.T) {
 }
 
 // TestPreparesRunInParallel: three participants of one second each take one second,
-// and each is told how much time is left and may say why it refuses.
+// and each receives the time left and may return why it refuses.
 func TestPreparesRunInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -301,7 +301,7 @@ func TestPreparesRunInParallel(t *testing.T) {
 	})
 }
 
-// TestPrepareTimeLeft: a retry is told what is left then.
+// TestPrepareTimeLeft: a retry receives the time left then.
 func TestPrepareTimeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -325,8 +325,8 @@ func TestPrepareTimeLeft(t *testing.T) {
 	})
 }
 
-// TestMissingPreparerIsNotBlamed: a wrong registration keeps no other branch of the
-// participant from its end.
+// TestMissingPreparerIsNotBlamed: a wrong registration delays no other branch of the
+// participant.
 func TestMissingPreparerIsNotBlamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()

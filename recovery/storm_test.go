@@ -48,7 +48,7 @@ func (s *server) Rollback(ctx context.Context, _ participant.Branch) (participan
 	return participant.Result{Outcome: participant.RolledBack}, nil
 }
 
-// storm is a log in which n transactions have just expired, that have a branch at each
+// storm is a log in which n transactions have just expired that have a branch at each
 // participant.
 type storm struct {
 	Log
@@ -60,7 +60,7 @@ type storm struct {
 	over []uint8 // bits of the branches that are finished, by transaction
 }
 
-// stormOf has two participants that are well, one that is ten times slower, and one
+// stormOf has two healthy participants, one that is ten times slower, and one
 // that hangs.
 func stormOf(n, slots int, service time.Duration) *storm {
 	s := &storm{n: n, names: []string{"hung", "slow", "one", "two"}, parts: make(map[string]*server), over: make([]uint8, n+1)}
@@ -100,7 +100,7 @@ func (s *storm) Participant(_ context.Context, name string) (participant.Partici
 	return s.parts[name], nil
 }
 
-// burst lets it begin, and gives when both that are well had ended theirs, at
+// burst begins it, and returns when both healthy participants had ended theirs, at
 // most limit.
 func (s *storm) burst(t testing.TB, cfg Config, limit time.Duration) (took time.Duration, r *Recovery) {
 	r = begin(t, cfg, s)
@@ -127,10 +127,10 @@ func (s *storm) burst(t testing.TB, cfg Config, limit time.Duration) (took time.
 var sizes = []int{1, 2, 4, 8, 16, 32, 64, 128, 256}
 
 // TestStorm: one of four participants hangs and one is ten times slower when transactions
-// expire that have a branch at each. Those that are well are done in 1.2 times the time
-// that the best fixed pools would need, which nobody knows in advance, and neither of the
+// expire that have a branch at each. The healthy ones are done in 1.2 times the time
+// that the best fixed pools would need, which cannot be known in advance, and neither of the
 // others has more workers than its own pool. A fixed pool of half the best size needs
-// twice as long. A storm that is over in seconds is the hard one, since the search costs one.
+// twice as long. A storm of a few seconds is the hard one, since the search costs one.
 func TestStorm(t *testing.T) {
 	for _, storm := range []struct {
 		n     int
@@ -180,8 +180,8 @@ func testStorm(t *testing.T, n int, sizes []int, times float64) {
 	}
 }
 
-// BenchmarkStorm is TestStorm with 100,000 transactions, by the clock on the wall: ten
-// times as many calls of a tenth of the time. What takes more than a minute is given up.
+// BenchmarkStorm is TestStorm with 100,000 transactions, by the wall clock: ten
+// times as many calls of a tenth of the time. A run of more than a minute is given up.
 func BenchmarkStorm(b *testing.B) {
 	run := func(cfg Config) func(*testing.B) {
 		return func(b *testing.B) {

@@ -10,10 +10,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// lookupPage is how many branches the log is asked about in one call.
+// lookupPage is the number of branches in one lookup in the log.
 const lookupPage = 1000
 
-// The verdicts of a sweep, and of those who ask for one.
+// The classes of scan results.
 const (
 	classLeave         = "leave"
 	classCommit        = "commit"
@@ -23,20 +23,20 @@ const (
 	classUnreachable   = "unseen"
 )
 
-// Unreachable is what to tell of a participant of which a sweep or a survey failed, so
-// that there may be more than was found.
+// Unreachable is the scan result for a participant whose sweep or lock inspection failed,
+// so that there may be more than was found.
 func Unreachable(name string, err error) txn.ScanResult {
 	return txn.ScanResult{Participant: name, Class: classUnreachable, Error: redact(err.Error())}
 }
 
-// Sweep looks for branches of ours that are prepared at a participant although
-// nobody drives them, and, with apply, ends them as the log decided: a commit is
+// Sweep looks for branches of this cluster that are prepared at a participant although
+// nothing drives them, and, with apply, ends them as the log decided: a commit is
 // committed, a rollback and what the log does not know are rolled back. It returns
 // what it found: what it acts on first, then what it leaves, each at most
 // Config.SweepLimit; the next sweep finds the rest.
 //
-// The error says why it could not look; then nothing was touched. That a branch
-// could not be ended is told by its finding. When ctx ends, the findings so far
+// An error means that the scan failed; then nothing was touched. A branch that
+// could not be ended has the error in its own result. When ctx ends, the results so far
 // say what was done.
 func (r *Recovery) Sweep(ctx context.Context, name string, apply bool) ([]txn.ScanResult, error) {
 	if apply && r.log.RecoveryPaused() {
@@ -65,8 +65,8 @@ func scanResults(sweepTasks []*sweepTask, left []txn.ScanResult) []txn.ScanResul
 	return append(findings, left...)
 }
 
-// enterSweep lets one sweep, survey or tidying at a time at a participant, and
-// Stop end it and wait for it.
+// enterSweep admits one sweep, lock inspection or pruning at a time at a participant, and
+// makes Stop end it and wait for it.
 func (r *Recovery) enterSweep(ctx context.Context, name string) (_ context.Context, leave func(), err error) {
 	if !txn.ValidClusterID(r.cfg.Cluster) {
 		return nil, nil, fmt.Errorf("%w: cluster tag %q: without a valid one no branch is known to be ours",
@@ -93,7 +93,7 @@ func (r *Recovery) enterSweep(ctx context.Context, name string) (_ context.Conte
 	}
 }
 
-// preparedBranch is one prepared branch of ours.
+// preparedBranch is one prepared branch of this cluster.
 type preparedBranch struct {
 	Key
 	participant.Prepared
@@ -102,10 +102,10 @@ type preparedBranch struct {
 // errPaused keeps a sweep from acting.
 var errPaused = fmt.Errorf("%w: the coordinator was restored from a backup, and touches nothing before it is resumed", txn.ErrUnavailable)
 
-// errListPrepared marks the failures that are the participant's.
+// errListPrepared marks failures of the participant.
 var errListPrepared = errors.New("see what is prepared there")
 
-// scanAndRecord looks, and makes visible how that went.
+// scanAndRecord scans, and records for Health how that went.
 func (r *Recovery) scanAndRecord(ctx context.Context, name string) (sweepTasks []*sweepTask, left []txn.ScanResult, err error) {
 	begun := time.Now()
 	sweepTasks, left, err = r.scan(ctx, name)
@@ -113,8 +113,8 @@ func (r *Recovery) scanAndRecord(ctx context.Context, name string) (sweepTasks [
 	return sweepTasks, left, err
 }
 
-// scan finds what is to be done. The order of its three readings is what makes
-// it safe beside live transactions: see the package's invariant 5.
+// scan finds what is to be done. The order of its three reads makes it safe
+// beside live transactions: see the package's invariant 5.
 func (r *Recovery) scan(ctx context.Context, name string) (sweepTasks []*sweepTask, left []txn.ScanResult, err error) {
 	p, err := r.open(ctx, name)
 	if err != nil {
@@ -163,7 +163,7 @@ func keysOf(page []preparedBranch) []Key {
 	return keys
 }
 
-// rotate begins somewhere in the middle, so that branches that cannot be ended do
+// rotate begins at a random position, so that branches that cannot be ended do
 // not keep those behind the limit from being found.
 func (r *Recovery) rotate(s []preparedBranch) {
 	if len(s) <= r.cfg.SweepLimit {
@@ -173,7 +173,7 @@ func (r *Recovery) rotate(s []preparedBranch) {
 	copy(s, append(append([]preparedBranch(nil), s[at:]...), s[:at]...))
 }
 
-// stillPrepared keeps the jobs whose branch is still there.
+// stillPrepared keeps the tasks whose branch is still prepared.
 func stillPrepared(sweepTasks []*sweepTask, second []preparedBranch) []*sweepTask {
 	there := make(map[Key]bool, len(second))
 	for _, s := range second {
@@ -198,8 +198,8 @@ func (r *Recovery) open(ctx context.Context, name string) (participant.Participa
 	return p, nil
 }
 
-// listPrepared reads what is prepared there, and keeps what is ours beyond doubt,
-// whatever the participant says.
+// listPrepared lists what is prepared at a participant, and keeps what is certainly this
+// cluster's, whatever the participant returns.
 func (r *Recovery) listPrepared(ctx context.Context, p participant.Participant) (ours []preparedBranch, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
@@ -221,13 +221,13 @@ func (r *Recovery) listPrepared(ctx context.Context, p participant.Participant) 
 	return ours, nil
 }
 
-// parse reads a branch's name; false when it is not ours.
+// parse reads a branch's name; false when it is not this cluster's.
 func (r *Recovery) parse(xid string) (Key, bool) {
 	cluster, id, branch, ok := txn.ParseXID(xid)
 	return Key{id, branch}, ok && cluster == r.cfg.Cluster
 }
 
-// lookup asks the log about at most one page of branches.
+// lookup reads at most one page of branches in the log.
 func (r *Recovery) lookup(ctx context.Context, keys []Key) ([]BranchStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
@@ -241,28 +241,27 @@ func (r *Recovery) lookup(ctx context.Context, keys []Key) ([]BranchStatus, erro
 	return known, nil
 }
 
-// orphanAction says what has to be done with a branch that is prepared for so long,
-// as far as that is known, and whose transaction was begun so long ago; zero means
+// orphanAction returns what has to be done with a branch that has been prepared for age,
+// as far as that is known, and whose transaction began that long ago; zero means
 // to leave it.
 func orphanAction(k BranchStatus, age, begun time.Duration) Action {
 	switch {
 	case k.State == 0 && k.RetentionHorizon > 0 && (age >= k.RetentionHorizon || begun < k.RetentionHorizon):
 		return 0 // its decision, if any, may be forgotten, or lost: see the package's invariant 7
 	case k.State == 0:
-		return Rollback // forgotten since, or never begun: nobody will commit it
+		return Rollback // forgotten since, or never begun: it will never be committed
 	case !k.State.Decided() || k.Unfinished:
 		return 0
 	case !k.State.Commits():
 		return Rollback
 	case k.Branch.ID == 0:
-		return 0 // nobody ever voted for it: only a person can say what it is
+		return 0 // it never voted: only an operator can say what it is
 	}
 	return Commit
 }
 
-// recordSweep makes visible how a sweep went. One that could look is a sign of life,
-// and when it found nothing to do, and nothing else is to be done there, nothing is
-// left that fails.
+// recordSweep records how a sweep went. A scan that succeeded lets a probe through, and
+// when it found nothing to do, and the lane is idle, no failure is left.
 func (r *Recovery) recordSweep(name string, found int, took time.Duration, err error) {
 	now := r.now()
 	r.mu.Lock()
@@ -287,7 +286,7 @@ func (r *Recovery) recordSweep(name string, found int, took time.Duration, err e
 	}
 }
 
-// sweepOnce reports whether it could see what is prepared there.
+// sweepOnce reports whether the prepared branches could be listed.
 func (r *Recovery) sweepOnce(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 6*r.cfg.CallTimeout)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hungLister accepts the question what is prepared, and never answers.
+// hungLister accepts the list call, and never answers.
 type hungLister struct{ participant.Participant }
 
 func (hungLister) Prepared(ctx context.Context, _ string) ([]participant.Prepared, error) {
@@ -25,7 +25,7 @@ func contextWithTimeout(t *testing.T, d time.Duration) (context.Context, context
 	return context.WithTimeout(t.Context(), d)
 }
 
-// world is a log and one participant, live: between any two doings of a sweep
+// world is a log and one participant, live: between any two actions of a sweep
 // the applications get ahead by some steps of a script. Begin and enlist are
 // logged before a prepare; phase two is the applications' own. The world checks
 // every call that the sweep makes against the truth at that moment.
@@ -38,7 +38,7 @@ type world struct {
 	acted  int
 }
 
-// app is one transaction of one branch and how far it is.
+// app is one transaction of one branch and its progress.
 type app struct {
 	id       txn.ID
 	course   course
@@ -91,7 +91,7 @@ func acks(a *app) {
 	a.state++ // committing to committed, rolling back to rolled back
 }
 
-// interrupt lets the applications take their steps.
+// interrupt makes the applications take their steps.
 func (w *world) interrupt() {
 	if w.at < len(w.script) {
 		for _, i := range w.script[w.at] {
@@ -101,7 +101,7 @@ func (w *world) interrupt() {
 	w.at++
 }
 
-// between does something at one moment, with applications before and after it.
+// between runs something at one moment, with applications before and after it.
 func (w *world) between(do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,7 +168,7 @@ func (w *world) Participant(context.Context, string) (participant.Participant, e
 }
 
 // TestSweepRaces interleaves sweeps with live applications at random: nothing
-// live is ever touched, nothing that ended by itself is acted on, and what was
+// live is ever touched, nothing that ended by itself is acted on, and a branch that was
 // prepared too late is gone in the end.
 func TestSweepRaces(t *testing.T) {
 	runs, acted := 0, 0

@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// beltLength is in how many steps the belt turns: participants that are registered
-	// together are visited in so many groups, and not all at once.
+	// beltLength is the number of steps of one turn of the hashbelt: participants that are
+	// registered together are visited in so many groups, and not all at once.
 	beltLength = 5
-	// maxProbes is how many participants are probed at the same time. For others
-	// there is the next visit.
+	// maxProbes is how many participants are probed at the same time. The others are
+	// probed at their next visit.
 	maxProbes = 16
 )
 
-// sweepTarget is a participant on the belt.
+// sweepTarget is a participant on the hashbelt.
 type sweepTarget struct {
 	name string
-	ctx  context.Context // of its visits; ends when it is registered no more
+	ctx  context.Context // of its visits; ends when it is not registered any more
 	end  context.CancelFunc
 	busy atomic.Bool // a visit is under way
 }
 
-// runSweeps has every registered participant on a belt. Who falls off is visited,
-// and goes back to the front, so that everybody has a visit in every turn of the belt
-// and nobody has a goroutine or a timer to wait for it.
+// runSweeps keeps every registered participant on a hashbelt. A participant that falls off
+// is visited and reinserted at the front, so that each has one visit in every turn of the
+// belt, without a goroutine or a timer of its own to wait for it.
 func (r *Recovery) runSweeps() {
 	var belt *hashbelt.Belt[string, *sweepTarget]
 	belt, err := hashbelt.New(hashbelt.Config[string, *sweepTarget]{
@@ -62,9 +62,9 @@ func (r *Recovery) runSweeps() {
 	}
 }
 
-// syncParticipants puts participants that are new on the belt, each where chance will have it,
-// and takes those off that are gone. The belt rotates on the same goroutine, so that
-// nobody is with its handler meanwhile.
+// syncParticipants puts new participants on the belt, each at a random position,
+// and removes those that are gone. The belt rotates on the same goroutine, so that
+// no handler runs meanwhile.
 func (r *Recovery) syncParticipants(belt *hashbelt.Belt[string, *sweepTarget], targets map[string]*sweepTarget) {
 	registered := make(map[string]bool)
 	for _, name := range r.log.Participants() {
@@ -90,9 +90,9 @@ func (r *Recovery) syncParticipants(belt *hashbelt.Belt[string, *sweepTarget], t
 	r.dropLanesLocked(registered)
 }
 
-// sweepParticipant sweeps a participant, probes it, and tidies up there. On a goroutine of its
-// own: it waits for workers, and so must not be one; and who hangs keeps nobody else
-// from being visited.
+// sweepParticipant sweeps a participant, probes it, and prunes there. It runs on a
+// goroutine of its own: it waits for workers, and so must not be one; and a participant
+// that hangs delays no other visit.
 func (r *Recovery) sweepParticipant(h *sweepTarget) {
 	if r.log.RecoveryPaused() {
 		return
@@ -104,7 +104,7 @@ func (r *Recovery) sweepParticipant(h *sweepTarget) {
 	}
 }
 
-// probe asks a participant whether it can take part, unless it is known from calls
+// probe checks whether a participant works, unless it is known from calls
 // that it answers, or fails.
 func (r *Recovery) probe(ctx context.Context, name string) {
 	r.mu.Lock()
@@ -137,7 +137,7 @@ func (r *Recovery) probe(ctx context.Context, name string) {
 	l.noteContactLocked()
 }
 
-// probeAfter is how long nothing was heard of a participant before it is probed: less
+// probeAfter is the time without contact after which a participant is probed: less
 // than three visits.
 func (r *Recovery) probeAfter() time.Duration { return r.cfg.SweepEvery * 5 / 2 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestProbes: of a participant that no transaction needs it is known how it does,
-// since when, and how long it took to say so; without secrets.
+// TestProbes: the health of a participant without transactions is known,
+// since when, and how long the probe took; without secrets.
 func TestProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -64,7 +64,7 @@ func TestProbes(t *testing.T) {
 	})
 }
 
-// TestNoProbeAfterAnAnswer: who is heard of anyway is not probed.
+// TestNoProbeAfterAnAnswer: a participant with recent contact is not probed.
 func TestNoProbeAfterAnAnswer(t *testing.T) {
 	for _, failing := range []bool{false, true} {
 		t.Run(fmt.Sprintf("failing=%v", failing), func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestNoProbeAfterAnAnswer(t *testing.T) {
 }
 
 // TestHungProbes: participants that do not answer cost as many probes as may be under
-// way, keep nobody from being visited, and end with the leadership.
+// way, delay no visit of others, and end with the leadership.
 func TestHungProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -146,8 +146,8 @@ func TestHungProbes(t *testing.T) {
 	})
 }
 
-// TestRounds: everybody has one visit in every turn of the belt, whoever is
-// registered later too; nobody who is registered no more, or while the log is held.
+// TestRounds: each participant has one visit in every turn of the belt, also one that is
+// registered later; none that is not registered any more, or while recovery is paused.
 func TestRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()

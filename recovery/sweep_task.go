@@ -11,20 +11,20 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// sweepTask is one branch that a sweep wants to end. It takes its turn in the
-// participant's lane behind all that is undone, and is tried once: the next
+// sweepTask is one branch that a sweep wants to end. It is queued in the
+// participant's lane with less weight than pending work, and is tried once: the next
 // sweep finds what is left.
 type sweepTask struct {
 	branch participant.Branch
 	action Action
-	result txn.ScanResult // belongs to the sweep until it is queued, and when it is over
+	result txn.ScanResult // belongs to the sweep until it is queued, and after it is done
 
 	ctx    context.Context // the sweep's own
 	queued time.Duration   // when; on recovery's scale
 	done   chan struct{}
 }
 
-// newSweepTask judges one branch. The job's verb is zero when it is to be left.
+// newSweepTask classifies one branch. The task's action is zero when it is to be left.
 func newSweepTask(name string, s preparedBranch, k BranchStatus) *sweepTask {
 	j := &sweepTask{
 		branch: k.Branch,
@@ -48,14 +48,14 @@ func newSweepTask(name string, s preparedBranch, k BranchStatus) *sweepTask {
 		j.result.Error = fmt.Sprintf("prepared for longer than the log remembers (%v): it may have been decided to commit, "+
 			"and forgotten; compare with the other participants, and end it there by hand", k.RetentionHorizon)
 	}
-	// The name seen there is the truth about the branch, whatever the log has.
+	// The name at the participant is the truth about the branch, whatever the log has.
 	j.branch.TX, j.branch.ID, j.branch.XID = s.TX, s.Branch, s.XID
 	return j
 }
 
-// age is how long a branch may have been prepared at most; zero when the
-// participant says nothing of it. An age that is too low would have a branch rolled
-// back whose commit may be forgotten, so a difference between the participant's
+// age is the longest time for which a branch may have been prepared; zero when the
+// participant does not report it. An age that is too low would roll back a branch
+// whose commit may be forgotten, so the possible difference between the participant's
 // clock and this one is added where both are needed.
 func age(p participant.Prepared) time.Duration {
 	switch {
@@ -67,12 +67,12 @@ func age(p participant.Prepared) time.Duration {
 	return time.Since(p.Since) + ClockSlack
 }
 
-// ClockSlack is by how much two clocks may differ that have to be compared: the
-// coordinator's, a participant's, and those of whoever makes ids.
+// ClockSlack is the assumed largest difference between two clocks that have to be compared:
+// the coordinator's, a participant's, and those that make ids.
 const ClockSlack = time.Minute
 
-// runSweepTasks runs jobs through the participant's lane and waits for them. When ctx
-// ends, those that have not begun are withdrawn.
+// runSweepTasks runs tasks through the participant's lane and waits for them. When ctx
+// ends, those that have not begun are cancelled.
 func (r *Recovery) runSweepTasks(ctx context.Context, name string, sweepTasks []*sweepTask) {
 	if len(sweepTasks) == 0 {
 		return
@@ -99,7 +99,7 @@ func (r *Recovery) runSweepTasks(ctx context.Context, name string, sweepTasks []
 	}
 }
 
-// cancelSweepTasks takes back the jobs of a sweep that have not begun.
+// cancelSweepTasks removes the tasks of a sweep that have not begun.
 func (r *Recovery) cancelSweepTasks(l *lane, sweep context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +122,7 @@ func (j *sweepTask) markNotTried(l *lane) {
 	}
 }
 
-// runSweepTask makes the one attempt, on a worker, and gives what the pool is to learn.
+// runSweepTask makes the one attempt, on a worker, and returns the feedback for the pool.
 func (r *Recovery) runSweepTask(l *lane, j *sweepTask, probe bool) error {
 	ctx, cancel := context.WithTimeout(j.ctx, r.cfg.CallTimeout)
 	defer cancel()
@@ -168,7 +168,7 @@ func (r *Recovery) runSweepTask(l *lane, j *sweepTask, probe bool) error {
 	return a.feedback(a.stale)
 }
 
-// recordSweepAttemptLocked remembers an attempt that did not end the branch as wanted; mu is
+// recordSweepAttemptLocked records an attempt that did not end the branch as wanted; mu is
 // held.
 func (r *Recovery) recordSweepAttemptLocked(j *sweepTask, a attemptResult, text string) {
 	c := attemptLog{records: []attemptRecord{a.record(j.action, text, false)}, anyFailed: true}
@@ -187,7 +187,7 @@ func (r *Recovery) attemptSweepTask(ctx context.Context, name string, j *sweepTa
 	return rep, timeoutError(ctx, r.cfg.CallTimeout, err)
 }
 
-// commitRecordError says why a branch of a transaction that the log does not know is not
+// commitRecordError is why a branch of a transaction that the log does not know is not
 // rolled back.
 type commitRecordError struct{ detail string }
 
@@ -197,7 +197,7 @@ func (e *commitRecordError) Error() string {
 }
 
 // checkCommitRecord asks the participant for proof that a branch was committed once, which
-// would forbid to roll it back. No answer forbids it as well, until the next sweep.
+// forbids to roll it back. A missing answer forbids it as well, until the next sweep.
 func checkCommitRecord(ctx context.Context, p participant.Participant, b participant.Branch) (err error) {
 	inspector, ok := p.(participant.Inspector)
 	if !ok {

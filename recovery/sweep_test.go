@@ -148,7 +148,7 @@ func TestLatePrepare(t *testing.T) {
 	})
 }
 
-// TestSweepFindsLostHint: undone work of which nobody told is found by the sweep.
+// TestSweepFindsLostHint: pending work for which no hint came is found by the sweep.
 func TestSweepFindsLostHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -160,7 +160,7 @@ func TestSweepFindsLostHint(t *testing.T) {
 	})
 }
 
-// TestSweepRefuses: whatever cannot be known for sure, nothing is touched.
+// TestSweepRefuses: whenever a fact is not certain, nothing is touched.
 func TestSweepRefuses(t *testing.T) {
 	down := errors.New("FATAL: password authentication failed, password=hunter2")
 	for _, c := range []struct {
@@ -198,8 +198,8 @@ func TestSweepRefuses(t *testing.T) {
 	}
 }
 
-// TestSweepHazard: a branch that is ended by hand just before the sweep can is a
-// hazard of the transaction.
+// TestSweepHazard: a branch that is ended by hand just before the sweep ends it is a
+// heuristic outcome of the transaction.
 func TestSweepHazard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -259,8 +259,8 @@ func TestSweepLimit(t *testing.T) {
 	})
 }
 
-// TestSweepEndsWithItsContext: jobs that get no turn are withdrawn, those under
-// way are cancelled, and the findings say so.
+// TestSweepEndsWithItsContext: tasks that get no worker are withdrawn, those under
+// way are cancelled, and the results say so.
 func TestSweepEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -318,7 +318,7 @@ func TestSweepOfHungParticipant(t *testing.T) {
 		if h := r.Health("hung7"); h.Healthy || !strings.Contains(h.LastError, "no answer within 10s") {
 			t.Errorf("health: %+v", h)
 		}
-		// Who is removed is swept no more, and forgotten.
+		// A participant that is removed is not swept any more, and forgotten.
 		log.mu.Lock()
 		for n := range 40 {
 			delete(log.parts, fmt.Sprintf("hung%d", n))
@@ -334,7 +334,7 @@ func TestSweepOfHungParticipant(t *testing.T) {
 }
 
 // TestSweepIsASignOfLife: the breaker of an idle participant is probed as soon
-// as a sweep could look.
+// as a scan has succeeded.
 func TestSweepIsASignOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -354,9 +354,9 @@ func TestSweepIsASignOfLife(t *testing.T) {
 	})
 }
 
-// TestASweepLetsAProbeThrough: a sweep never has the place of the breaker's probe for
-// longer than a call of its own. One that cannot look keeps no call out, and one whose
-// call was the probe and that was given up gives the place back.
+// TestASweepLetsAProbeThrough: a sweep never holds the breaker's probe for
+// longer than a call of its own. A sweep whose scan fails keeps no call out, and one whose
+// call was the probe and was given up releases the probe.
 func TestASweepLetsAProbeThrough(t *testing.T) {
 	opened := func(t *testing.T, log *fakeLog, res *fakeParticipant, cfg Config) *Recovery {
 		res.setFault(always(fail))

@@ -15,9 +15,9 @@ type taskSource struct {
 	l *lane
 }
 
-// Next gives the call that is next, and since when it could have been made. What the log
-// says is not to be done any more is not a call, and is over here: it teaches nobody
-// anything about the participant.
+// Next returns the next call, and since when it was ready. An item that the log does not
+// need any more is not a call, and is dropped here: it carries no information about the
+// participant.
 func (f taskSource) Next(int) (adaptive.Task, time.Time) {
 	for {
 		call, ready, stale := f.next()
@@ -93,9 +93,9 @@ func (r *Recovery) endCallLocked(l *lane) {
 	r.wg.Done()
 }
 
-// fatalOnPanic lets a panic end the process, as it would without a pool: what a participant
-// does is caught where it is called, so that this is a bug of ours, with the books in
-// disorder. So they are when a participant ends the goroutine.
+// fatalOnPanic makes a panic end the process, as it would without a pool: a panic of a
+// participant is caught where it is called, so that this is a bug of recovery, with
+// inconsistent state. The same holds when a participant ends the goroutine.
 func fatalOnPanic(task adaptive.Task) adaptive.Task {
 	return func() (err error) {
 		ended := false
@@ -109,7 +109,7 @@ func fatalOnPanic(task adaptive.Task) adaptive.Task {
 			}
 			stack := debug.Stack()
 			go panic(fmt.Sprintf("recovery: %v\n%s", v, stack))
-			select {} // until then
+			select {} // until the panic ends the process
 		}()
 		err = task()
 		ended = true
@@ -117,14 +117,14 @@ func fatalOnPanic(task adaptive.Task) adaptive.Task {
 	}
 }
 
-// noSignalError marks a call that says nothing of what the participant can do: it ran out
-// of its time, failed, or was given up. At the pool it counts as timed out, and not as
+// noSignalError marks a call that carries no information about the participant's capacity:
+// it timed out, failed, or was given up. The pool counts it as timed out, and not as
 // completed: a participant that refuses everything at once has not become faster.
 type noSignalError struct{ error }
 
 func (e noSignalError) Unwrap() []error { return []error{e.error, context.DeadlineExceeded} }
 
-// feedback is what the pool learns from a call.
+// feedback is the result of a call as the pool counts it.
 func (o attemptResult) feedback(givenUp bool) error {
 	switch {
 	case o.err != nil:
@@ -135,7 +135,7 @@ func (o attemptResult) feedback(givenUp bool) error {
 	return nil
 }
 
-// dispatchLocked tells pools what there is to do; mu is held.
+// dispatchLocked tells the pools how many calls are ready; mu is held.
 func (r *Recovery) dispatchLocked(now time.Duration) {
 	if r.state != running {
 		return
@@ -147,7 +147,7 @@ func (r *Recovery) dispatchLocked(now time.Duration) {
 			r.markDirtyLocked(l)
 		}
 	}
-	for range 2 { // what one lane does not need any more is another's
+	for range 2 { // a call that one lane releases is free for another
 		r.reserveLocked()
 		for i, l := range r.dirty {
 			l.dirty = false

@@ -8,8 +8,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestWaitingDoesNotWake: the loop sleeps while branches wait for their next try,
-// and wakes up once for all whose time comes within an instant.
+// TestWaitingDoesNotWake: the loop sleeps while branches back off,
+// and wakes up once for all whose time comes within one timerResolution.
 func TestWaitingDoesNotWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := begin(t, Config{}, finished{})
@@ -21,7 +21,7 @@ func TestWaitingDoesNotWake(t *testing.T) {
 			it := item{Key{idOf(n + 1), 1}, Commit}
 			w := &branchAttempts{lane: l}
 			r.transactions[it.TX], r.attempts[it] = txProgress{outstanding: 1, state: txn.Committing}, w
-			// Three crowds, each within a thousandth of a second.
+			// Three groups, each within a thousandth of a second.
 			r.backOffLocked(it, w, start+time.Duration(1+n%3)*time.Minute-time.Duration(n)*100)
 		}
 		looks := r.iterations
@@ -37,15 +37,15 @@ func TestWaitingDoesNotWake(t *testing.T) {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		// One look when the first were parked, one for each crowd, and some that bring
-		// a bucket of many nearer.
+		// One iteration when the first were backed off, one for each group, and some that move
+		// a bucket of many to a lower level.
 		if n := r.iterations - looks; n < 4 || n > 40 {
 			t.Errorf("the loop looked %d times", n)
 		}
 	})
 }
 
-// TestRetryLeavesNoTimer: whoever is tried at once waits no more, and leaves nothing
+// TestRetryLeavesNoTimer: a branch that is tried at once waits no more, and leaves nothing
 // on the wheel.
 func TestRetryLeavesNoTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestRetryLeavesNoTimer(t *testing.T) {
 	})
 }
 
-// TestManyDueAtOnce: those whose time comes at once are woken in batches, all of them.
+// TestManyDueAtOnce: timers that are due at once are fired in batches, all of them.
 func TestManyDueAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := begin(t, Config{}, finished{})

@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// fakeInspector is a resource that can be asked about a branch.
+// fakeInspector is a participant that can be asked about a branch.
 type fakeInspector struct {
 	*fakeParticipant
 	said  participant.BranchReport
@@ -72,8 +72,8 @@ func TestUnknownIsNotRolledBackAgainstProof(t *testing.T) {
 	}
 }
 
-// TestUnknownAndOlderThanMemory: what is prepared for longer than the log remembers
-// decisions is left to a person, who is told again and again.
+// TestUnknownAndOlderThanMemory: a branch that is prepared for longer than the log remembers
+// decisions is left to the operator, and reported again and again.
 func TestUnknownAndOlderThanMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()

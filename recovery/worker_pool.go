@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// optimizerPeriod is how often a limit is thought about: a storm of seconds is over soon.
+	// optimizerPeriod is how often a limit is reconsidered: a burst of a few seconds is soon over.
 	optimizerPeriod = 250 * time.Millisecond
 	// poolIdleTimeout is for how long, at least, a lane without work keeps its pool, which is a
-	// goroutine and 115 KB. It is half as long between two looks.
+	// goroutine and 115 KB. The check runs twice as often.
 	poolIdleTimeout = 30 * time.Second
-	// maxDecisions is how many decisions are kept of a pool that rests.
+	// maxDecisions is how many decisions are kept of a pool that was closed.
 	maxDecisions = 64
 )
 
-// workerPool is who works for a lane: a pool while there is work, and what it has learnt.
+// workerPool is the pool of a lane while there is work, and what the optimizer has learnt.
 // Guarded by Recovery.mu.
 type workerPool struct {
-	pool      *adaptive.Pool // nil while nothing is to be done
-	closing   bool           // a pool is being closed, and has the brain
-	lastReady int            // what the pool was last told
-	lastUsed  time.Duration  // when there was work last
+	pool      *adaptive.Pool // nil without work
+	closing   bool           // a pool is being closed, and uses the optimizer
+	lastReady int            // the last value of SetReady
+	lastUsed  time.Duration  // when there was last work
 	optimizer *countingOptimizer
 	limit     int // of the last pool
 	decisions []adaptive.DecisionRecord
@@ -50,7 +50,7 @@ func (b *countingOptimizer) Observe(w *adaptive.Window) adaptive.Decision {
 	return d
 }
 
-// setReadyLocked tells a lane's pool what could begin now; mu is held.
+// setReadyLocked tells a lane's pool how many calls are ready; mu is held.
 func (r *Recovery) setReadyLocked(l *lane, now time.Duration) {
 	r.updateActiveLocked(l)
 	c := &l.workerPool
@@ -68,9 +68,9 @@ func (r *Recovery) setReadyLocked(l *lane, now time.Duration) {
 	c.pool.SetReady(ready, 0)
 }
 
-// readyLocked is how many calls would begin if there were workers for them. What waits
-// for something else is not among them, for it says nothing about how many workers are
-// right; mu is held.
+// readyLocked is how many calls would begin if there were workers for them. Calls that wait
+// for something else are not among them, since they carry no information about the right
+// number of workers; mu is held.
 func (r *Recovery) readyLocked(l *lane, now time.Duration) int {
 	l.setBlockedLocked(r.state != running || !r.reporter.accepting(now) || !l.br.closed(), now)
 	ready := l.queued()
@@ -83,8 +83,8 @@ func (r *Recovery) readyLocked(l *lane, now time.Duration) int {
 	return r.allowedLocked(l, ready)
 }
 
-// startPoolLocked gives a lane its pool; false while the last one still has the brain. mu is
-// held.
+// startPoolLocked makes a lane's pool; false while the last one still uses the optimizer. mu
+// is held.
 func (r *Recovery) startPoolLocked(l *lane) bool {
 	c := &l.workerPool
 	if c.closing {
@@ -99,7 +99,7 @@ func (r *Recovery) startPoolLocked(l *lane) bool {
 	}
 	pool, err := adaptive.New(adaptive.Config{Optimizer: c.optimizer, Start: c.limit, TaskSource: taskSource{r, l}})
 	if err != nil {
-		// Whoever gave the optimizer is told by the only decision there will be.
+		// The error becomes the only decision that there will be.
 		c.optimizer.Optimizer, c.limit = adaptive.Fixed(0), r.cfg.Start
 		c.decisions = append(c.decisions, adaptive.DecisionRecord{At: time.Now(), From: c.limit, To: c.limit, Why: err.Error()})
 		pool, err = adaptive.New(adaptive.Config{Optimizer: c.optimizer, Start: c.limit, TaskSource: taskSource{r, l}})
@@ -115,7 +115,7 @@ func (r *Recovery) startPoolLocked(l *lane) bool {
 	return true
 }
 
-// closeIdlePoolsLocked lets go the pools of lanes that have had no work for a while; mu is
+// closeIdlePoolsLocked closes the pools of lanes that have had no work for a while; mu is
 // held.
 func (r *Recovery) closeIdlePoolsLocked(now time.Duration) {
 	if r.pools == 0 || now < r.idleCheckAt {
@@ -129,7 +129,7 @@ func (r *Recovery) closeIdlePoolsLocked(now time.Duration) {
 	}
 }
 
-// closePoolLocked lets go the pool of a lane without work, and keeps what was learnt; mu is
+// closePoolLocked closes the pool of a lane without work, and keeps what was learnt; mu is
 // held.
 func (r *Recovery) closePoolLocked(l *lane) {
 	c := &l.workerPool
@@ -145,15 +145,15 @@ func (r *Recovery) closePoolLocked(l *lane) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		c.closing = false
-		c.limit = pool.Limit()                              // for the same choice
-		all := slices.Concat(c.decisions, pool.Decisions()) // whoever reads the old one may go on
+		c.limit = pool.Limit()                              // for the same spec
+		all := slices.Concat(c.decisions, pool.Decisions()) // a copy: a reader may still use the old slice
 		c.decisions = slices.Clone(all[max(0, len(all)-maxDecisions):])
 		r.markDirtyLocked(l)
 		r.dispatchLocked(now)
 	})
 }
 
-// closePools ends all pools, when nothing is started any more.
+// closePools closes all pools, when nothing is started any more.
 func (r *Recovery) closePools() {
 	r.mu.Lock()
 	var pools []*adaptive.Pool
@@ -168,7 +168,7 @@ func (r *Recovery) closePools() {
 	}
 }
 
-// limitLocked is how many calls the participant gets at once; mu is held.
+// limitLocked is the number of concurrent calls that the participant may get; mu is held.
 func (r *Recovery) limitLocked(l *lane) int {
 	switch {
 	case l.workerPool.pool != nil:
@@ -179,7 +179,7 @@ func (r *Recovery) limitLocked(l *lane) int {
 	return r.startLimit(l.name)
 }
 
-// startLimit is how many calls a participant gets at once before anything was learnt.
+// startLimit is a participant's limit before anything was learnt.
 func (r *Recovery) startLimit(participant string) int {
 	if c := r.optimizerFor(participant); c.name == fixedSize {
 		return c.size

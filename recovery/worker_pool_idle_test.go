@@ -8,8 +8,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestALongCallKeepsThePool: a lane whose only call takes longer than a lane may rest has a
-// pool all the while, and begins what comes meanwhile at once.
+// TestALongCallKeepsThePool: a lane whose only call takes longer than the idle timeout has a
+// pool all the while, and begins work that arrives meanwhile at once.
 func TestALongCallKeepsThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -30,8 +30,8 @@ func TestALongCallKeepsThePool(t *testing.T) {
 	})
 }
 
-// TestAnotherPoolDelaysNoRest: a lane without work rests when its time has come, although
-// another lane is given a pool shortly before.
+// TestAnotherPoolDelaysNoRest: a lane without work closes its pool when its time has come, although
+// another lane gets a pool shortly before.
 func TestAnotherPoolDelaysNoRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -53,7 +53,7 @@ func TestAnotherPoolDelaysNoRest(t *testing.T) {
 		if !pool("a") || !pool("b") {
 			t.Fatalf("pools before the rest: %v, %v", pool("a"), pool("b"))
 		}
-		sleep(t.Context(), poolIdleTimeout/2+time.Second) // at most so much later is the next look
+		sleep(t.Context(), poolIdleTimeout/2+time.Second) // the next check is at most so much later
 		if pool("a") || !pool("b") {
 			t.Errorf("pools after the rest of one lane: %v, %v; want false, true", pool("a"), pool("b"))
 		}
@@ -86,7 +86,7 @@ func TestOneOptimizerOnePool(t *testing.T) {
 	})
 }
 
-// TestAnOpenBreakerOffersOneCall, its probe, however much waits.
+// TestAnOpenBreakerOffersOneCall, its probe, however many branches wait.
 func TestAnOpenBreakerOffersOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -106,8 +106,8 @@ func TestAnOpenBreakerOffersOneCall(t *testing.T) {
 	})
 }
 
-// TestSilenceTeachesNoMore: a participant that falls silent in the middle of a climb goes
-// back to as many calls as were proven, and is judged no further.
+// TestSilenceTeachesNoMore: the pool of a participant that stops answering in the middle of a climb
+// returns to as many calls as were proven, and learns no further.
 func TestSilenceTeachesNoMore(t *testing.T) {
 	for _, timeout := range []time.Duration{10 * time.Second, 30 * time.Second, time.Minute} {
 		t.Run(timeout.String(), func(t *testing.T) {

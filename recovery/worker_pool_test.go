@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// spy is an optimizer that keeps what it is shown, and leaves the limit as it is.
+// spy is an optimizer that keeps its windows, and leaves the limit as it is.
 type spy struct {
 	mu      sync.Mutex
 	windows []adaptive.Window
@@ -27,7 +27,7 @@ func (s *spy) Observe(w *adaptive.Window) adaptive.Decision {
 	return adaptive.Decision{Limit: w.Limit}
 }
 
-// seen gives what all windows so far say together.
+// seen sums up all windows so far.
 func (s *spy) seen() (completed uint64, bound time.Duration, limits []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,8 +39,8 @@ func (s *spy) seen() (completed uint64, bound time.Duration, limits []int) {
 	return completed, bound, slices.Compact(limits)
 }
 
-// TestFailuresTeachNothing: a pool learns from answers. What runs out of time, fails, or
-// panics has not been completed, and what has been done by others was never begun.
+// TestFailuresTeachNothing: a pool learns from answers. Calls that time out, fail, or
+// panic are not completed, and work that was done by others was never begun.
 func TestFailuresTeachNothing(t *testing.T) {
 	for name, f := range map[string]fault{"hangs": hang, "fails": fail, "answers late": late, "panics": crash, "answers nonsense": lie} {
 		t.Run(name, func(t *testing.T) {
@@ -71,8 +71,8 @@ func TestFailuresTeachNothing(t *testing.T) {
 	}
 }
 
-// TestWaitingForSomethingElseBindsNothing: what waits for a participant that is down, or
-// for a log that takes no results, is no reason for more workers.
+// TestWaitingForSomethingElseBindsNothing: a wait for a participant that is down, or
+// for a log that accepts no results, is no reason for more workers.
 func TestWaitingForSomethingElseBindsNothing(t *testing.T) {
 	for name, down := range map[string]func(*fakeLog, *fakeParticipant){
 		"the participant": func(_ *fakeLog, res *fakeParticipant) { res.setFault(always(fail)) },
@@ -105,8 +105,8 @@ func TestWaitingForSomethingElseBindsNothing(t *testing.T) {
 	}
 }
 
-// TestRestingKeepsWhatWasLearnt: a lane without work has no pool after a while, and goes
-// on with the limit that was found.
+// TestRestingKeepsWhatWasLearnt: a lane without work has no pool after a while, and continues
+// with the limit that was found.
 func TestRestingKeepsWhatWasLearnt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -150,7 +150,7 @@ func TestRestingKeepsWhatWasLearnt(t *testing.T) {
 	})
 }
 
-// TestWorkComesWhileThePoolLeaves: nothing is forgotten that comes in the moment in which
+// TestWorkComesWhileThePoolLeaves: no work is lost that arrives at the moment at which
 // a lane has no pool and may not have another.
 func TestWorkComesWhileThePoolLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestRefusedOptimizer(t *testing.T) {
 }
 
 // TestHungForLong: a participant that never answers gets no more calls than in the
-// beginning, however long that goes on, and when it is back as many as before.
+// beginning, however long that lasts, and when it is back as many as before.
 func TestHungForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()

@@ -41,8 +41,8 @@ func (gatedVoter) Prepared(context.Context, string) ([]participant.Prepared, err
 func (gatedVoter) Check(context.Context) error                                      { return nil }
 func (gatedVoter) Close() error                                                     { return nil }
 
-// A commit of a Pipe that waits for votes holds no goroutine, and ends like any other: with the vote, at the deadline of
-// its call, with its caller.
+// A commit of a Pipe that waits for votes occupies no goroutine, and ends like any other:
+// with the vote, at the deadline of its call, with its client.
 func TestCommitsOfAPipeThatWait(t *testing.T) {
 	const many = 200
 	for name, timeout := range map[string]time.Duration{"the vote": time.Minute, "the deadline": 3 * time.Second, "the caller": time.Minute} {
@@ -105,7 +105,7 @@ func TestCommitsOfAPipeThatWait(t *testing.T) {
 				}
 			case "the caller":
 				cancel()
-				_ = p.CloseRequest() // the transport notices the one by the other
+				_ = p.CloseRequest() // the transport notices one through the other
 			}
 			eventually(t, "the end of all commits", running(0))
 		})

@@ -16,7 +16,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// commits begins and commits a transaction, and fails when that takes long.
+// commits begins and commits a transaction, and fails if that takes long.
 func (r *running) commits(n byte) {
 	id := txn.NewID(time.Now(), [10]byte{n}).String()
 	started := time.Now()
@@ -30,7 +30,7 @@ func (r *running) commits(n byte) {
 	}
 }
 
-// A thousand callers who send a byte a second hold nobody up, and are left.
+// A thousand clients that send a byte a second delay no other client, and are disconnected.
 func TestSlowloris(t *testing.T) {
 	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.ReadTimeout = 3 * time.Second })
 	const slow = 1000
@@ -39,7 +39,7 @@ func TestSlowloris(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range slow {
 		c := dial(t, r.addr)
-		if i%2 == 1 { // the headers whole, and the body slowly
+		if i%2 == 1 { // complete headers, and a slow body
 			if _, err := io.WriteString(c, "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 200\r\n\r\n{"); err != nil {
 				t.Fatal(err)
 			}
@@ -86,11 +86,11 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-// More connections than allowed are closed at once; those that are open go on, and
-// when one ends there is room.
+// Connections above the limit are closed at once; open ones continue, and when one ends
+// another is accepted.
 func TestTooManyConnections(t *testing.T) {
 	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.MaxConnections, c.MaxConnectionsPerAddress = 3, 3 })
-	r.commits(1) // holds one
+	r.commits(1) // keeps one open
 	first, second := dial(t, r.addr), dial(t, r.addr)
 	eventually(t, "three connections", func() bool { return strings.Contains(r.get("/metrics").body, "txmgr_connections 3\n") })
 	if said, err := io.ReadAll(dial(t, r.addr)); len(said) > 0 {
@@ -112,10 +112,10 @@ func TestTooManyConnections(t *testing.T) {
 	})
 }
 
-// One address does not take the room of all others.
+// One address cannot use up the connections of all others.
 func TestOneAddressTakesNotAllConnections(t *testing.T) {
 	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.MaxConnections = 4 })
-	r.commits(1) // holds one, of two
+	r.commits(1) // keeps one of two open
 	dial(t, r.addr)
 	eventually(t, "two connections", func() bool { return strings.Contains(r.get("/metrics").body, "txmgr_connections 2\n") })
 	if said, err := io.ReadAll(dial(t, r.addr)); len(said) > 0 || isTimeout(err) {
@@ -138,7 +138,7 @@ func TestOneAddressTakesNotAllConnections(t *testing.T) {
 	}
 }
 
-// A flood of wrong tokens by many callers at once does not hold up who has one.
+// A flood of wrong tokens from many clients at once does not delay a client with a valid token.
 func TestCommitsGoOnInAFlood(t *testing.T) {
 	r := startWithAuth(t, nil)
 	_, secret := r.token(txn.TokenRequest{Name: "app", Role: txn.RoleClient})
@@ -162,7 +162,7 @@ func TestCommitsGoOnInAFlood(t *testing.T) {
 				req.Header.Set("Authorization", "Bearer wrong-wrong-wrong")
 				res, err := r.http.Do(req)
 				if err != nil {
-					continue // closed under its hands
+					continue // closed by the server
 				}
 				_, _ = io.Copy(io.Discard, res.Body)
 				_ = res.Body.Close()

@@ -17,40 +17,40 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// principal is who makes a call. Its zero value is anybody: there is no
-// authentication.
+// principal is the authenticated caller of a call. Its zero value is any caller:
+// authentication is off.
 type principal struct {
 	name   string // of the token
 	id     string // of the token
 	secret string
-	// unverified says that this node does not know the token: the one that leads
-	// may, since this one lags behind.
+	// unverified: this node does not know the token. The leader may know it, because a
+	// follower lags behind.
 	unverified bool
 	limiter    *rate.Limiter // nil: no limit of its own
 }
 
-// rootName is the name of who bears the token of the root token file, and clusterName
-// what the audit calls the cluster when it does something by itself.
+// rootName is the name of the token in the root token file; systemActor is the actor in the
+// audit log for what the cluster does by itself.
 const (
 	rootName    = "root"
 	systemActor = "txmgr"
 )
 
-// maxSecret is the longest secret that is looked at.
+// maxSecret is the length of the longest secret that is checked, in bytes.
 const maxSecret = 256
 
-// auth decides who may do what.
+// auth authenticates the callers of a [Server] and checks their roles.
 type auth struct {
 	s            *Server
-	enabled      bool // otherwise everybody may do everything
-	mutualTLS    bool // callers need a certificate
+	enabled      bool // false: any caller may call everything
+	mutualTLS    bool // clients need a certificate
 	root         *rootToken
 	tokenLimits  tokenLimiters
 	authFailures authFailureLimiter
 	denialLog    *logLimiter // of log lines
 }
 
-// authError is why somebody may not do something.
+// authError says why a caller was rejected.
 type authError struct {
 	reason string // of the metric
 	code   connect.Code
@@ -65,9 +65,9 @@ func newAuthError(reason string, code connect.Code, format string, args ...any) 
 	return &authError{reason, code, fmt.Errorf("%w: "+format, append([]any{txn.ErrDenied}, args...)...)}
 }
 
-// authorize says who makes the request and that he may: he has the role. elsewhere
-// says that another node is about to decide the same again, and may know more
-// tokens. Errors are a [authError], or of a rate.
+// authorize returns the caller of the request, or an error if the caller does not have the
+// role. forward says that the call is going to be forwarded: the leader checks again, and may
+// know more tokens. An error is an [authError], or that of an exceeded rate limit.
 func (a *auth) authorize(r *http.Request, name string, role txn.Role, forward bool) (principal, error) {
 	if a.mutualTLS && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
 		return principal{}, newAuthError("certificate", connect.CodeUnauthenticated, "%s needs a client certificate, of the authority that this server trusts", name)
@@ -100,9 +100,9 @@ func (a *auth) authorize(r *http.Request, name string, role txn.Role, forward bo
 	return b, b.allow(time.Now())
 }
 
-// rejectUnknown counts a token that nobody knows. After some of them the address is
-// told to wait, and its connection closed. Tokens that are known are good all the
-// while: others may share the address.
+// rejectUnknown counts a token that is not known. After a burst of them the address is told
+// when to retry, and its connection is closed. Known tokens stay valid all the while: other
+// clients may share the address.
 func (a *auth) rejectUnknown(r *http.Request) error {
 	if after := a.authFailures.recordFailure(r.RemoteAddr, time.Now()); after > 0 {
 		return &wire.RetryAfterError{After: after, Err: newAuthError("flood", connect.CodeResourceExhausted, "too many unknown tokens from this address; come back in %v", after)}
@@ -118,15 +118,15 @@ func (a *auth) lookupToken(secret string) (txn.Token, bool) {
 	return a.s.c.AuthenticateToken(secret)
 }
 
-// A token that was made a moment ago is known at the nodes that follow within lag.
-// They look for it every lookEvery.
+// A new token is known on the followers within tokenPropagation. awaitToken polls every
+// tokenPollInterval.
 const (
 	tokenPropagation  = 500 * time.Millisecond
 	tokenPollInterval = 10 * time.Millisecond
 )
 
-// awaitToken finds the token of a secret at a node that follows: it may be on its way
-// there. As many callers wait as may be passed on.
+// awaitToken finds the token of a secret on a follower, to which it may still be replicated.
+// At most maxUnverified calls wait or are forwarded with an unknown token at once.
 func (a *auth) awaitToken(ctx context.Context, secret string) (txn.Token, bool) {
 	if api, here := a.s.c.Leader(); here || api == "" {
 		return txn.Token{}, false
@@ -151,14 +151,14 @@ func (a *auth) awaitToken(ctx context.Context, secret string) (txn.Token, bool) 
 	}
 }
 
-// secretOf takes the secret out of a request.
+// secretOf returns the secret that a request carries.
 func secretOf(r *http.Request) (string, bool) {
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	secret = strings.TrimSpace(secret)
 	return secret, strings.EqualFold(scheme, "Bearer") && secret != "" && len(secret) <= maxSecret
 }
 
-// allow counts one call.
+// allow counts one call against the token's rate limit.
 func (b *principal) allow(now time.Time) error {
 	if b.limiter == nil || b.limiter.AllowN(now, 1) {
 		return nil
@@ -167,7 +167,7 @@ func (b *principal) allow(now time.Time) error {
 	return &wire.RetryAfterError{After: after, Err: fmt.Errorf("%w: token %q may make %v calls a second at this node, and has", txn.ErrUnavailable, b.name, b.limiter.Limit())}
 }
 
-// recordDenial counts a call that was not admitted and warns of it.
+// recordDenial counts and logs a call that was rejected.
 func (a *auth) recordDenial(r *http.Request, name string, b principal, err error) {
 	reason := "rate"
 	if d := (*authError)(nil); errors.As(err, &d) {
@@ -191,7 +191,7 @@ func (a *auth) recordDenial(r *http.Request, name string, b principal, err error
 	a.s.log.LogAttrs(r.Context(), slog.LevelWarn, "denied", append(attrs, slog.String("error", err.Error()))...)
 }
 
-// requireRole lets only bearers of the path's role to a page that is not of the API.
+// requireRole serves a page outside the API only to callers with the path's role.
 func (a *auth) requireRole(path string, page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := a.authorize(r, path, roles[path], false)
@@ -213,7 +213,7 @@ func (a *auth) requireRole(path string, page http.Handler) http.Handler {
 	})
 }
 
-// challenge sets the headers of an answer to somebody who is not admitted.
+// challenge sets the headers of the response to a rejected caller.
 func challenge(w http.ResponseWriter, r *http.Request, err error) {
 	d := (*authError)(nil)
 	if !errors.As(err, &d) {
@@ -223,12 +223,13 @@ func challenge(w http.ResponseWriter, r *http.Request, err error) {
 	case connect.CodeUnauthenticated:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	case connect.CodeResourceExhausted:
-		// He has to come again, by a new one; but other callers share a node's.
+		// The client has to reconnect to retry; but the connection of a node carries other
+		// clients' calls too.
 		if r.Header.Get(wire.HeaderForwarded) == "" {
 			w.Header().Set("Connection", "close")
 		}
 	}
 }
 
-// equalSecrets compares secrets in a time that does not depend on what is in them.
+// equalSecrets compares secrets in a time that does not depend on their contents.
 func equalSecrets(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

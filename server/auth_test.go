@@ -38,7 +38,7 @@ func rootFile(t *testing.T, secret string) string {
 	return path
 }
 
-// startWithAuth starts a server that wants tokens.
+// startWithAuth starts a server that requires tokens.
 func startWithAuth(t *testing.T, prepare func(*server.Config, *servertest.Fake)) *running {
 	t.Helper()
 	return start(t, func(c *server.Config, f *servertest.Fake) {
@@ -55,7 +55,7 @@ func (r *running) as(secret string) *running {
 	return r
 }
 
-// token makes a token at the fake, behind the server's back.
+// token creates a token at the fake directly, not through the server.
 func (r *running) token(q txn.TokenRequest) (txn.Token, string) {
 	r.t.Helper()
 	made, secret, err := r.fake.CreateToken(context.Background(), q)
@@ -65,7 +65,7 @@ func (r *running) token(q txn.TokenRequest) (txn.Token, string) {
 	return made, secret
 }
 
-// Every route there is has a role, and every role one that there is.
+// Every existing route has a role, and every role is for an existing route.
 func TestEveryRouteHasARole(t *testing.T) {
 	s, err := server.New(server.Config{}, servertest.New())
 	if err != nil {
@@ -87,8 +87,8 @@ func TestEveryRouteHasARole(t *testing.T) {
 	}
 }
 
-// Who has a role may do what the role may, at every route, and no more; who has no
-// token, or a wrong one, may do nothing.
+// A token with a role may make the calls of that role, on every route, and no others; without
+// a token, or with a wrong one, every call is rejected.
 func TestEveryRouteForEveryRole(t *testing.T) {
 	open := false
 	var reached atomic.Int64
@@ -98,7 +98,7 @@ func TestEveryRouteForEveryRole(t *testing.T) {
 				return nil
 			}
 			reached.Add(1)
-			return txn.ErrInvalid // nothing is to be done, or waited for
+			return txn.ErrInvalid // the call must do and wait for nothing
 		}
 	})
 	ask := func(path, secret string) answer {
@@ -155,7 +155,7 @@ func TestEveryRouteForEveryRole(t *testing.T) {
 	}
 }
 
-// Health is for everybody.
+// Health needs no authentication.
 func TestHealthNeedsNoToken(t *testing.T) {
 	r := startWithAuth(t, nil)
 	for _, path := range []string{"/livez", "/healthz", "/readyz"} {
@@ -168,8 +168,8 @@ func TestHealthNeedsNoToken(t *testing.T) {
 	}
 }
 
-// Tokens are made, shown without their secrets, and taken back; the audit says by
-// whom, whatever he says himself.
+// Tokens are created, listed without their secrets, and revoked; the audit log names the
+// token that did so, whatever the client claims.
 func TestTokensWithCurl(t *testing.T) {
 	r := startWithAuth(t, nil)
 	r.as(rootSecret)
@@ -230,7 +230,8 @@ func TestTokensWithCurl(t *testing.T) {
 	}
 }
 
-// Denials are in the log and the metrics: who, from where, why, and no secret.
+// Rejected calls are in the log and the metrics, with token, address and reason, and without
+// the secret.
 func TestDenialsAreSeen(t *testing.T) {
 	r := startWithAuth(t, nil)
 	made, secret := r.token(txn.TokenRequest{Name: "ci", Role: txn.RoleReader})
@@ -260,8 +261,8 @@ func TestDenialsAreSeen(t *testing.T) {
 	}
 }
 
-// A flood of wrong tokens is told to go away, connection and all; it costs a look
-// each, and who has a good token and the same address is served.
+// After a flood of wrong tokens the address is told to wait and its connection is closed; a
+// client with a valid token at the same address is served.
 func TestFloodOfTokens(t *testing.T) {
 	r := startWithAuth(t, nil)
 	_, secret := r.token(txn.TokenRequest{Name: "ci", Role: txn.RoleReader})
@@ -325,13 +326,13 @@ func TestRateOfAToken(t *testing.T) {
 			batch.Commands = append(batch.Commands, &txmgrv1.Command{Seq: n + 1, Id: parseID(t, id1), Call: &txmgrv1.Command_Get{Get: &txmgrv1.GetCall{}}})
 		}
 		if p.Send(batch) != nil {
-			return false // the pipe itself is a call too many
+			return false // the Pipe itself exceeds the rate
 		}
 		limited, replies := 0, []*txmgrv1.Reply(nil)
 		for len(replies) < 20 {
 			b, err := p.Receive()
 			if err != nil {
-				return false // so it was refused
+				return false // refused
 			}
 			replies = append(replies, b.GetReplies()...)
 		}
@@ -383,7 +384,7 @@ func (b tokenInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc
 	return next
 }
 
-// What runs long ends when its token does.
+// Long calls end when their token is revoked.
 func TestRevokedTokenEndsStreams(t *testing.T) {
 	r := startWithAuth(t, nil)
 	made, secret := r.token(txn.TokenRequest{Name: "ci", Role: txn.RoleClient})
@@ -412,7 +413,7 @@ func TestRevokedTokenEndsStreams(t *testing.T) {
 	if err := wire.FromConnect(end(t, p)); !errors.Is(err, txn.ErrDenied) {
 		t.Errorf("the pipe ends with %v", err)
 	}
-	for w.Receive() { // what was stirred up
+	for w.Receive() { // events of generateEvents
 	}
 	if !errors.Is(wire.FromConnect(w.Err()), txn.ErrDenied) {
 		t.Errorf("the watch ends with %v", w.Err())
@@ -422,8 +423,8 @@ func TestRevokedTokenEndsStreams(t *testing.T) {
 	}
 }
 
-// The root token is what the file says, also when it says something else; a file
-// that is broken leaves it as it was.
+// The root token is the content of the file, also after a change; an invalid file leaves it
+// as it was.
 func TestRootTokenIsReadAgain(t *testing.T) {
 	var path string
 	r := startWithAuth(t, func(c *server.Config, _ *servertest.Fake) { path = c.RootTokenFile })
@@ -451,7 +452,7 @@ func TestRootTokenIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a warning", func() bool { return good(next) && strings.Contains(r.log.String(), "the old one stays") })
-	// Nobody waits for a pipe.
+	// The server does not wait for a named pipe.
 	if err := exec.Command("mkfifo", path).Run(); err != nil {
 		t.Fatal(err)
 	}
@@ -464,7 +465,7 @@ func TestRootTokenIsReadAgain(t *testing.T) {
 	}
 }
 
-// With tokens wanted and no root token file, only the cluster's own tokens are good.
+// With authentication and no root token file, only the cluster's own tokens are valid.
 func TestAuthWithoutRoot(t *testing.T) {
 	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.Auth = true })
 	_, secret := r.token(txn.TokenRequest{Name: "ci", Role: txn.RoleReader})
@@ -480,8 +481,7 @@ func TestAuthWithoutRoot(t *testing.T) {
 	}
 }
 
-// A token that was just made is good at every node at once, and one that was just
-// revoked at none: the node that leads has the last word.
+// A new token is valid on every node at once, and a revoked one on none: the leader decides.
 func TestTokensOfAFollower(t *testing.T) {
 	leader := startWithAuth(t, nil)
 	there := startWithAuth(t, func(_ *server.Config, f *servertest.Fake) { f.SetLeader(leader.base, false) })

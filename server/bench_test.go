@@ -16,8 +16,8 @@ import (
 	"github.com/txmgr/txmgr/server/servertest"
 )
 
-// BenchmarkJSON is what curl and other languages get: one begin or one look per
-// operation, as JSON over HTTP/1.1, server and callers in one process.
+// BenchmarkJSON measures what curl and other languages get: one begin or one get per
+// operation, as JSON over HTTP/1.1, server and clients in one process.
 func BenchmarkJSON(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		for _, method := range []string{"Begin", "Get"} {

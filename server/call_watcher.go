@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// recheckInterval is how often the reasons for which calls were let in are looked at,
-// and tokensEvery how many times less often their tokens.
+// recheckInterval is how often the conditions of the watched calls are checked; their tokens
+// are checked once in rechecksPerTokenCheck times.
 const (
 	recheckInterval       = 50 * time.Millisecond
 	rechecksPerTokenCheck = 20
@@ -18,9 +18,8 @@ const (
 
 var errLeaderChanged = fmt.Errorf("%w: another node leads now", txn.ErrUnavailable)
 
-// callWatcher ends calls that outlast the reasons for which they were let in: the node
-// that leads, and the token. One goroutine looks for all of them, as long as there
-// are any.
+// callWatcher ends long calls whose conditions no longer hold: the leader they were admitted
+// under, and the token. One goroutine checks all of them, and runs only while there are any.
 type callWatcher struct {
 	s *Server
 
@@ -29,21 +28,21 @@ type callWatcher struct {
 	running bool
 }
 
-// watchedCall is a call and what it stands on.
+// watchedCall is a running call and the conditions under which it was admitted.
 type watchedCall struct {
-	leader *leaderInfo // nil: it does not matter who leads
-	secret string      // empty: it has no token that is known here
+	leader *leaderInfo // nil: independent of the leader
+	secret string      // empty: it has no token that this node knows
 	cancel context.CancelCauseFunc
 }
 
-// leaderInfo is who leads, as a call found it.
+// leaderInfo is the leader at the time a call was admitted.
 type leaderInfo struct {
 	api  string
 	here bool
 }
 
-// watch gives a context that ends when the server drains, or what the call stands
-// on is gone, with the cause; release has to be called when the call is over.
+// watch returns a context that ends when the server drains or when a condition of the call no
+// longer holds, with the cause. The caller has to call release when the call has ended.
 func (v *callWatcher) watch(l *leaderInfo, secret string) (ending context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(v.s.draining)
 	w := &watchedCall{leader: l, secret: secret, cancel: cancel}
@@ -74,7 +73,8 @@ func (v *callWatcher) run() {
 	}
 }
 
-// recheck ends what has to end. It is false when nothing is watched any more.
+// recheck ends the calls whose conditions no longer hold. It returns false when no call is
+// watched any more.
 func (v *callWatcher) recheck(now leaderInfo, tokens bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -92,7 +92,7 @@ func (v *callWatcher) recheck(now leaderInfo, tokens bool) bool {
 
 var errRevoked = fmt.Errorf("%w: the token was revoked or has expired", txn.ErrDenied)
 
-// tokenValid reports whether a secret is still one.
+// tokenValid reports whether the secret is still that of a valid token.
 func (a *auth) tokenValid(secret string) bool {
 	_, ok := a.lookupToken(secret)
 	return ok

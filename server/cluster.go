@@ -72,7 +72,7 @@ func (c *clusterService) Snapshot(ctx context.Context, _ *txmgrv1.SnapshotReques
 	ctx, cancel := withLifetime(ctx)
 	defer cancel()
 	w := &chunkWriter{ctx: ctx, stream: stream, x: callFrom(ctx)}
-	// The headers tell the caller that it is on its way, before there is any of it.
+	// The headers tell the client that the backup is on its way, before there is any data.
 	if err := w.send(nil); err != nil {
 		return err
 	}
@@ -89,14 +89,14 @@ func (c *clusterService) Snapshot(ctx context.Context, _ *txmgrv1.SnapshotReques
 	return w.send(&txmgrv1.SnapshotChunk{Backup: wire.FromBackup(b)})
 }
 
-// chunkSize is the most bytes of one message of a Snapshot, and chunkWrite how
-// long the caller may take for it.
+// chunkSize is the most bytes of one message of a Snapshot, and chunkWriteTimeout how long
+// the client may take to receive it.
 const (
 	chunkSize         = 256 << 10
 	chunkWriteTimeout = 30 * time.Second
 )
 
-// chunkWriter cuts what is written into messages of a stream.
+// chunkWriter splits what is written to it into messages of a stream.
 type chunkWriter struct {
 	ctx    context.Context
 	stream *connect.ServerStream[txmgrv1.SnapshotChunk]

@@ -18,10 +18,10 @@ type pipelineCall struct {
 	reply    txmgrv1.Reply
 }
 
-// errDeferred says that a command waits without a goroutine, and will end by itself.
+// errDeferred: the command waits without a goroutine, and its callback finishes it.
 var errDeferred = errors.New("parked")
 
-// execute is the whole of one command but for its end.
+// execute carries out the command; the caller finishes it, unless the error is errDeferred.
 func (t *pipelineCall) execute() (err error) {
 	p := t.pipeline
 	defer func() {
@@ -43,8 +43,8 @@ func (t *pipelineCall) execute() (err error) {
 	return t.dispatch(id)
 }
 
-// commit does not hold its goroutine while votes are missing, if the coordinator can do
-// without.
+// commit does not occupy its goroutine while votes are missing, if the coordinator is an
+// [asyncCommitter].
 func (t *pipelineCall) commit(id txn.ID, call *txmgrv1.CommitCall) error {
 	c, err := wire.ToCommitRequest(call)
 	if err != nil {
@@ -62,7 +62,7 @@ func (t *pipelineCall) setOutcome(o txn.Outcome, err error) error {
 	return err
 }
 
-// finish hands the reply over. err is nil when the call went well.
+// finish queues the reply for sending. err is nil if the call succeeded.
 func (t *pipelineCall) finish(err error) {
 	p := t.pipeline
 	p.s.commands.Add(-1)
@@ -83,7 +83,7 @@ func (t *pipelineCall) finish(err error) {
 	p.mu.Unlock()
 }
 
-// methodFor finds the procedure whose unary form the command is.
+// methodFor returns the method whose unary form corresponds to the command.
 func (s *Server) methodFor(c *txmgrv1.Command) *rpcMethod {
 	switch c.GetCall().(type) {
 	case *txmgrv1.Command_Begin:
@@ -109,7 +109,7 @@ func (s *Server) methodFor(c *txmgrv1.Command) *rpcMethod {
 	}
 }
 
-// dispatch translates, calls and translates back.
+// dispatch decodes the command, calls the coordinator and encodes the reply.
 func (t *pipelineCall) dispatch(id txn.ID) error {
 	ctx, c, reply := t.ctx, t.pipeline.s.c, &t.reply
 	switch call := t.command.GetCall().(type) {

@@ -12,45 +12,46 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Config is valid when zero.
+// Config configures a [Server]. Its zero value is valid.
 type Config struct {
 	// Listen is the address for [Server.Listen]. Defaults to 127.0.0.1:7460.
 	Listen string
 	// TLS are the files of the server's certificate. Zero: no TLS.
 	TLS TLS
-	// Auth says that callers need a token. Without it, and without RootTokenFile,
-	// whoever reaches the server may decide every transaction.
+	// Auth requires callers to present a token. Without it, and without RootTokenFile, any
+	// client that reaches the server may decide every transaction.
 	Auth bool
-	// RootTokenFile has one word in it, of 16 to 256 letters: the secret of a token
-	// that may do everything, and is known to this node only. It is read again when
-	// it changes.
+	// RootTokenFile is the path of a file that contains one word of 16 to 256 characters: the
+	// secret of a token with the role admin, which only this node knows. The file is read
+	// again when it changes.
 	RootTokenFile string
 	// Insecure allows addresses beyond loopback without TLS and tokens.
 	Insecure bool
-	// Log receives requests and failures, by a queue: nothing waits for it. Defaults to
+	// Log receives requests and failures, through a queue: no call waits for it. Defaults to
 	// [slog.Default].
 	Log *slog.Logger
 
-	// CallTimeout is the time of a call that brings no deadline. Defaults to 10s.
+	// CallTimeout is the time limit of a call that has no deadline. Defaults to 10s.
 	CallTimeout time.Duration
-	// MaxCallTimeout cuts the deadlines that callers bring, and the length of one
-	// Wait. Defaults to 60s.
+	// MaxCallTimeout limits the deadlines that clients send, and the length of one Wait.
+	// Defaults to 60s.
 	MaxCallTimeout time.Duration
 
-	// FanoutTimeout is the time, and the most time, of a call that asks participants:
-	// Scan, Explain, Retry, Resolve, Doctor and Test. Defaults to 2m.
+	// FanoutTimeout is the default and the maximum time limit of a call that fans out to
+	// participants: Scan, Explain, Retry, Resolve, Doctor and Test. Defaults to 2m.
 	FanoutTimeout time.Duration
 
 	// MaxBody is the most bytes of one message. Defaults to 1 MiB.
 	MaxBody int
-	// MaxRequests is the most calls at once, not counting those that wait, and
-	// those that ask participants. Calls that only look, for which the role reader
-	// is enough, have as much room again, here and below. Defaults to 1,024.
+	// MaxRequests is the most concurrent calls, not counting those that wait and those that
+	// fan out to participants. Calls that only read, for which the role reader is enough,
+	// have a separate limit of the same size, here and below. Defaults to 1,024.
 	MaxRequests int
-	// MaxFanoutCalls is the most calls at once that ask participants. Defaults to 64.
+	// MaxFanoutCalls is the most concurrent calls that fan out to participants. Defaults to
+	// 64.
 	MaxFanoutCalls int
-	// MaxStreams is the most Pipes at once, and the most Watches and Waits. Defaults
-	// to 1,024.
+	// MaxStreams is the most concurrent Pipes, and separately the most Watches and Waits.
+	// Defaults to 1,024.
 	MaxStreams int
 	// MaxCommands is the most commands in flight in all Pipes. Defaults to 16,384.
 	MaxCommands int
@@ -58,14 +59,14 @@ type Config struct {
 	// read while it is reached. Defaults to 4,096.
 	MaxPipelineCommands int
 
-	// MaxConnections is the most connections at once. Defaults to 10,000.
+	// MaxConnections is the most open connections. Defaults to 10,000.
 	MaxConnections int
-	// MaxConnectionsPerAddress is the most of them from one address of IPv4, or one /64 of
-	// IPv6. Defaults to half of MaxConnections.
+	// MaxConnectionsPerAddress is the most open connections from one IPv4 address, or from
+	// one IPv6 /64. Defaults to half of MaxConnections.
 	MaxConnectionsPerAddress int
 
-	// ReadTimeout is the time that a caller has to send the headers, and again
-	// the body, of a call. Defaults to 10s.
+	// ReadTimeout is the time that a client has to send the headers of a call, and again its
+	// body. Defaults to 10s.
 	ReadTimeout time.Duration
 	// IdleTimeout is how long an unused connection stays open. Defaults to 2m.
 	IdleTimeout time.Duration
@@ -74,37 +75,37 @@ type Config struct {
 	DrainTimeout time.Duration
 }
 
-// maxHeader is the most bytes of the headers of one request. Calls of this API
-// carry a few hundred.
+// maxHeader is the most bytes of the headers of one request. Calls of this API need a few
+// hundred.
 const maxHeader = 32 << 10
 
-// retryAfter is what a caller is told whose call was shed, and retryLeader one for
-// whom nobody leads: there will be somebody soon.
+// retryAfter is the time after which a client may retry a call that was shed, and
+// retryNoLeader one that found no leader, since an election takes little time.
 const (
 	retryAfter    = time.Second
 	retryNoLeader = 200 * time.Millisecond
 )
 
-// TLS names PEM files. They are read again when they change.
+// TLS names PEM files. Changed files are read again.
 type TLS struct {
-	// CertFile may have the certificates between the own one and the authority
-	// after it. KeyFile is its key.
+	// CertFile is the server's certificate, which the intermediate certificates may follow.
+	// KeyFile is its key.
 	CertFile, KeyFile string
-	// ClientCAFile are the authorities of callers. When given, callers need a
-	// certificate of one of them, but for health, whatever token they have.
+	// ClientCAFile contains the authorities of clients. If it is set, clients need a
+	// certificate that one of them signed, in addition to a token; health needs none.
 	ClientCAFile string
-	// CAFile are the authorities of the other nodes' servers, to which calls are
-	// passed on. Defaults to ClientCAFile, or else those of the system.
+	// CAFile contains the authorities of the other nodes' servers, to which calls are
+	// forwarded. Defaults to ClientCAFile, or else the system's authorities.
 	CAFile string
 }
 
 // enabled reports whether there is TLS.
 func (t TLS) enabled() bool { return t != TLS{} }
 
-// requiresToken reports whether callers need a token.
+// requiresToken reports whether clients need a token.
 func (c Config) requiresToken() bool { return c.Auth || c.RootTokenFile != "" }
 
-// Check finds what [New] would refuse. Errors are [txn.ErrInvalid].
+// Check returns the error that [New] would return for c. Errors are [txn.ErrInvalid].
 func (c Config) Check() error {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -181,7 +182,8 @@ func orDefault[T int | time.Duration](name string, value *T, def T) error {
 	return nil
 }
 
-// checkAddress refuses what would offer an unprotected server to a network.
+// checkAddress rejects an address on which an unprotected server would be reachable from a
+// network.
 func (c Config) checkAddress(a net.Addr) error {
 	if c.Insecure {
 		return nil

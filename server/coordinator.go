@@ -8,93 +8,95 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Coordinator is what a [Server] serves. Errors are those of package txn. All
-// methods are used by many goroutines at once.
+// Coordinator is the service that a [Server] exposes. Errors are those of package txn. All
+// methods must be safe for concurrent use.
 type Coordinator interface {
 	txn.Manager
-	// List looks transactions up by what they are like.
+	// List returns the transactions that match a filter.
 	List(ctx context.Context, f txn.Filter) ([]txn.Info, error)
-	// Watch yields changes of state from now on, until ctx ends or an error,
-	// which comes last.
+	// Watch yields changes of state from now on, until ctx ends or an error occurs, which is
+	// the last element.
 	Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, error]
-	// DeadlineGroups shows a part of the survival index.
+	// DeadlineGroups returns a part of the survival index.
 	DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (txn.DeadlineGroups, error)
-	// AddParticipant registers a participant. The audit says who wants it, and why.
+	// AddParticipant registers a participant. The audit log records by and reason.
 	AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error
-	// Participants shows the registered participants and their health.
+	// Participants lists the registered participants and their health.
 	Participants(ctx context.Context) ([]txn.ParticipantStatus, error)
-	// Pools shows how many calls participants get at once, or one does, and the decisions
-	// that led there.
+	// Pools returns the concurrency limits of one participant, or of all, and the decisions
+	// that led to them.
 	Pools(ctx context.Context, participant string) ([]txn.Pool, error)
-	// TestParticipant asks a participant whether it can take part.
+	// TestParticipant checks whether a participant can take part in transactions.
 	TestParticipant(ctx context.Context, name string) error
-	// RemoveParticipant takes a registration back.
+	// RemoveParticipant unregisters a participant.
 	RemoveParticipant(ctx context.Context, name, by, reason string) error
-	// Scan compares what is prepared at a participant, or at all of them, with
-	// what the coordinator knows, and finishes it when apply is true.
+	// Scan compares the prepared branches of a participant, or of all, with what the
+	// coordinator knows, and finishes them if apply is true.
 	Scan(ctx context.Context, participant string, apply bool) ([]txn.ScanResult, error)
-	// InDoubts lists the transactions that a person may have to look at.
+	// InDoubts lists the transactions that may need an operator.
 	InDoubts(ctx context.Context) ([]txn.InDoubt, error)
-	// Explain tells all that is known about a transaction, and asks its participants.
+	// Explain returns all that is known about a transaction, including the answers of its
+	// participants.
 	Explain(ctx context.Context, id txn.ID) (txn.Explanation, error)
-	// Retry drives a transaction now, whatever its backoff; the zero id means all
-	// that are in doubt.
+	// Retry drives a transaction to completion now, whatever its backoff; the zero id means
+	// all that are in doubt.
 	Retry(ctx context.Context, id txn.ID) error
-	// Resolve records a person's word about a transaction in doubt.
+	// Resolve records an operator's statement of how branches of a transaction in doubt
+	// ended.
 	Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Outcome, error)
-	// Forget takes a hazard off a finished transaction.
+	// Forget removes the heuristic outcome of a finished transaction.
 	Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Outcome, error)
-	// Audit lists what people did, oldest first.
+	// Audit lists the actions of operators, oldest first.
 	Audit(ctx context.Context, f txn.AuditFilter) ([]txn.AuditRecord, error)
-	// Doctor looks for everything that is known to go wrong, at one participant or,
-	// when the name is empty, at the coordinator and all participants.
+	// Doctor runs the health checks of one participant or, if the name is empty, of the
+	// coordinator and all participants.
 	Doctor(ctx context.Context, participant string) ([]txn.Check, error)
-	// Status shows the node at a glance.
+	// Status returns the node's status.
 	Status(ctx context.Context) (txn.Status, error)
-	// Ready is nil when calls can be answered here: the node leads, or knows the one
-	// that does.
+	// Ready returns nil if calls can be answered here: the node leads, or knows the leader.
 	Ready() error
 
-	// Leader says where calls are decided: here, or at the node whose API has the
-	// URL, which is empty when no leader is known, or its URL is not.
+	// Leader returns where calls are decided: here is true on the leader; else api is the URL
+	// of the leader's API, empty if no leader or no URL of it is known.
 	Leader() (api string, here bool)
-	// Join adds the node that listens for others at the address.
+	// Join adds the node whose peer port is at address.
 	Join(ctx context.Context, address, by string) (txn.Member, error)
-	// Remove takes a node out of the cluster, for ever. node is an id or a name.
+	// Remove removes a node from the cluster permanently. node is an id or a name.
 	Remove(ctx context.Context, node, by, reason string) error
-	// TransferLeader makes another node lead, any that is up to date when node is
-	// empty.
+	// TransferLeader hands the leadership to another node; if node is empty, to any that is
+	// up to date.
 	TransferLeader(ctx context.Context, node string) error
-	// Leave takes this node out of the cluster, for ever.
+	// Leave removes this node from the cluster permanently.
 	Leave(ctx context.Context, by string) error
-	// Backup writes a copy of the whole state; what it returns describes it.
+	// Backup writes a copy of the whole state to w and returns its description.
 	Backup(ctx context.Context, w io.Writer) (txn.Backup, error)
-	// ResumeRecovery ends the time in which a restored cluster is held.
+	// ResumeRecovery resumes recovery, which is paused after a restore.
 	ResumeRecovery(ctx context.Context, by, reason string) error
 
-	// CreateToken makes a token and gives its secret, which nobody can see again.
+	// CreateToken creates a token and returns its secret, which cannot be read again.
 	CreateToken(ctx context.Context, r txn.TokenRequest) (t txn.Token, secret string, err error)
 	// Tokens lists all tokens.
 	Tokens(ctx context.Context) ([]txn.Token, error)
-	// RevokeToken takes a token back, by its id or name.
+	// RevokeToken revokes a token, by its id or name.
 	RevokeToken(ctx context.Context, token, by, reason string) error
-	// OpenSession opens a client's session, or is a sign of life of the one with that id.
+	// OpenSession opens a client session, or renews it if one with that id is open.
 	OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error)
-	// KeepAlive is a sign of life of a client's session.
+	// KeepAlive renews a client session.
 	KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error)
-	// CloseSession ends a client's session, and what is undecided in it.
+	// CloseSession ends a client session and rolls back its undecided transactions.
 	CloseSession(ctx context.Context, id txn.SessionID) error
-	// Sessions lists clients' sessions.
+	// Sessions lists the client sessions.
 	Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error)
 
-	// AuthenticateToken finds the token of a secret, as far as this node knows; false for one
-	// that is unknown or has expired. It is called for every request.
+	// AuthenticateToken returns the token of a secret, as far as this node knows; false if it
+	// is unknown or has expired. It is called for every request.
 	AuthenticateToken(secret string) (txn.Token, bool)
 }
 
-// asyncCommitter is a [Coordinator] that needs no goroutine for a commit that waits for votes.
+// asyncCommitter is a [Coordinator] that needs no goroutine for a commit that waits for
+// votes.
 type asyncCommitter interface {
-	// CommitAsync calls then, once, with what Commit would return: before it returns, or
-	// later, on a goroutine that then must not hold up.
+	// CommitAsync calls then exactly once with the results of Commit, either before it
+	// returns or later on a goroutine that then must not block.
 	CommitAsync(ctx context.Context, id txn.ID, c txn.CommitRequest, then func(txn.Outcome, error))
 }

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// readAborter lets another goroutine end the reading of a request's body, as
-// long as the handler runs: afterwards the request belongs to net/http again.
+// readAborter lets another goroutine end the reading of a request's body while the handler
+// runs; afterwards the request belongs to net/http again.
 type readAborter struct {
 	mu sync.Mutex
-	rc *http.ResponseController // nil when the handler is done
+	rc *http.ResponseController // nil when the handler has returned
 }
 
 func (i *readAborter) abort() {
@@ -28,17 +28,18 @@ func (i *readAborter) release() {
 	i.rc = nil
 }
 
-// deadlinePool makes contexts that many commands share: one per second at most. Used
-// by one goroutine.
+// deadlinePool makes contexts that commands share, at most one per second. It is used by one
+// goroutine.
 type deadlinePool struct {
 	parent  context.Context
 	timeout time.Duration
 	created time.Time
 	current context.Context
-	cancels []context.CancelFunc // oldest first; released when surely over
+	cancels []context.CancelFunc // oldest first; released when surely expired
 }
 
-// contextFor gives a context that ends between length and length plus a second from now.
+// contextFor returns a context that ends between timeout and timeout plus one second after
+// now.
 func (e *deadlinePool) contextFor(now time.Time) context.Context {
 	if e.current != nil && now.Sub(e.created) < time.Second {
 		return e.current

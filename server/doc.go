@@ -1,73 +1,83 @@
-// Package server puts one coordinator on the network: the API txmgr.v1 for
-// connect, gRPC, gRPC-Web and plain JSON, health, and metrics, all on one port,
-// over HTTP/1.1 and HTTP/2, with TLS or without.
+// Package server serves one coordinator over the network: the API txmgr.v1 for connect, gRPC,
+// gRPC-Web and plain JSON, health, and metrics, all on one port, over HTTP/1.1 and HTTP/2,
+// with TLS or without. Call [New], then [Server.Listen] and [Server.Serve]; [Server.Handler]
+// is for a listener of the program's own.
 //
-// It admits, passes on, translates, limits and observes; it decides nothing. What it
-// serves is a [Coordinator], which *node.Node is.
+//	s, err := server.New(server.Config{Listen: "127.0.0.1:7460"}, coordinator)
+//	if err != nil {
+//		return err
+//	}
+//	ln, err := s.Listen()
+//	if err != nil {
+//		return err
+//	}
+//	return s.Serve(ctx, ln) // until ctx ends
+//
+// It authenticates, forwards, translates, limits and observes calls; it decides nothing. It
+// serves a [Coordinator], which *node.Node implements.
 //
 // # A cluster
 //
-// A node that does not lead passes calls on to the one that does, as they are, over
-// one or a few connections of HTTP/2, and their answers back: any node takes any call.
-// Its answers carry Txmgr-Leader with the URL of the one that leads. Status, Leave,
-// health and metrics are about the node that is asked, and so are some reads when
-// Txmgr-Stale allows that. A call that was passed on carries Txmgr-Forwarded, and is
-// not passed on again.
+// A follower forwards calls to the leader unchanged, over one or a few HTTP/2 connections,
+// and returns the responses: any node takes any call. Its responses carry Txmgr-Leader with
+// the URL of the leader. Status, Leave, health and metrics concern the node that is called,
+// and so do some reads when Txmgr-Stale allows that. A forwarded call carries
+// Txmgr-Forwarded, and is not forwarded again.
 //
-// # Who may do what
+// # Authentication and roles
 //
-// Tokens come as Authorization: Bearer. Each route has a role in one table. The
-// secret in [Config].RootTokenFile is an admin's always; all others are the
-// Coordinator's. A token that this node does not know goes to the one that leads,
-// which has the last word, so that a token is good everywhere as soon as it is made;
-// where the call is about this node, it waits a moment for the token to arrive.
-// What runs long ends within a second or two when its token does.
+// Tokens come as Authorization: Bearer. One table gives each route its role. The secret in
+// [Config].RootTokenFile always has the role admin; all other tokens are the Coordinator's. A
+// call with a token that this node does not know is forwarded to the leader, which decides,
+// so that a token is valid on every node as soon as it is created; if the call concerns this
+// node, it waits up to half a second for the token to be replicated. A long call ends within
+// two seconds after its token is revoked or expires.
 //
 // # Invariants
 //
 //  1. Load is shed before anything is proposed: a call that this package answers
-//     "unavailable" with a time after which to come again has changed nothing.
-//  2. Everything is bounded: bodies, whether they are read or not, headers,
-//     connections, calls at once, streams, lists, commands in flight per Pipe and in
-//     all, and the time of every call. Those who may only look do not use up what
-//     others need to decide.
-//  3. Every failed call carries a Failure (api/txmgr/v1) with the code, the
-//     transaction's id and state, and what to do next. Failures that arise
-//     before a message is decoded carry at least the code, as a header.
-//  4. A panic of a handler ends one call, is logged with its stack, and shows
-//     nothing of itself to the caller.
-//  5. Without [Config.Insecure] it serves addresses beyond loopback only with both
-//     TLS and tokens.
-//  6. Ids of transactions never become labels of metrics.
-//  7. A call whose answer is lost between two nodes is in doubt when it decides and
-//     may have arrived; else it is unavailable, without a time after which to come
-//     again when it may have been carried out.
-//  8. Pipes, Watches and Waits end when another node leads. A Pipe does so after what
-//     was read of it is answered, and without a Failure: that would say that nothing
-//     was done.
-//  9. A route without a role admits nobody. Secrets are never logged.
-//  10. Tables of addresses and of tokens are bounded, whoever calls.
+//     "unavailable" with a time after which to retry has changed nothing.
+//  2. Everything is bounded: bodies, whether they are read or not, headers, connections,
+//     concurrent calls, streams, lists, commands in flight per Pipe and in all, and the time
+//     of every call. Calls for which the role reader is enough have limits of their own, and
+//     do not use up those of the calls that decide.
+//  3. Every failed call carries a Failure (api/txmgr/v1) with the code, the transaction's id
+//     and state, and what to do next. Failures that arise before a message is decoded carry
+//     at least the code, as a header.
+//  4. A panic of a handler ends one call and is logged with its stack; the client receives no
+//     detail of it.
+//  5. Without [Config.Insecure] it serves addresses beyond loopback only with both TLS and
+//     tokens.
+//  6. Transaction ids never become labels of metrics.
+//  7. A call whose response is lost between two nodes is in doubt if it decides and may have
+//     arrived; else it is unavailable, without a time after which to retry if it may have
+//     been executed.
+//  8. Pipes, Watches and Waits end when another node becomes the leader. A Pipe ends after
+//     the commands that were read from it are answered, and without a Failure: a Failure
+//     would state that nothing was done.
+//  9. A route without a role admits no caller. Secrets are never logged.
+//  10. Tables of addresses and of tokens are bounded, whatever calls arrive.
 //
 // # Concurrency
 //
-// A [Server] serves one listener and may be used from several goroutines. The
-// commands of a Pipe run concurrently, in no order; the replies that are ready
-// together leave in one message. A commit that waits for votes holds no goroutine, if
-// the Coordinator has a CommitThen as a node has.
+// A [Server] serves one listener and is safe for concurrent use. The commands of a Pipe run
+// concurrently, in no order; replies that are ready at the same time are sent in one message.
+// A commit that waits for votes occupies no goroutine if the Coordinator has the method
+// CommitAsync, as a node has.
 //
 // # Time
 //
-// A call has the deadline that its caller sent, at most [Config.MaxCallTimeout],
-// or [Config.CallTimeout]. One that asks participants has [Config.FanoutTimeout], or
-// less if its caller says so, and is ended when the server begins to stop. Commands
-// of a Pipe have [Config.CallTimeout], rounded up by at most a second: they share
-// their contexts, because a timer per command would cost as much as the command.
+// A call has the deadline that its client sent, at most [Config.MaxCallTimeout], or
+// [Config.CallTimeout] if it sent none. A call that fans out to participants has
+// [Config.FanoutTimeout], or less if its client says so, and is ended when the server begins
+// to stop. Commands of a Pipe have [Config.CallTimeout], rounded up by at most a second: they
+// share their contexts, because a timer per command would cost as much as the command.
 //
-// A call that is passed on has the deadline that its caller sent and half a second
-// more, for the answer of the node that knows. When another node is elected meanwhile,
-// the one that led has a second to answer.
+// A forwarded call has the deadline that its client sent plus half a second, because the
+// leader's response is more precise. If another node becomes the leader meanwhile, the former
+// leader has one second to answer.
 //
 // # What it does not do
 //
-// It does not choose who leads, and does not repeat calls: callers do.
+// It does not choose the leader, and does not repeat calls: clients do.
 package server

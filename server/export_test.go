@@ -2,7 +2,7 @@ package server
 
 import "github.com/txmgr/txmgr/txn"
 
-// Routes gives the role of every route that exists.
+// Routes returns the role of every existing route.
 func (s *Server) Routes() map[string]txn.Role {
 	routes := map[string]txn.Role{metricsPath: roles[metricsPath]}
 	for path, p := range s.apiHandler.methods {
@@ -11,5 +11,5 @@ func (s *Server) Routes() map[string]txn.Role {
 	return routes
 }
 
-// Listed gives the routes that have a role, existing or not.
+// Listed returns the routes that have a role, existing or not.
 func Listed() map[string]txn.Role { return roles }

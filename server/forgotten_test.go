@@ -17,9 +17,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestBeginThatAHaltedFollowerForwardsLate: a follower is halted while it forwards a begin
-// in JSON. Its caller goes to the leader with the same begin, and is told "committed"; the
-// outcome is forgotten. Then the follower goes on: what it forwards begins nothing.
+// TestBeginThatAHaltedFollowerForwardsLate: a follower is halted while it forwards a begin in
+// JSON. Its client sends the same begin to the leader, which answers "committed"; the outcome
+// is forgotten. Then the follower resumes: the begin that it forwards must begin nothing.
 func TestBeginThatAHaltedFollowerForwardsLate(t *testing.T) {
 	n, err := node.Open(t.Context(), node.Config{
 		DataDir: t.TempDir(), Interval: 10 * time.Millisecond, Retention: 2 * time.Second, Logger: slog.New(slog.DiscardHandler),
@@ -37,7 +37,7 @@ func TestBeginThatAHaltedFollowerForwardsLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The way from the follower to the leader, on which the first call stands still.
+	// The connection from the follower to the leader, on which the first call is halted.
 	proxy, goOn, stands := httputil.NewSingleHostReverseProxy(to), make(chan struct{}), make(chan struct{})
 	var calls atomic.Int64
 	way := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,30 +18,30 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// forwardGrace is how long the node that led may take to answer what it was given,
-// when another leads now, and forwardMargin what is added to the time that the
-// caller has: the answer of the node that knows more is worth waiting for.
+// forwardGrace is how long the former leader may take to answer a forwarded call when another
+// node leads. forwardMargin is added to the time that the client gave, because the leader's
+// response is more precise than a timeout here.
 const (
 	forwardGrace  = time.Second
 	forwardMargin = 500 * time.Millisecond
 )
 
-// maxUnverified is how many calls at once may be passed on whose tokens this node
-// does not know.
+// maxUnverified is how many calls at once may be forwarded whose tokens this node does not
+// know.
 const maxUnverified = 32
 
-// proxyCall is one call on its way to the node that leads.
+// proxyCall is one call that is being forwarded to the leader.
 type proxyCall struct {
 	g       *apiHandler
 	x       *callState
-	in      *http.Request // as the caller sent it
+	in      *http.Request // as the client sent it
 	started time.Time
 	ctx     context.Context // ends with the call; its cause says why
 	cancel  context.CancelCauseFunc
-	sent    atomic.Bool // there is a connection: it may have arrived
+	sent    atomic.Bool // there is a connection: the call may have arrived
 }
 
-// forward passes a call on as it is, and its answer back.
+// forward sends a call to the leader unchanged, and its response back.
 func (g *apiHandler) forward(x *callState, r *http.Request, api string) {
 	if x.principal.unverified {
 		if n := g.s.unverified.Add(1); n > maxUnverified {
@@ -72,8 +72,8 @@ func (g *apiHandler) forward(x *callState, r *http.Request, api string) {
 	f.copyResponse(res)
 }
 
-// boundLifetime cancels the call when its caller's time is over, or when what it
-// stands on is gone. What release gives has to be called.
+// boundLifetime cancels the call when its client's deadline has passed, or when a condition
+// of the call no longer holds. The caller has to call release.
 func (f *proxyCall) boundLifetime() (release func()) {
 	var timers []*time.Timer
 	if f.x.method.class != bidi && !f.x.method.stream {
@@ -95,7 +95,7 @@ func (f *proxyCall) boundLifetime() (release func()) {
 		select {
 		case t := <-grace:
 			t.Stop()
-		default: // a timer that comes later finds the call over
+		default: // a timer set after this has no effect: the call has ended
 		}
 		for _, t := range timers {
 			t.Stop()
@@ -103,7 +103,8 @@ func (f *proxyCall) boundLifetime() (release func()) {
 	}
 }
 
-// forwardTimeout is how long to wait for an answer: as long as the caller does.
+// forwardTimeout is how long to wait for a response: as long as the client does, plus
+// forwardMargin.
 func (g *apiHandler) forwardTimeout(c callClass, h http.Header) time.Duration {
 	limit := g.s.timeoutLimit(c)
 	if c == unary {
@@ -115,7 +116,7 @@ func (g *apiHandler) forwardTimeout(c callClass, h http.Header) time.Duration {
 	return limit + forwardMargin
 }
 
-// timeoutOf reads the time that a caller gives, in connect's form or gRPC's.
+// timeoutOf reads the timeout that a client sends, in the form of connect or of gRPC.
 func timeoutOf(h http.Header) (time.Duration, bool) {
 	if n, err := strconv.ParseUint(h.Get("Connect-Timeout-Ms"), 10, 33); err == nil {
 		return time.Duration(n) * time.Millisecond, true
@@ -137,7 +138,7 @@ func timeoutOf(h http.Header) (time.Duration, bool) {
 	return time.Duration(n) * unit, true
 }
 
-// request makes the request to the node that leads.
+// request builds the request to the leader.
 func (f *proxyCall) request(api string) (*http.Request, error) {
 	to, err := url.Parse(api)
 	if err != nil || to.Host == "" {
@@ -153,7 +154,7 @@ func (f *proxyCall) request(api string) (*http.Request, error) {
 	out := (&http.Request{
 		Method: in.Method,
 		URL:    &url.URL{Scheme: to.Scheme, Host: to.Host, Path: strings.TrimSuffix(to.Path, "/") + in.URL.Path, RawQuery: in.URL.RawQuery},
-		// What the caller called it: the other node compares it with the origin of a page.
+		// The host that the client used: the leader compares it with the Origin header.
 		Host:          in.Host,
 		Header:        forwardHeaders(in.Header),
 		Body:          body,
@@ -166,8 +167,8 @@ func (f *proxyCall) request(api string) (*http.Request, error) {
 	return out, nil
 }
 
-// body is what is sent to the other node. The body of a call is read before, so
-// that a slow caller holds nothing there; a Pipe's is sent as it comes.
+// body returns the body to send to the leader. It is read completely first, so that a slow
+// client occupies nothing on the leader; the body of a Pipe is streamed.
 func (f *proxyCall) body(in *http.Request) (io.ReadCloser, int64, error) {
 	if f.x.method.class == bidi {
 		reading := &readAborter{rc: f.x.rc}
@@ -187,8 +188,8 @@ func (f *proxyCall) body(in *http.Request) (io.ReadCloser, int64, error) {
 	return io.NopCloser(bytes.NewReader(data)), int64(len(data)), nil
 }
 
-// clientStream is the caller's half of a Pipe. It ends when the call has to: what was
-// sent is answered then, and the caller goes elsewhere with the rest.
+// clientStream is the request stream of a forwarded Pipe. It ends when the call has to end:
+// the commands sent so far are answered, and the client sends the rest to another node.
 type clientStream struct {
 	io.ReadCloser
 	lifetime context.Context
@@ -210,12 +211,12 @@ func (u *clientStream) Close() error {
 	return u.ReadCloser.Close()
 }
 
-// hopByHop are headers about one connection.
+// hopByHop are the headers that concern one connection only.
 var hopByHop = []string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect",
 }
 
-// forwardHeaders gives the headers that are passed on.
+// forwardHeaders returns the headers to forward.
 func forwardHeaders(h http.Header) http.Header {
 	h = h.Clone()
 	for _, named := range h["Connection"] {
@@ -229,18 +230,19 @@ func forwardHeaders(h http.Header) http.Header {
 	return h
 }
 
-// failNoResponse answers a call whose answer did not arrive, before anything was answered.
+// failNoResponse answers a call for which no response arrived, before anything was sent to
+// the client.
 func (f *proxyCall) failNoResponse(err error) {
 	f.g.s.metrics.forwarded.WithLabelValues("lost").Inc()
 	if f.in.Context().Err() != nil {
-		return // so is the caller
+		return // the client is gone too
 	}
 	f.g.fail(f.x, f.in, f.x.method, f.noResponseError(err))
 }
 
-// noResponseError says what became of a call whose answer did not arrive: nobody knows, when it
-// decides and may have arrived. One that surely has not may come again, and is told
-// when: the caller of what must not be done twice counts on that.
+// noResponseError is the error of a call for which no response arrived: in doubt if the call
+// decides and may have arrived. If it surely has not arrived, the error says when to retry:
+// clients retry calls that are not idempotent only then.
 func (f *proxyCall) noResponseError(err error) error {
 	if cause := context.Cause(f.ctx); cause != nil {
 		err = cause
@@ -260,5 +262,5 @@ func (f *proxyCall) noResponseError(err error) error {
 	return &wire.RetryAfterError{After: retryNoLeader, Err: err}
 }
 
-// opaqueError keeps the text of an error, and not what it is.
+// opaqueError keeps the text of an error and hides its type from errors.Is and errors.As.
 type opaqueError struct{ error }

@@ -15,16 +15,16 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// maxBuffered is the most bytes of an answer that are held back until they are
-// complete: what is cut off then can still be made a failure that says so.
+// maxBuffered is the most bytes of a response that are buffered until it is complete, so that
+// a truncated one can still be replaced by a Failure.
 const maxBuffered = 1 << 20
 
 var errRejectedByLeader = newAuthError("unknown", connect.CodeUnauthenticated, "this node does not know the token, and the node that leads does not admit it")
 
-// copyResponse passes an answer back.
+// copyResponse copies the leader's response to the client.
 func (f *proxyCall) copyResponse(res *http.Response) {
 	if f.x.principal.unverified && res.Header.Get(wire.HeaderCode) == string(txn.CodeDenied) {
-		// The answer is the other node's, but only here is it known who asked.
+		// The leader has rejected the call, but only this node knows the client's address.
 		_ = f.g.s.auth.authFailures.recordFailure(f.in.RemoteAddr, time.Now())
 		f.g.s.auth.recordDenial(f.in, f.x.method.name, f.x.principal, errRejectedByLeader)
 	}
@@ -47,7 +47,7 @@ func (f *proxyCall) copyResponse(res *http.Response) {
 	f.g.s.observe(observation{method: f.x.method, code: codeOf(res), took: time.Since(f.started), err: err, callerGone: callerGone(f.in.Context())})
 }
 
-// codeOf finds the code of an answer.
+// codeOf returns the code of a response.
 func codeOf(res *http.Response) txn.Code {
 	for _, h := range []http.Header{res.Header, res.Trailer} {
 		if c := h.Get(wire.HeaderCode); c != "" {
@@ -60,7 +60,7 @@ func codeOf(res *http.Response) txn.Code {
 	return txn.CodeOK
 }
 
-// copyUnary passes an answer back that is one message without a frame.
+// copyUnary copies a response that is one message without a frame.
 func (f *proxyCall) copyUnary(res *http.Response) error {
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxBuffered))
 	if err != nil {
@@ -68,7 +68,7 @@ func (f *proxyCall) copyUnary(res *http.Response) error {
 		return err
 	}
 	f.x.WriteHeader(res.StatusCode)
-	_, _ = f.x.Write(data) // the caller is gone
+	_, _ = f.x.Write(data) // fails only if the client is gone
 	if len(data) == maxBuffered {
 		if _, err := io.Copy(f.x, res.Body); err != nil {
 			f.abort(err)
@@ -78,8 +78,8 @@ func (f *proxyCall) copyUnary(res *http.Response) error {
 	return nil
 }
 
-// failTruncated answers instead of an answer that was cut off, before any of it was
-// passed on.
+// failTruncated answers in place of a response that was truncated before any of it was sent
+// to the client.
 func (f *proxyCall) failTruncated(err error) {
 	leader := f.x.Header().Get(wire.HeaderLeader)
 	clear(f.x.Header())
@@ -91,20 +91,20 @@ func (f *proxyCall) failTruncated(err error) {
 	}
 }
 
-// abort breaks the connection: what the caller has got is not all.
+// abort closes the connection, so that the client sees that the response is incomplete.
 func (f *proxyCall) abort(err error) {
 	f.g.s.log.Debug("answer cut off", "method", f.x.method.name, "error", err)
 	panic(http.ErrAbortHandler)
 }
 
-// copyTrailers passes on what gRPC says last.
+// copyTrailers copies the trailers of a gRPC response.
 func (f *proxyCall) copyTrailers(res *http.Response) {
 	for k, vs := range res.Trailer {
 		f.x.Header()[http.TrailerPrefix+k] = vs
 	}
 }
 
-// framing is how the messages of a body are told apart.
+// framing is how the messages of a body are delimited.
 type framing int
 
 const (
@@ -127,7 +127,7 @@ func framingOf(contentType string) framing {
 	}
 }
 
-// endsStream reports whether a frame with these flags is the last.
+// endsStream reports whether a frame with these flags is the last one.
 func (k framing) endsStream(flags byte) bool {
 	return k == connectFrames && flags&0x02 != 0 || k == grpcWebFrames && flags&0x80 != 0
 }
@@ -137,11 +137,11 @@ var (
 	errTruncated = errors.New("the answer ends within a message")
 )
 
-// copyStream passes an answer back message by message, so that one that is cut off
-// still gets an end in the caller's protocol.
+// copyStream copies a response message by message, so that a truncated one still gets an end
+// in the client's protocol.
 func (f *proxyCall) copyStream(res *http.Response, k framing) error {
 	f.x.WriteHeader(res.StatusCode)
-	f.x.Flush() // the headers tell the caller of a stream that it is connected
+	f.x.Flush() // the headers tell the client of a stream that it is connected
 	if f.x.method.stream {
 		_ = f.x.rc.SetWriteDeadline(time.Time{}) // messages may be days apart
 	}
@@ -162,8 +162,8 @@ func (f *proxyCall) copyStream(res *http.Response, k framing) error {
 	return err
 }
 
-// copyFrames copies messages until there are no more. ended says that the last of
-// them says so itself.
+// copyFrames copies messages until there are no more. ended says that the last message marks
+// the end of the stream itself.
 func (f *proxyCall) copyFrames(body io.Reader, k framing) (ended bool, err error) {
 	buffer := make([]byte, 5, 4096)
 	for {
@@ -196,7 +196,7 @@ func (f *proxyCall) copyFrames(body io.Reader, k framing) (ended bool, err error
 	}
 }
 
-// copyLarge passes on a message that is too large to be held back.
+// copyLarge copies a message that is too large to be buffered.
 func (f *proxyCall) copyLarge(head []byte, body io.Reader, n int64) error {
 	f.write(head)
 	if _, err := io.CopyN(f.x, body, n); err != nil {
@@ -206,7 +206,7 @@ func (f *proxyCall) copyLarge(head []byte, body io.Reader, n int64) error {
 	return nil
 }
 
-// write passes one message on. A caller who does not take it ends the call.
+// write sends one message to the client. A client that does not receive it ends the call.
 func (f *proxyCall) write(frame []byte) {
 	if f.x.method.stream {
 		_ = f.x.rc.SetWriteDeadline(time.Now().Add(eventWriteTimeout))
@@ -219,9 +219,9 @@ func (f *proxyCall) write(frame []byte) {
 	f.x.Flush()
 }
 
-// failStream ends an answer that was cut off between two messages. The commands of a
-// Pipe that were not answered may have been carried out, so that it does not get a
-// Failure, which says that they were not.
+// failStream ends a response that was truncated between two messages. The commands of a Pipe
+// that were not answered may have been executed, so a Pipe gets no Failure, which would state
+// that they were not.
 func (f *proxyCall) failStream(k framing, err error) {
 	e := connect.NewError(connect.CodeUnavailable, fmt.Errorf("the node that leads does not answer: %w", err))
 	if f.x.method.class != bidi {
@@ -241,7 +241,7 @@ func (f *proxyCall) failStream(k framing, err error) {
 	}
 }
 
-// trailerWriter is the rest of an answer whose headers are gone.
+// trailerWriter writes the end of a response whose headers are sent.
 type trailerWriter struct {
 	x      *callState
 	header http.Header
@@ -256,7 +256,7 @@ func (t *trailerWriter) WriteHeader(int) {}
 // Write implements [http.ResponseWriter].
 func (t *trailerWriter) Write(p []byte) (int, error) { return t.x.Write(p) }
 
-// writeGRPCWebTrailers writes headers in the form that gRPC-Web has for what comes last.
+// writeGRPCWebTrailers writes the headers as a gRPC-Web trailer frame.
 func (t *trailerWriter) writeGRPCWebTrailers() {
 	var b strings.Builder
 	for name, vs := range t.header {
@@ -267,5 +267,5 @@ func (t *trailerWriter) writeGRPCWebTrailers() {
 		}
 	}
 	frame := binary.BigEndian.AppendUint32([]byte{0x80}, uint32(b.Len()))
-	_, _ = t.x.Write(append(frame, b.String()...)) // the caller is gone
+	_, _ = t.x.Write(append(frame, b.String()...)) // fails only if the client is gone
 }

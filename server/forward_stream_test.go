@@ -17,7 +17,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// end reads a pipe to its end.
+// end reads a Pipe to its end.
 func end(t *testing.T, p pipeline) error {
 	t.Helper()
 	for {
@@ -27,7 +27,7 @@ func end(t *testing.T, p pipeline) error {
 	}
 }
 
-// A Pipe is passed on as a whole, in each protocol that has one.
+// A Pipe is forwarded completely, in each protocol that has it.
 func TestForwardedPipe(t *testing.T) {
 	leader := start(t, nil)
 	there := follower(t, leader.base, nil)
@@ -56,8 +56,8 @@ func TestForwardedPipe(t *testing.T) {
 	}
 }
 
-// When another node leads, a Pipe ends after what was sent to the old one has its
-// answer, without a word that would say that nothing was done.
+// When another node becomes the leader, a Pipe ends after the commands sent to the old one
+// are answered, without an error that would state that nothing was done.
 func TestPipeEndsWithTheLeader(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -91,8 +91,8 @@ func TestPipeEndsWithTheLeader(t *testing.T) {
 	}
 }
 
-// A node that led and hangs does not hold a Pipe that another passes on to it; its
-// end does not say that nothing was done.
+// A former leader that hangs does not block a Pipe that another node forwards to it; the end
+// of the Pipe does not state that nothing was done.
 func TestPipeLeavesAHangingLeader(t *testing.T) {
 	for _, o := range [][]connect.ClientOption{nil, {connect.WithGRPC()}} {
 		var entered chan txn.ID
@@ -115,7 +115,7 @@ func TestPipeLeavesAHangingLeader(t *testing.T) {
 	}
 }
 
-// generateEvents begins transactions at a fake until it is told to stop: a watch may begin a
+// generateEvents begins transactions at a fake until quiet is called: a watch may begin a
 // little later than its headers say.
 func generateEvents(f *servertest.Fake) (quiet func()) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -138,7 +138,7 @@ func generateEvents(f *servertest.Fake) (quiet func()) {
 	}
 }
 
-// Events are passed on as they come, and the end of the watch when another leads.
+// Events are forwarded as they come, and so is the end of the watch when another node leads.
 func TestForwardedWatch(t *testing.T) {
 	leader := start(t, nil)
 	there := follower(t, leader.base, nil)
@@ -157,7 +157,7 @@ func TestForwardedWatch(t *testing.T) {
 		quiet()
 		leader.fake.SetLeader("http://127.0.0.1:1", false)
 		there.fake.SetLeader("http://127.0.0.1:1", false)
-		for w.Receive() { // what was stirred up
+		for w.Receive() { // events of generateEvents
 		}
 		if !unavailable(w.Err()) {
 			t.Errorf("ends with %v", w.Err())
@@ -168,7 +168,7 @@ func TestForwardedWatch(t *testing.T) {
 	}
 }
 
-// Who waits is told to wait elsewhere when another leads.
+// A wait ends when another node leads, and the client is told to wait there.
 func TestWaitEndsWithTheLeader(t *testing.T) {
 	leader := start(t, nil)
 	leader.curl("Begin", begin(id1))
@@ -187,7 +187,7 @@ func TestWaitEndsWithTheLeader(t *testing.T) {
 	}
 }
 
-// A node that stops ends what it passes on as it ends its own.
+// A node that stops ends forwarded calls in the same way as its own.
 func TestDrainOfForwardedCalls(t *testing.T) {
 	leader := start(t, nil)
 	leader.curl("Begin", begin(id1))
@@ -198,7 +198,7 @@ func TestDrainOfForwardedCalls(t *testing.T) {
 	done := make(chan answer)
 	go func() { done <- there.curl("Wait", begin(id1)) }()
 	eventually(t, "waiting", func() bool { return contains(there.get("/metrics").body, "txmgr_rpc_streams_running 2\n") })
-	there.http.CloseIdleConnections() // net/http waits 5s for one on which nothing was said yet
+	there.http.CloseIdleConnections() // net/http waits 5s for one without a request
 	started := time.Now()
 	stopped := make(chan error)
 	go func() { stopped <- there.stop() }()
@@ -213,7 +213,7 @@ func TestDrainOfForwardedCalls(t *testing.T) {
 	}
 }
 
-// A copy of the state is passed on, with its end, and without when there is none.
+// A backup is forwarded with its end, or without if it has none.
 func TestSnapshot(t *testing.T) {
 	data := make([]byte, 700<<10)
 	for i := range data {
@@ -222,7 +222,7 @@ func TestSnapshot(t *testing.T) {
 	holds := func(_ *server.Config, f *servertest.Fake) { f.SetBackup(data) }
 	leader := start(t, holds)
 	there := follower(t, leader.base, nil)
-	// One that is left alone copies what it has, to who is content with that.
+	// A node without a leader copies its own state to a client that allows stale reads.
 	left := start(t, func(c *server.Config, f *servertest.Fake) {
 		holds(c, f)
 		f.SetLeader("", false)

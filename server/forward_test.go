@@ -23,14 +23,14 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// follower starts a server whose coordinator follows the one at api. Nothing but
-// what is said to be local may reach it.
+// follower starts a server whose coordinator follows the leader at api. Only node-local calls
+// may reach that coordinator.
 func follower(t *testing.T, api string, prepare func(*server.Config, *servertest.Fake)) *running {
 	t.Helper()
 	return start(t, func(c *server.Config, f *servertest.Fake) {
 		f.SetLeader(api, false)
 		f.Before = func(_ context.Context, op string, _ txn.ID) error {
-			if op != "status" && op != "list participants" && op != "list tokens" { // what metrics show
+			if op != "status" && op != "list participants" && op != "list tokens" { // used by the metrics
 				t.Errorf("%s reached the node that does not lead", op)
 			}
 			return nil
@@ -41,8 +41,8 @@ func follower(t *testing.T, api string, prepare func(*server.Config, *servertest
 	})
 }
 
-// A caller cannot tell a node that passes its calls on from the one that leads, but
-// for the header that says who does.
+// A client cannot distinguish a node that forwards its calls from the leader, except by the
+// header that names the leader.
 func TestForwardedStoryIsTheSame(t *testing.T) {
 	leader, alone := start(t, nil), start(t, nil)
 	there := follower(t, leader.base, nil)
@@ -104,7 +104,7 @@ func TestForwardedStoryIsTheSame(t *testing.T) {
 	}
 }
 
-// What is about the node itself is answered by it.
+// Calls that concern the node itself are answered by it.
 func TestLocalCallsAreNotForwarded(t *testing.T) {
 	there := follower(t, "http://127.0.0.1:1", func(_ *server.Config, f *servertest.Fake) { f.Before = nil })
 	if a := there.curl("ClusterService/Status", `{}`); a.status != http.StatusOK || !strings.Contains(a.body, `"leader":false`) || a.header.Get("Txmgr-Leader") == "" {
@@ -122,7 +122,7 @@ func TestLocalCallsAreNotForwarded(t *testing.T) {
 	}
 }
 
-// Reads may be answered by any node when the caller says so; nothing else is.
+// Any node may answer reads if the client allows it, and only reads.
 func TestStaleReads(t *testing.T) {
 	leader := start(t, nil)
 	stale := make(chan string, 100)
@@ -135,7 +135,7 @@ func TestStaleReads(t *testing.T) {
 			return nil
 		}
 	})
-	there.curl("Begin", begin(id2)) // it asks for its own name once
+	there.curl("Begin", begin(id2)) // the node reads its own name once
 	for len(stale) > 0 {
 		<-stale
 	}
@@ -163,8 +163,8 @@ func TestStaleReads(t *testing.T) {
 	}
 }
 
-// Two nodes that take each other for the leader do not play ball, and neither does
-// one that takes itself for another.
+// A call does not loop between two nodes that take each other for the leader, nor at a node
+// that takes itself for another one.
 func TestForwardingEnds(t *testing.T) {
 	a := follower(t, "", nil)
 	b := follower(t, a.base, nil)
@@ -180,7 +180,7 @@ func TestForwardingEnds(t *testing.T) {
 	}
 }
 
-// vanishing is a node that accepts calls and goes away without an answer.
+// vanishing is a node that accepts calls and disconnects without an answer.
 func vanishing(t *testing.T, say string) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -210,7 +210,7 @@ func vanishing(t *testing.T, say string) string {
 	return "http://" + ln.Addr().String()
 }
 
-// A lost answer is a doubt when the call may have decided, and only then.
+// A call with a lost answer is in doubt if it may have decided, and only then.
 func TestLostAnswers(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -232,7 +232,7 @@ func TestLostAnswers(t *testing.T) {
 				if a.header.Get("Txmgr-Code") != want || !strings.Contains(a.body, want) && !strings.Contains(a.body, `"code":"un`) {
 					t.Errorf("%s: %d %v %s", method, a.status, a.header, a.body)
 				}
-				// That it may come again says that nothing was done.
+				// A time after which to retry states that nothing was done.
 				if undone := a.header.Get("Retry-After") != "" || strings.Contains(a.body, `"retry_after"`); undone != (c.commit == "UNAVAILABLE") {
 					t.Errorf("%s: %v %s", method, a.header, a.body)
 				}
@@ -252,8 +252,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// The node that leads hangs, and another is elected: who waits is told within
-// moments, not at the end of his patience.
+// The leader hangs, and another node is elected: clients that wait get an error at once, not
+// at the end of their timeout.
 func TestHangingLeaderIsLeft(t *testing.T) {
 	var entered chan txn.ID
 	var release func()
@@ -271,7 +271,7 @@ func TestHangingLeaderIsLeft(t *testing.T) {
 	}
 }
 
-// A caller who leaves does not leave his call behind.
+// A forwarded call ends when its client disconnects.
 func TestForwardedCallEndsWithItsCaller(t *testing.T) {
 	ended := make(chan struct{})
 	entered := make(chan struct{})
@@ -302,7 +302,7 @@ func TestForwardedCallEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// The time that a caller gives goes with his call, in whatever form.
+// The client's timeout is forwarded with the call, in every form.
 func TestForwardedDeadlines(t *testing.T) {
 	left := make(chan time.Duration, 1)
 	leader := start(t, func(_ *server.Config, f *servertest.Fake) {
@@ -323,7 +323,7 @@ func TestForwardedDeadlines(t *testing.T) {
 	}
 }
 
-// Large answers, and large questions, are passed on whole.
+// Large requests and responses are forwarded completely.
 func TestForwardedSizes(t *testing.T) {
 	leader := start(t, nil)
 	there := follower(t, leader.base, nil)
@@ -358,7 +358,7 @@ func TestForwardedSizes(t *testing.T) {
 	}
 }
 
-// What is limited is limited where it is passed on, too.
+// Limits also apply to forwarded calls.
 func TestForwardedCallsAreLimited(t *testing.T) {
 	var entered chan txn.ID
 	var release func()
@@ -375,7 +375,7 @@ func TestForwardedCallsAreLimited(t *testing.T) {
 	if a := <-done; a.status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	// A slow caller holds nothing at the node that leads.
+	// A slow client occupies nothing on the leader.
 	c := dial(t, there.addr)
 	if _, err := fmt.Fprint(c, "POST /txmgr.v1.TransactionService/Begin HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{"); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// gRPC clients find out what there is, and get the same failures.
+// gRPC clients can use reflection, and get the same failures.
 func TestGRPC(t *testing.T) {
 	r := start(t, nil)
 	ctx := context.Background()

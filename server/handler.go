@@ -14,8 +14,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// apiHandler lets calls of the API in, passes them on to the node that leads, or refuses
-// them before their body is read. It is the only place that counts what runs.
+// apiHandler admits calls of the API, forwards them to the leader, or refuses them before
+// their body is read. It is the only place that counts running calls.
 type apiHandler struct {
 	s           *Server
 	errorWriter *connect.ErrorWriter
@@ -23,18 +23,18 @@ type apiHandler struct {
 	fallback    http.Handler
 }
 
-// callState is one HTTP request of the API: what its handler may need of it, and
-// what it has been answered. Used by the goroutine of the request only.
+// callState is the state of one HTTP request of the API: what its handler may need, and what
+// has been answered. It is used by the goroutine of the request only.
 type callState struct {
 	http.ResponseWriter
 
 	rc        *http.ResponseController
 	method    *rpcMethod
 	principal principal
-	// lifetime ends when the call has to: the server drains, another node leads, the
-	// token is good no more. Its cause says which.
+	// lifetime ends when the call has to end: the server drains, another node leads, or the
+	// token is no longer valid. Its cause says which.
 	lifetime     context.Context
-	observed     bool // by the observer: it has been logged and counted
+	observed     bool // by the interceptor: the call has been logged and counted
 	status       int
 	listReserved int64 // of [Server.listUsed]
 	undecoded    *undecodedResponse
@@ -47,8 +47,7 @@ func callFrom(ctx context.Context) *callState {
 	return x
 }
 
-// actor is who makes a call: whom the token says, or else whom the caller says
-// himself.
+// actor is who makes a call: the name of the token, or else what the client claims.
 func actor(ctx context.Context, claimed string) string {
 	if x := callFrom(ctx); x != nil && x.principal.name != "" {
 		return x.principal.name
@@ -106,7 +105,7 @@ func (g *apiHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.serve(x, r.WithContext(ctx))
 }
 
-// checkServable refuses what cannot be served now, or never.
+// checkServable refuses a call that cannot be served now, or at all.
 func (g *apiHandler) checkServable(r *http.Request, p *rpcMethod, forward bool, api string) error {
 	if err := context.Cause(g.s.draining); err != nil && p.class != unary {
 		return err
@@ -117,12 +116,12 @@ func (g *apiHandler) checkServable(r *http.Request, p *rpcMethod, forward bool, 
 	if !forward {
 		return nil
 	}
-	// Two nodes that take each other for the leader must not play ball.
+	// Prevents a loop between two nodes that take each other for the leader.
 	if by := r.Header.Get(wire.HeaderForwarded); by != "" {
 		return &wire.RetryAfterError{After: retryNoLeader, Err: fmt.Errorf("%w: %s passed the call on to this node, which does not lead", txn.ErrUnavailable, by[:min(len(by), 64)])}
 	}
 	if api == "" {
-		if err := g.s.c.Ready(); errors.Is(err, txn.ErrUnavailable) { // it may know more
+		if err := g.s.c.Ready(); errors.Is(err, txn.ErrUnavailable) { // more precise
 			return &wire.RetryAfterError{After: retryNoLeader, Err: err}
 		}
 		return &wire.RetryAfterError{After: retryNoLeader, Err: fmt.Errorf("%w: this node does not lead, and knows no other that does", txn.ErrUnavailable)}
@@ -130,11 +129,11 @@ func (g *apiHandler) checkServable(r *http.Request, p *rpcMethod, forward bool, 
 	return nil
 }
 
-// callDependencies is what a call stands on.
+// callDependencies returns the leader and the secret on which a call depends.
 func callDependencies(p *rpcMethod, stale bool, l leaderInfo, b principal) (*leaderInfo, string) {
 	secret := b.secret
 	if b.unverified {
-		secret = "" // the other node looks after it
+		secret = "" // the leader checks it
 	}
 	if p.nodeLocal || stale {
 		return nil, secret
@@ -142,9 +141,9 @@ func callDependencies(p *rpcMethod, stale bool, l leaderInfo, b principal) (*lea
 	return &l, secret
 }
 
-// limit is what counts the running calls like p, and the most of them. Calls that only
-// look have room of their own, and as much: whoever may do no more does not keep
-// others from deciding.
+// limit returns the counter of the running calls like p and its limit. Calls that only read
+// have separate counters with the same limits, so that a reader cannot keep others from
+// deciding.
 func (s *Server) limit(p *rpcMethod) (running *atomic.Int64, most int) {
 	l := &s.writes
 	if p.role <= txn.RoleReader {
@@ -160,7 +159,7 @@ func (s *Server) limit(p *rpcMethod) (running *atomic.Int64, most int) {
 	}
 }
 
-// timeoutLimit is the most time that a call of a class may take.
+// timeoutLimit is the longest time that a call of a class may take.
 func (s *Server) timeoutLimit(c callClass) time.Duration {
 	if c == fanout {
 		return s.cfg.FanoutTimeout
@@ -178,17 +177,18 @@ func (g *apiHandler) serve(x *callState, r *http.Request) {
 	x.undecoded = new(undecodedResponse)
 	p.serve.ServeHTTP(x, r)
 	if !x.observed && x.status >= http.StatusBadRequest {
-		// Refused by connect itself: not decoded, so no observer saw it.
+		// connect itself refused the request: it was not decoded, so no interceptor saw it.
 		g.rewriteUndecoded(x, r, started)
 	}
 }
 
-// withReadDeadline gives every request's body its time, also when nobody reads it: net/http
-// reads what was left of it before the answer leaves, and would wait for it for ever.
+// withReadDeadline sets a deadline for every request's body, even if no handler reads it:
+// net/http reads the rest of the body before the response is sent, and would wait for it
+// without limit.
 func (s *Server) withReadDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// net/http takes the deadline off at the end of the body; without a body it
-		// would end the call. Only a test's recorder cannot have deadlines.
+		// net/http removes the deadline at the end of the body; without a body the deadline
+		// would end the call. Only a test's recorder does not support deadlines.
 		if r.ContentLength != 0 {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.ReadTimeout))
 		}
@@ -196,8 +196,8 @@ func (s *Server) withReadDeadline(next http.Handler) http.Handler {
 	})
 }
 
-// limitBody limits the size of a request's body, and the time of its answer.
-// r has to be a copy: net/http looks at the request's own body when the call is over.
+// limitBody limits the size of a request's body, and the time of its response. r has to be a
+// copy: net/http looks at the request's own body when the call has ended.
 func (g *apiHandler) limitBody(x *callState, r *http.Request, now time.Time) {
 	if x.method.class == bidi {
 		return
@@ -209,8 +209,8 @@ func (g *apiHandler) limitBody(x *callState, r *http.Request, now time.Time) {
 	_ = x.rc.SetWriteDeadline(now.Add(g.s.timeoutLimit(x.method.class) + g.s.cfg.ReadTimeout))
 }
 
-// refuse answers a call of which nothing was done. That it may come again, and when,
-// says so.
+// refuse answers a call of which nothing was done. An unavailable call gets a time after
+// which to retry.
 func (g *apiHandler) refuse(w http.ResponseWriter, r *http.Request, p *rpcMethod, err error) {
 	if again := (*wire.RetryAfterError)(nil); errors.Is(err, txn.ErrUnavailable) && !errors.As(err, &again) {
 		err = &wire.RetryAfterError{After: retryAfter, Err: err}
@@ -218,20 +218,21 @@ func (g *apiHandler) refuse(w http.ResponseWriter, r *http.Request, p *rpcMethod
 	g.fail(w, r, p, err)
 }
 
-// fail answers in whatever protocol the caller speaks.
+// fail answers in the protocol of the client.
 func (g *apiHandler) fail(w http.ResponseWriter, r *http.Request, p *rpcMethod, err error) {
 	err = opError(p, err)
 	g.s.observe(observation{method: p, code: txn.CodeOf(err), err: err})
 	g.writeError(w, r, wire.ToConnect(wire.FromError(err, p.op, txn.ID{})))
 }
 
-// writeAuthError answers somebody who was not admitted.
+// writeAuthError answers a call that was rejected by [auth.authorize].
 func (g *apiHandler) writeAuthError(w http.ResponseWriter, r *http.Request, p *rpcMethod, b principal, err error) {
 	p.timer.observe(txn.CodeOf(err), 0)
 	g.s.auth.recordDenial(r, p.name, b, err)
 	challenge(w, r, err)
 	if k := framingOf(r.Header.Get("Content-Type")); k == connectFrames || k == grpcFrames {
-		// These say it at their end only; a node that passes the call on wants to know.
+		// These protocols carry the code only at the end; a node that forwards the call needs
+		// it in the header.
 		w.Header().Set(wire.HeaderCode, string(txn.CodeOf(err)))
 	}
 	f := wire.FromError(opError(p, err), p.op, txn.ID{})
@@ -242,7 +243,7 @@ func (g *apiHandler) writeAuthError(w http.ResponseWriter, r *http.Request, p *r
 	g.writeError(w, r, wire.ToConnect(f))
 }
 
-// opError names the call in an error, and keeps when to come again.
+// opError adds the name of the call to an error, and keeps the time after which to retry.
 func opError(p *rpcMethod, err error) error {
 	if again := (*wire.RetryAfterError)(nil); errors.As(err, &again) {
 		return &wire.RetryAfterError{After: again.After, Err: &txn.Error{Op: p.op, Err: again.Err}}
@@ -251,20 +252,20 @@ func opError(p *rpcMethod, err error) error {
 }
 
 func (g *apiHandler) writeError(w http.ResponseWriter, r *http.Request, e *connect.Error) {
-	_ = g.errorWriter.Write(w, r, e) // the caller is gone
+	_ = g.errorWriter.Write(w, r, e) // the client is gone
 }
 
-// Unwrap lets [http.ResponseController] reach the real writer.
+// Unwrap lets [http.ResponseController] reach the underlying writer.
 func (x *callState) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
 // Flush implements [http.Flusher], which connect needs for streams.
 func (x *callState) Flush() {
 	if !x.undecoded.shouldBuffer(x) {
-		_ = x.rc.Flush() // the next write says that the caller is gone
+		_ = x.rc.Flush() // the next write fails if the client is gone
 	}
 }
 
-// WriteHeader notes the status, and gives a failure that has no code yet one.
+// WriteHeader records the status, and adds a code to a failure that has none yet.
 func (x *callState) WriteHeader(status int) {
 	x.status = status
 	if x.undecoded.shouldBuffer(x) {

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// live says that the process answers. A failure is a reason to restart it.
+// live answers that the process runs. A failure is a reason to restart it.
 func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 	report(w, "livez", healthCheck{name: "ping"})
 }
 
-// ready says whether calls should be sent here. Not being ready is no reason to
-// restart: without a quorum no node is.
+// ready says whether calls should be sent to this node. An unready node is no reason to
+// restart it: without a quorum no node is ready.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	var load error
 	if n := s.writes.requests.Load(); n >= int64(s.cfg.MaxRequests) {
 		load = fmt.Errorf("%d calls are running, which is the limit", n)
 	}
 	err, forwardNote := s.c.Ready(), ""
-	if err == nil { // else the state may be locked, in which the leader is looked up
+	if err == nil { // else the lock that Leader needs may be held
 		if api, here := s.c.Leader(); !here && api != "" {
 			forwardNote = ": calls are passed on to " + api
 		}
@@ -35,10 +35,10 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 type healthCheck struct {
 	name string
 	err  error
-	note string // when there is no error; for people
+	note string // shown to the operator when there is no error
 }
 
-// report answers a line per check, as Kubernetes' own health pages do.
+// report writes one line per check, in the form of Kubernetes' health pages.
 func report(w http.ResponseWriter, page string, checks ...healthCheck) {
 	var b strings.Builder
 	status, result := http.StatusOK, "passed"
@@ -54,5 +54,5 @@ func report(w http.ResponseWriter, page string, checks ...healthCheck) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(b.String())) // the caller is gone
+	_, _ = w.Write([]byte(b.String())) // the client is gone
 }

@@ -50,7 +50,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLogOfWaitsThatEnd: a wait that its caller gave a short time is no news.
+// TestLogOfWaitsThatEnd: a wait that reaches a short timeout of its client is logged at debug only.
 func TestLogOfWaitsThatEnd(t *testing.T) {
 	r := start(t, nil)
 	r.curl("Begin", begin(id1))

@@ -19,8 +19,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// The node that leads sees the address of the node that passed a call on. So who came
-// with a wrong token is said, and counted, where he came, whatever protocol he speaks.
+// The leader sees the address of the node that forwarded a call. So a wrong token is logged
+// and counted on the node that received the call, in every protocol.
 func TestDenialsOfForwardedCallsAreSeen(t *testing.T) {
 	leader := startWithAuth(t, nil)
 	there := startWithAuth(t, func(_ *server.Config, f *servertest.Fake) { f.SetLeader(leader.base, false) })
@@ -63,8 +63,8 @@ func TestDenialsOfForwardedCallsAreSeen(t *testing.T) {
 	}
 }
 
-// Somebody who is called as the root token, or the cluster, are in the audit would act
-// in its name; and to revoke him would look as if root were revoked.
+// A token with the name that the audit log uses for the root token or for the cluster would
+// act in its name; and its revocation would look like that of root.
 func TestNobodyIsCalledRoot(t *testing.T) {
 	r := startWithAuth(t, nil).as(rootSecret)
 	for name, want := range map[string]int{"root": http.StatusBadRequest, "txmgr": http.StatusBadRequest, "roots": http.StatusOK} {
@@ -74,8 +74,8 @@ func TestNobodyIsCalledRoot(t *testing.T) {
 	}
 }
 
-// A page of another site can give that site's name the address 127.0.0.1. Then the
-// browser takes this server for the site; the name in Host is all that tells.
+// A page of another site can make that site's name resolve to 127.0.0.1. Then the browser
+// takes this server for the site; only the name in Host reveals this.
 func TestAnotherSitesNameIsNotLocal(t *testing.T) {
 	call := func(base, host string) int {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/txmgr.v1.TransactionService/Begin", strings.NewReader("{}"))
@@ -117,7 +117,7 @@ func TestAnotherSitesNameIsNotLocal(t *testing.T) {
 	}
 }
 
-// delayedTokens hears of tokens a little later.
+// delayedTokens learns of tokens with a delay.
 type delayedTokens struct {
 	*servertest.Fake
 	asked atomic.Int64
@@ -130,8 +130,8 @@ func (l *delayedTokens) AuthenticateToken(secret string) (txn.Token, bool) {
 	return l.Fake.AuthenticateToken(secret)
 }
 
-// A token that was just made is good for what is about the node that is asked, too:
-// that one waits a moment for it. The node that leads knows all.
+// A new token is valid for node-local calls too: the node waits until the token is
+// replicated. The leader knows every token.
 func TestTokenOnItsWay(t *testing.T) {
 	for _, here := range []bool{false, true} {
 		l := &delayedTokens{Fake: servertest.New()}

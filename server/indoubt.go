@@ -79,8 +79,8 @@ func (d *inDoubtService) Audit(ctx context.Context, r *txmgrv1.AuditRequest) (*t
 	return wire.FromAudit(as), err
 }
 
-// requireReason refuses a person's word that the audit could not keep, or that gives
-// no reason.
+// requireReason rejects an operator's action without a reason, or with a text that the audit
+// log could not keep.
 func requireReason(by, reason string) error {
 	if reason == "" && len(by) <= txn.MaxName {
 		return fmt.Errorf("%w: reason is missing: say why, the audit keeps it", txn.ErrInvalid)
@@ -88,7 +88,7 @@ func requireReason(by, reason string) error {
 	return checkAuditText(by, reason)
 }
 
-// checkAuditText refuses what the audit could not keep.
+// checkAuditText rejects texts that are too long for the audit log.
 func checkAuditText(by, reason string) error {
 	if err := checkActor(by); err != nil {
 		return err

@@ -16,7 +16,7 @@ const (
 	id3 = "tx_01k9x3v7h2m8qf4r6t0bz5n1dg"
 )
 
-// step is one call of a story, byte for byte.
+// step is one call and its response, byte for byte.
 type step struct{ method, body, want string }
 
 func (r *running) runSteps(steps []step) {
@@ -29,7 +29,7 @@ func (r *running) runSteps(steps []step) {
 	}
 }
 
-// Votes handed in one by one, and a no.
+// Votes that are reported one by one, and a vote no.
 func TestVotesWithCurl(t *testing.T) {
 	const active = `{"state":"active","cause":"","hazard":""}`
 	r := start(t, nil)
@@ -51,7 +51,7 @@ func TestVotesWithCurl(t *testing.T) {
 	}
 }
 
-// A decision that is delegated is nobody's but the branch's.
+// A delegated decision can be made by the branch only.
 func TestDelegationWithCurl(t *testing.T) {
 	r := start(t, nil)
 	r.curl("Begin", `{"id":"`+id1+`","branches":[{"participant":"bank"}]}`)
@@ -75,7 +75,7 @@ func TestDelegationWithCurl(t *testing.T) {
 	}
 }
 
-// What a person does about a branch that its participant has lost, byte for byte.
+// What an operator does about a branch that its participant has lost, byte for byte.
 func TestDoubtWithCurl(t *testing.T) {
 	const (
 		xid   = "txm_fake_01k9x3v7h2m8qf4r6t0bz5n1de_b1"
@@ -134,7 +134,7 @@ func TestDoubtWithCurl(t *testing.T) {
 	}
 }
 
-// An undecided transaction can be rolled back by a person's word, and no more.
+// An operator may resolve an undecided transaction to rolled back only.
 func TestResolveUndecidedWithCurl(t *testing.T) {
 	r := start(t, nil)
 	r.curl("Begin", begin(id3))
@@ -149,8 +149,8 @@ func TestResolveUndecidedWithCurl(t *testing.T) {
 	}
 }
 
-// A person's word is refused before the coordinator hears of it when it is not
-// said clearly, or the audit could not keep it.
+// An operator's statement is refused before it reaches the coordinator if it is unclear, or
+// if the audit log could not keep it.
 func TestUnclearWordsWithCurl(t *testing.T) {
 	r := start(t, nil)
 	r.curl("Begin", begin(id1))
@@ -189,7 +189,7 @@ func TestUnclearWordsWithCurl(t *testing.T) {
 	}
 }
 
-// What only looks can be asked with a plain GET; what changes something cannot.
+// Reads can be made with a plain GET; changes cannot.
 func TestDoubtsWithGet(t *testing.T) {
 	r := start(t, nil)
 	r.curl("Begin", begin(id1))

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Contexts are shared for a second, end in time, and do not pile up.
+// Contexts are shared for a second, end in time, and do not accumulate.
 func TestEpochs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithCancel(t.Context())
@@ -72,8 +72,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// However many addresses send wrong tokens, the table of them stays as small as it
-// is allowed to be, and each is limited.
+// The table of addresses that send wrong tokens is bounded, and each address is limited.
 func TestFloodsAreBounded(t *testing.T) {
 	var f authFailureLimiter
 	now := time.Unix(1000, 0)
@@ -90,7 +89,7 @@ func TestFloodsAreBounded(t *testing.T) {
 	if f.recordFailure("192.0.2.1:1", now) != 0 || len(f.byPrefix) > 2 {
 		t.Errorf("an hour later: %d addresses", len(f.byPrefix))
 	}
-	// One caller of IPv6 holds a whole network.
+	// One IPv6 client holds a whole /64.
 	for i := range authFailureBurst + 1 {
 		after := f.recordFailure(fmt.Sprintf("[2001:db8::%x]:1", i+1), now)
 		if (after > 0) != (i == authFailureBurst) {
@@ -102,7 +101,7 @@ func TestFloodsAreBounded(t *testing.T) {
 	}
 }
 
-// Limits of tokens that are gone do not stay for ever.
+// Limiters of tokens that are gone are removed.
 func TestRatesAreBounded(t *testing.T) {
 	var r tokenLimiters
 	for i := range txn.MaxTokens + 10 {

@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// A whole transaction as somebody with curl sees it, byte for byte.
+// A whole transaction in curl, byte for byte.
 func TestStoryWithCurl(t *testing.T) {
 	r := start(t, nil)
 	const xid = "txm_fake_01k9x3v7h2m8qf4r6t0bz5n1de_b"
@@ -65,7 +65,7 @@ func TestStoryWithCurl(t *testing.T) {
 	}
 }
 
-// What only reads can be asked with a plain GET, and with a charset.
+// Reads can be made with a plain GET, and with a charset.
 func TestReadingWithGet(t *testing.T) {
 	r := start(t, nil)
 	r.curl("Begin", begin(id1))
@@ -131,8 +131,7 @@ func TestFailuresWithCurl(t *testing.T) {
 	}
 }
 
-// Bodies that are not what the call takes are refused with a reason, whichever
-// way they are broken.
+// Invalid bodies of every kind are refused with a reason.
 func TestMalformedBodies(t *testing.T) {
 	r := start(t, nil)
 	for _, c := range []struct {
@@ -210,7 +209,7 @@ func TestNothingElseIsServed(t *testing.T) {
 	}
 }
 
-// A page that somebody has open elsewhere cannot call the API with their browser.
+// A web page of another origin cannot call the API through a user's browser.
 func TestOtherOriginsAreRefused(t *testing.T) {
 	r := start(t, nil)
 	req, err := http.NewRequest(http.MethodPost, r.base+"/txmgr.v1.TransactionService/Begin", strings.NewReader(`{}`))

@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/internal/certs"
 )
 
-// leaderTransports are the connections to the node that leads. Calls have their own, which no
-// Pipe holds up whose commands wait.
+// leaderTransports are the connections to the leader. Calls and streams have separate ones,
+// so that a Pipe whose commands wait does not delay other calls.
 type leaderTransports struct{ calls, streams *http.Transport }
 
 func (p *leaderTransports) forClass(c callClass) *http.Transport {
@@ -27,8 +27,8 @@ func (p *leaderTransports) close() {
 	p.streams.CloseIdleConnections()
 }
 
-// openTLS opens the certificates: those to serve with and those to reach the other
-// nodes with, both nil without TLS.
+// openTLS opens the certificates: those to serve with and those to reach the other nodes
+// with; both are nil without TLS.
 func openTLS(cfg Config) (own, others *certs.Store, err error) {
 	if !cfg.TLS.enabled() {
 		return nil, nil, nil
@@ -44,8 +44,8 @@ func openTLS(cfg Config) (own, others *certs.Store, err error) {
 	return own, others, nil
 }
 
-// serverTLS is the configuration to serve with; nil without certificates. Those of
-// callers are asked for, and demanded where a call is admitted: health needs none.
+// serverTLS is the TLS configuration of the server; nil without certificates. It requests
+// client certificates, and [auth.authorize] requires them: health needs none.
 func serverTLS(own *certs.Store) (*tls.Config, error) {
 	if own == nil {
 		return nil, nil
@@ -57,10 +57,10 @@ func serverTLS(own *certs.Store) (*tls.Config, error) {
 	return config, nil
 }
 
-// forwardDialTimeout is how long it may take to reach the node that leads.
+// forwardDialTimeout is how long connecting to the leader may take.
 const forwardDialTimeout = 2 * time.Second
 
-// newLeaderTransports makes the transports; store is nil when there are no certificates.
+// newLeaderTransports makes the transports; store is nil without certificates.
 func newLeaderTransports(cfg Config, store *certs.Store) *leaderTransports {
 	return &leaderTransports{calls: newTransport(cfg, store), streams: newTransport(cfg, store)}
 }
@@ -74,14 +74,14 @@ func newTransport(cfg Config, store *certs.Store) *http.Transport {
 		Protocols:           protocols,
 		DialContext:         dialer.DialContext,
 		TLSHandshakeTimeout: forwardDialTimeout,
-		DisableCompression:  true, // what comes is passed on as it is
+		DisableCompression:  true, // bodies are forwarded unchanged
 		IdleConnTimeout:     cfg.IdleTimeout,
 		HTTP2: &http.HTTP2Config{
 			MaxReadFrameSize: 1 << 20,
-			// Callers who do not read hold what was sent to them, not the
-			// connection, which all of them share.
+			// The limit is per stream: a client that does not read blocks its own stream, not
+			// the connection that all clients share.
 			MaxReceiveBufferPerStream: 1 << 20,
-			// A node that is gone without a word must not hold calls.
+			// A node that is gone without closing its connections must not block calls.
 			SendPingTimeout:  2 * time.Second,
 			PingTimeout:      2 * time.Second,
 			WriteByteTimeout: 5 * time.Second,
@@ -90,7 +90,7 @@ func newTransport(cfg Config, store *certs.Store) *http.Transport {
 	if store == nil {
 		return t
 	}
-	// A configuration for each connection: authorities change while we run.
+	// A configuration for each connection: the authorities may change at run time.
 	t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {
@@ -106,7 +106,7 @@ func newTransport(cfg Config, store *certs.Store) *http.Transport {
 		config.NextProtos = []string{"h2"}
 		c := tls.Client(raw, config)
 		if err := c.HandshakeContext(ctx); err != nil {
-			_ = raw.Close() // the handshake says why
+			_ = raw.Close() // the error of the handshake is returned
 			return nil, err
 		}
 		return c, nil

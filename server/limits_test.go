@@ -19,8 +19,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Invariant 1: what is over the limit is refused before the coordinator hears of
-// it, and told when to come back.
+// Invariant 1: a call above the limit is refused before it reaches the coordinator, with a
+// time after which to retry.
 func TestOverloadIsShed(t *testing.T) {
 	var entered chan txn.ID
 	var release func()
@@ -86,7 +86,7 @@ func TestTooManyStreamsAreShed(t *testing.T) {
 	}
 }
 
-// Calls that ask participants have a limit of their own, take none from the
+// Calls that fan out to participants have a limit of their own, do not use up that of the
 // others, and are ended by a stop.
 func TestAskingIsLimited(t *testing.T) {
 	var entered chan txn.ID
@@ -116,7 +116,7 @@ func TestAskingIsLimited(t *testing.T) {
 	}
 }
 
-// Whoever may only look does not keep others from deciding, however much he asks.
+// A reader cannot keep others from deciding, however many calls it makes.
 func TestReadersLeaveRoom(t *testing.T) {
 	held := make(chan string, 10)
 	gate := make(chan struct{})
@@ -167,7 +167,7 @@ func TestReadersLeaveRoom(t *testing.T) {
 	}
 }
 
-// A list may be long; many at once may not.
+// A list may be long; many long lists at once are refused.
 func TestListsAreLimited(t *testing.T) {
 	entered, gate := make(chan struct{}, 10), make(chan struct{})
 	r := start(t, func(_ *server.Config, f *servertest.Fake) {
@@ -199,8 +199,8 @@ func TestListsAreLimited(t *testing.T) {
 	}
 }
 
-// Somebody who sends headers, or a body, a byte at a time does not hold a
-// connection, wherever he sends it, and whether or not it is read.
+// A client that sends headers, or a body, a byte at a time cannot keep its connection, on any
+// route, and whether or not the body is read.
 func TestSlowCallersAreLeft(t *testing.T) {
 	short := func(c *server.Config, _ *servertest.Fake) { c.ReadTimeout = 100 * time.Millisecond }
 	open := start(t, short)
@@ -231,7 +231,7 @@ func TestSlowCallersAreLeft(t *testing.T) {
 			if _, err := io.WriteString(conn, c.sent); err != nil {
 				t.Fatal(err)
 			}
-			// Closed by the server, with or without an answer, before our deadline.
+			// Closed by the server, with or without a response, before our deadline.
 			said, err := io.ReadAll(conn)
 			if err != nil {
 				t.Errorf("still open: %v; said %q", err, said)
@@ -276,7 +276,7 @@ func TestHeadersAreLimited(t *testing.T) {
 	}
 }
 
-// A call has the deadline that its caller sent, within limits.
+// A call has the deadline that its client sent, within limits.
 func TestDeadlines(t *testing.T) {
 	left := make(chan time.Duration, 1)
 	r := start(t, func(c *server.Config, f *servertest.Fake) {
@@ -329,8 +329,8 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// Invariant 4: a panic is one failed call, with a trace in the log and none in
-// the answer.
+// Invariant 4: a panic is one failed call, with a stack trace in the log and none in the
+// response.
 func TestPanicsAreContained(t *testing.T) {
 	r := start(t, func(_ *server.Config, f *servertest.Fake) {
 		f.Before = func(_ context.Context, op string, _ txn.ID) error {
@@ -352,7 +352,7 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 }
 
-// Invariant 5: without being told so, it does not offer itself to a network.
+// Invariant 5: without Insecure the server does not listen on a network unprotected.
 func TestOnlyLoopbackUnlessInsecure(t *testing.T) {
 	s, err := server.New(server.Config{Listen: "0.0.0.0:0"}, servertest.New())
 	if err != nil {

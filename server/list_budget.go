@@ -7,19 +7,19 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// listBudget is how many transactions may be in all lists together that are being made
-// or sent. Each takes about 2.5 KiB until its list has left, so that a few of the
-// largest at once would take more than all the rest.
+// listBudget is how many transactions may be in all lists together that are being built or
+// sent. Each takes about 2.5 KiB until its list is sent, so that a few of the largest lists
+// at once would take more memory than everything else.
 const listBudget = 200_000
 
-// A list has shortList transactions when its caller sets no limit, and never more than
-// longestList.
+// A list has at most defaultListLimit transactions if its caller sets no limit, and never
+// more than maxListLimit.
 const (
 	defaultListLimit = 1000
 	maxListLimit     = 100_000
 )
 
-// reserveList makes room for a list, until the call is over.
+// reserveList reserves budget for a list, until the call ends.
 func (s *Server) reserveList(x *callState, limit int) error {
 	if limit == 0 {
 		limit = defaultListLimit
@@ -33,7 +33,7 @@ func (s *Server) reserveList(x *callState, limit int) error {
 	return nil
 }
 
-// shrinkList gives back all of the room but that for n.
+// shrinkList releases the budget that x has reserved, except that for n transactions.
 func (s *Server) shrinkList(x *callState, n int) {
 	s.listUsed.Add(int64(n) - x.listReserved)
 	x.listReserved = int64(n)

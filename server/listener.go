@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// limitListener is a listener that closes connections at once when there are too many:
-// whoever is shed learns it, and can go to another node.
+// limitListener is a listener that closes connections at once when there are too many, so
+// that the client can go to another node without delay.
 type limitListener struct {
 	net.Listener
 	open, rejected *atomic.Int64
@@ -29,15 +29,15 @@ func (l *limitListener) Accept() (net.Conn, error) {
 		prefix := networkOf(c.RemoteAddr().String())
 		if !l.acquire(prefix) {
 			l.rejected.Add(1)
-			_ = c.Close() // nothing was said on it
+			_ = c.Close() // nothing was sent on it
 			continue
 		}
 		return &trackedConn{Conn: c, onClose: sync.OnceFunc(func() { l.release(prefix) })}, nil
 	}
 }
 
-// acquire counts a connection, if there is room for it. Who has no address of a network
-// is limited by the room for all.
+// acquire counts a connection, and reports whether it is below the limits. A connection
+// without a network address is subject to the total limit only.
 func (l *limitListener) acquire(prefix netip.Prefix) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,7 +58,7 @@ func (l *limitListener) release(prefix netip.Prefix) {
 	}
 }
 
-// trackedConn is a connection that is counted until it is closed.
+// trackedConn is a connection that counts until it is closed.
 type trackedConn struct {
 	net.Conn
 	onClose func()

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// logLimiter limits how often something is said per second, and counts what was not.
+// logLimiter limits how many lines of a kind are logged per second, and counts the suppressed
+// ones.
 type logLimiter struct {
 	mu         sync.Mutex // guards both
 	limiter    *rate.Limiter
@@ -18,7 +19,8 @@ func newLogLimiter(perSecond int) *logLimiter {
 	return &logLimiter{limiter: rate.NewLimiter(rate.Limit(perSecond), perSecond)}
 }
 
-// allow reports whether it may be said now, and how many were not since the last.
+// allow reports whether a line may be logged now, and how many were suppressed since the last
+// one.
 func (q *logLimiter) allow(now time.Time) (ok bool, suppressed uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -109,7 +109,7 @@ func serving(t *testing.T, c server.Coordinator, cfg server.Config) *running {
 	return r
 }
 
-// answer is what curl would show.
+// answer is a response as curl shows it.
 type answer struct {
 	status int
 	header http.Header
@@ -190,8 +190,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// hold makes calls of op wait: entered gets one value for each that has come,
-// release lets all of them go on.
+// hold makes calls of op wait: entered gets one value for each call that has come, release
+// lets all of them continue.
 func hold(f *servertest.Fake, op string) (entered chan txn.ID, release func()) {
 	entered, gate := make(chan txn.ID, 1<<16), make(chan struct{})
 	f.Before = func(ctx context.Context, got string, id txn.ID) error {

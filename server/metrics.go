@@ -14,8 +14,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// metrics are kept in a registry of the server's own, so that an embedding
-// program's metrics and these never collide.
+// metrics are kept in a registry of the server's own, so that they do not collide with those
+// of an embedding program.
 type metrics struct {
 	registry     *prometheus.Registry
 	rpc          *prometheus.HistogramVec
@@ -71,8 +71,8 @@ func (m *metrics) handler() http.Handler {
 	})
 }
 
-// timer is the histogram of one method. Finding the one for success costs
-// nothing: it is what the hot path needs.
+// timer is the histogram of one method. The one for success is looked up in advance, for the
+// hot path.
 type timer struct {
 	ok    prometheus.Observer
 	codes prometheus.ObserverVec
@@ -91,7 +91,7 @@ func (t *timer) observe(code txn.Code, took time.Duration) {
 	t.codes.WithLabelValues(string(code)).Observe(took.Seconds())
 }
 
-// statusCollector turns the coordinator's status into metrics when asked.
+// statusCollector turns the coordinator's status into metrics at each scrape.
 type statusCollector struct{ s *Server }
 
 var (
@@ -150,8 +150,8 @@ func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. A node that cannot say how it is
-// gives an error for these metrics, and all the others.
+// Collect implements [prometheus.Collector]. A node that cannot report its status gives an
+// error for these metrics; all others are still reported.
 func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(txn.AllowStale(context.Background()), 5*time.Second)
 	defer cancel()
@@ -161,7 +161,7 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 		ends = float64(own.Expires().Unix())
 	}
 	ch <- prometheus.MustNewConstMetric(descCertificate, prometheus.GaugeValue, ends)
-	if tokens, err := c.s.c.Tokens(ctx); err == nil { // a node without a log has none to show
+	if tokens, err := c.s.c.Tokens(ctx); err == nil { // a node without a log has none
 		ch <- prometheus.MustNewConstMetric(descTokens, prometheus.GaugeValue, float64(len(tokens)))
 	}
 	s, err := c.s.c.Status(ctx)
@@ -177,7 +177,7 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(descTransactions, prometheus.CounterValue, float64(v), outcome, cause)
 	}
 	total(s.Committed, "committed", "")
-	unknown := s.RolledBack // decided before the cause was counted
+	unknown := s.RolledBack // decided before causes were counted
 	for _, cause := range txn.Causes() {
 		n := s.RolledBackBy[cause]
 		total(n, "rolled-back", cause.String())
@@ -194,7 +194,7 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// limit tells how many calls a participant gets at once, and how often that was changed.
+// limit reports the concurrency limit of a participant, and how often it was changed.
 func (c *statusCollector) limit(ch chan<- prometheus.Metric, p txn.ParticipantStatus) {
 	ch <- prometheus.MustNewConstMetric(descLimit, prometheus.GaugeValue, float64(p.Limit), p.Name, p.Kind)
 	ch <- prometheus.MustNewConstMetric(descRunning, prometheus.GaugeValue, float64(p.Running), p.Name, p.Kind)
@@ -202,7 +202,7 @@ func (c *statusCollector) limit(ch chan<- prometheus.Metric, p txn.ParticipantSt
 	ch <- prometheus.MustNewConstMetric(descLimitChanges, prometheus.CounterValue, float64(p.Lowered), p.Name, p.Kind, "down")
 }
 
-// members counts the nodes of the cluster.
+// members reports the number of nodes, by role.
 func (c *statusCollector) members(ch chan<- prometheus.Metric, members []txn.Member) {
 	voters := 0
 	for _, m := range members {
@@ -214,17 +214,17 @@ func (c *statusCollector) members(ch chan<- prometheus.Metric, members []txn.Mem
 	ch <- prometheus.MustNewConstMetric(descMembers, prometheus.GaugeValue, float64(len(members)-voters), "learner")
 }
 
-// DurationMetrics is a [Coordinator] that measures how long things take.
+// DurationMetrics is a [Coordinator] that measures durations.
 type DurationMetrics interface {
-	// TimeoutLag is how late transactions were timed out, EntryDurations how long entries
-	// of the log took until they were applied, CallDurations by participant how long
-	// calls to end branches took.
+	// TimeoutLag is how late transactions were timed out. EntryDurations is how long entries
+	// of the log took until they were applied. CallDurations is how long calls to end
+	// branches took, by participant.
 	TimeoutLag() txn.DurationHistogram
 	EntryDurations() txn.DurationHistogram
 	CallDurations() map[string]txn.DurationHistogram
 }
 
-// durations tells what was measured; with calls, those to the participants.
+// durations reports the histograms of [DurationMetrics], if the coordinator has them.
 func (c *statusCollector) durations(ch chan<- prometheus.Metric) {
 	m, ok := c.s.c.(DurationMetrics)
 	if !ok {

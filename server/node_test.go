@@ -19,7 +19,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// followerNode is a node as one sees it that follows it.
+// followerNode is a node that another follows, as that one sees it.
 type followerNode struct {
 	server.Coordinator
 	api string
@@ -29,7 +29,7 @@ func (e followerNode) Leader() (string, bool) { return e.api, false }
 
 var _ server.DurationMetrics = (*node.Node)(nil)
 
-// A real node, asked directly and through another server: tokens, transactions, a
+// A real node, called directly and through another server: tokens, transactions, a
 // Pipe, a backup, and how late its timeouts are.
 func TestRealNode(t *testing.T) {
 	n, err := node.Open(t.Context(), node.Config{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})

@@ -15,24 +15,25 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// observation is one call that is over.
+// observation is one call that has ended.
 type observation struct {
 	method     *rpcMethod
 	id         txn.ID
 	code       txn.Code
 	took       time.Duration
-	err        error // nil when it went well
-	callerGone bool  // its caller has gone, so that the error says nothing about the coordinator
+	err        error // nil if the call succeeded
+	callerGone bool  // so that the error says nothing about the coordinator
 }
 
-// observe counts a call and logs it: at debug when it went well, its caller left, or it was
-// a wait that ended by its caller's time, at info when it was refused for a reason of the caller, else at warn. Lines about failures are
-// limited, because they come by the ten thousand when there is no leader.
+// observe counts a call and logs it: at debug if it succeeded, its caller is gone, or it was
+// a wait that reached the caller's deadline; at info if it was refused for a reason on the
+// caller's side; else at warn. Lines about failures are limited, because they come by the ten
+// thousand when there is no leader.
 func (s *Server) observe(o observation) {
 	o.method.timer.observe(o.code, o.took)
 	level := slog.LevelDebug
 	switch {
-	case o.callerGone, o.code == txn.CodeOK, o.code == txn.CodeTimedOut: // the last: a wait whose caller had enough of it
+	case o.callerGone, o.code == txn.CodeOK, o.code == txn.CodeTimedOut: // the last: a wait at its deadline
 	case o.code == txn.CodeError, o.code == txn.CodeUnavailable, o.code == txn.CodeInDoubt, o.code == txn.CodeUnhealthy:
 		level = slog.LevelWarn
 	default:
@@ -61,11 +62,11 @@ func (s *Server) observe(o observation) {
 	s.log.LogAttrs(ctx, level, "call", attrs...)
 }
 
-// callerGone reports whether the caller of a call has left it.
+// callerGone reports whether the caller of a call has cancelled it or disconnected.
 func callerGone(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
-// interceptor is the interceptor around every decoded call: deadline, panics, the
-// form of errors, and [Server.observe].
+// interceptor surrounds every decoded call: it sets the deadline, recovers panics, converts
+// errors, and calls [Server.observe].
 type interceptor struct{ s *Server }
 
 // WrapUnary implements [connect.Interceptor].
@@ -119,7 +120,8 @@ func (o *interceptor) observeCall(ctx context.Context, x *callState, id txn.ID, 
 	return run(ctx)
 }
 
-// withDeadline gives a call its time; a call that waits is ended by the drain too.
+// withDeadline sets the deadline of a call; a call that fans out, waits or streams also ends
+// with its lifetime.
 func (o *interceptor) withDeadline(ctx context.Context, c callClass) (context.Context, context.CancelFunc) {
 	limit := o.s.timeoutLimit(c)
 	if _, has := ctx.Deadline(); !has && c == unary {
@@ -137,7 +139,8 @@ func (o *interceptor) withDeadline(ctx context.Context, c callClass) (context.Co
 	}
 }
 
-// withLifetime ends the context of a call with the reason when it has to end.
+// withLifetime returns a context that also ends with the lifetime of the call, with its
+// cause.
 func withLifetime(ctx context.Context) (context.Context, context.CancelFunc) {
 	lifetime := callFrom(ctx).lifetime
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -150,14 +153,14 @@ func withLifetime(ctx context.Context) (context.Context, context.CancelFunc) {
 
 var errInternal = errors.New("internal error")
 
-// panicked logs what a handler of p panicked with; the caller learns only that.
+// panicked logs the panic of a handler of p; the client gets "internal error" only.
 func (s *Server) panicked(p *rpcMethod, r any) error {
 	s.log.Error("panic", "method", p.name, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 	return errInternal
 }
 
-// idOf finds the transaction that a request names; zero when it names none, or
-// a malformed one.
+// idOf returns the transaction that a request names; zero if it names none, or a malformed
+// one.
 func idOf(request any) txn.ID {
 	r, ok := request.(interface{ GetId() string })
 	if !ok {

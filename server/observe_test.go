@@ -11,7 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// A call that failed because its caller left says nothing about the coordinator: it is no warning.
+// A call that failed because its client disconnected says nothing about the coordinator: it
+// is no warning.
 func TestCallsThatTheirCallersLeave(t *testing.T) {
 	entered := make(chan struct{}, 1)
 	r := start(t, func(_ *server.Config, f *servertest.Fake) {

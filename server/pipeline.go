@@ -15,20 +15,20 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// pipeline is one stream of command batches. Three kinds of goroutines share it: the
-// stream's own reads batches, one for each command in flight carries it out, and
-// one writes whatever replies are ready. A commit that waits for votes has none. No
-// linger: while a message is on its way, the replies of the next one gather.
+// pipeline is one stream of command batches. Three kinds of goroutines share it: the stream's
+// own reads batches, one for each command in flight executes it, and one writes the replies
+// that are ready. A commit that waits for votes has none. There is no linger: while a message
+// is being sent, the replies of the next one gather.
 type pipeline struct {
 	s         *Server
 	principal *principal
-	lifetime  context.Context // of the exchange
+	lifetime  context.Context // of the call
 	stream    *connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]
 	deadlines deadlinePool
 	calls     chan queuedCall // unbuffered; closed when there are no more
 
 	mu       sync.Mutex
-	changed  sync.Cond        // of everything below
+	changed  sync.Cond        // signals changes of everything below
 	inflight int              // commands read whose replies are not sent
 	replies  []*txmgrv1.Reply // ready, not sent
 	readDone bool             // no command will be read any more
@@ -44,13 +44,13 @@ func (t *transactionService) Pipe(ctx context.Context, stream *connect.BidiStrea
 	}
 	p.changed.L = &p.mu
 
-	// Reading ends when another node leads, and at the drain, so that what was read
-	// is answered and the caller goes elsewhere with the rest.
+	// Reading ends when another node leads, and at the drain: the commands read so far are
+	// answered, and the client sends the rest to another node.
 	reading := &readAborter{rc: x.rc}
 	defer reading.release()
 	defer context.AfterFunc(p.lifetime, reading.abort)()
 
-	// The headers tell the caller that it is connected.
+	// The headers tell the client that it is connected.
 	if err := stream.Send(nil); err != nil {
 		return nil
 	}
@@ -68,16 +68,16 @@ func (t *transactionService) Pipe(ctx context.Context, stream *connect.BidiStrea
 	p.changed.Broadcast()
 	p.mu.Unlock()
 	err = errors.Join(err, <-written)
-	// "Unavailable" would say that nothing was done; an end without an error says
-	// that all that was answered was.
+	// "Unavailable" would state that nothing was done. An end without an error states that
+	// everything that was answered was done.
 	if cause := context.Cause(p.lifetime); err == nil && errors.Is(cause, txn.ErrDenied) {
 		err = cause
 	}
 	return err
 }
 
-// read carries out batches until there are no more. It is nil when the caller is
-// done, or gone, or when the stream has to end.
+// read starts commands until there are no more. It returns nil if the client has finished, or
+// is gone, or if the stream has to end.
 func (p *pipeline) read() error {
 	for {
 		batch, err := p.stream.Receive()
@@ -100,14 +100,14 @@ func (p *pipeline) read() error {
 	}
 }
 
-// queuedCall is a command that somebody has to carry out.
+// queuedCall is a command that waits for a worker.
 type queuedCall struct {
 	ctx     context.Context
 	command *txmgrv1.Command
 	started time.Time
 }
 
-// start gives a job to a goroutine that waits for one, or to a new one.
+// start gives a call to an idle worker, or to a new one.
 func (p *pipeline) start(j queuedCall) {
 	select {
 	case p.calls <- j:
@@ -116,9 +116,9 @@ func (p *pipeline) start(j queuedCall) {
 	}
 }
 
-// worker carries out jobs until there are no more, or enough others wait for them.
-// A goroutine for each would cost more than the rest of what is done here: the
-// stack of a new one has to grow to what a command needs.
+// worker executes calls until there are no more, or enough other workers are idle. A
+// goroutine per call would cost more than everything else that is done here: the stack of a
+// new one has to grow to what a command needs.
 func (p *pipeline) worker(j queuedCall) {
 	for more := true; more; {
 		p.runCall(j)
@@ -131,16 +131,16 @@ func (p *pipeline) worker(j queuedCall) {
 	}
 }
 
-// maxYields is how often everybody else may run before a message leaves.
+// maxYields is how often the writer yields to other goroutines before it sends a message.
 const maxYields = 3
 
-// maxIdleWorkers is how many goroutines of all pipes may wait for a job. Each holds
-// about 8 KiB.
+// maxIdleWorkers is how many workers of all pipelines together may be idle. Each holds about
+// 8 KiB.
 const maxIdleWorkers = 4096
 
-// acquire waits until one or more of n commands may be in flight and says how
-// many. It does not give up: every command ends at its deadline, and a broken
-// stream drops its replies.
+// acquire waits until one or more of n commands may be in flight, and returns how many. It
+// has no timeout of its own: every command ends at its deadline, and a broken stream drops
+// its replies.
 func (p *pipeline) acquire(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *pipeline) acquire(n int) int {
 	return n
 }
 
-// runCall carries one command out. One that is parked is not done yet.
+// runCall executes one command. A deferred one is finished later, by its callback.
 func (p *pipeline) runCall(j queuedCall) {
 	t := &pipelineCall{queuedCall: j, pipeline: p, method: p.s.methodFor(j.command)}
 	t.reply.Seq = j.command.GetSeq()
@@ -161,9 +161,9 @@ func (p *pipeline) runCall(j queuedCall) {
 	}
 }
 
-// write sends replies until the last command has its own. When one cannot be
-// sent it calls stop, which ends the reading and the commands, and drops the
-// rest: nobody must wait for room for ever. It is nil when the caller is gone.
+// write sends replies until every command has one. When a reply cannot be sent, it calls
+// stop, which ends the reading and the commands, and drops the rest, so that acquire never
+// waits forever. It returns nil if the client is gone.
 func (p *pipeline) write(stop func()) error {
 	var sending []*txmgrv1.Reply
 	var sendErr error
@@ -174,22 +174,22 @@ func (p *pipeline) write(stop func()) error {
 		for len(p.replies) == 0 && !(p.readDone && p.inflight == 0) {
 			p.changed.Wait()
 		}
-		// Commands that are about to be done get done first, for as long as more
-		// are: a fuller message for the price of a few turns, and none when nothing
-		// else wants to run.
+		// Yield to commands that are about to finish, as long as more do: this fills the
+		// message at the price of a few yields, and costs nothing if no other goroutine is
+		// runnable.
 		for had, yields := 0, 0; yields < maxYields && len(p.replies) > had; yields++ {
 			had = len(p.replies)
 			p.mu.Unlock()
 			runtime.Gosched()
 			p.mu.Lock()
 		}
-		// The slices take turns; clear lets what was sent be collected.
+		// The slices alternate; clear lets the sent replies be collected.
 		clear(sending)
 		sending, p.replies = p.replies, sending[:0]
 		p.mu.Unlock()
 
 		if len(sending) == 0 {
-			if connect.CodeOf(sendErr) != connect.CodeInternal { // could not be encoded
+			if connect.CodeOf(sendErr) != connect.CodeInternal { // else a reply was not encodable
 				return nil
 			}
 			return sendErr
@@ -203,8 +203,8 @@ func (p *pipeline) write(stop func()) error {
 	}
 }
 
-// maxReplyBytes is about the most bytes of one message of replies. A reply to Get
-// may be large; one alone may exceed it.
+// maxReplyBytes is about the most bytes of one message of replies. A single reply to Get may
+// exceed it.
 const maxReplyBytes = 1 << 20
 
 func (p *pipeline) send(replies []*txmgrv1.Reply) error {

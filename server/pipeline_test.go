@@ -90,7 +90,7 @@ func getOf(seq uint64, id []byte) *txmgrv1.Command {
 	return &txmgrv1.Command{Seq: seq, Id: id, Call: &txmgrv1.Command_Get{Get: &txmgrv1.GetCall{}}}
 }
 
-// Every command of a Pipe, over each protocol that has streams.
+// Every command of a Pipe, in each protocol that has streams.
 func TestPipeCarriesEveryCommand(t *testing.T) {
 	for name, options := range map[string][]connect.ClientOption{
 		"connect":      nil,
@@ -225,7 +225,7 @@ func TestPipeIsConcurrent(t *testing.T) {
 	}
 }
 
-// Invariant 2: a Pipe is not read beyond its limit, and goes on afterwards.
+// Invariant 2: a Pipe is not read beyond its limit, and continues afterwards.
 func TestPipeIsLimited(t *testing.T) {
 	var entered chan txn.ID
 	var release func()
@@ -259,8 +259,8 @@ func TestPipeIsLimited(t *testing.T) {
 	receive(t, p, 35)
 }
 
-// Invariant 1 for commands: what is over the limit of all pipes is refused
-// before the coordinator hears of it.
+// Invariant 1 for commands: a command above the limit of all Pipes is refused before it
+// reaches the coordinator.
 func TestCommandsAreShed(t *testing.T) {
 	var entered chan txn.ID
 	var release func()
@@ -301,8 +301,8 @@ func TestCommandsHaveADeadline(t *testing.T) {
 	}
 }
 
-// A message that cannot be decoded ends the Pipe with a reason, after the
-// replies that are due.
+// A message that cannot be decoded ends the Pipe with a reason, after the outstanding
+// replies.
 func TestPipeWithGarbage(t *testing.T) {
 	r := start(t, nil)
 	good, err := proto.Marshal(&txmgrv1.Batch{Commands: []*txmgrv1.Command{beginOf(1, parseID(t, id1))}})
@@ -339,7 +339,7 @@ func frame(message []byte) []byte {
 	return append(head, message...)
 }
 
-// A caller that goes away ends its commands; the server is none the worse.
+// A client that disconnects ends its commands; the server is not affected.
 func TestPipeThatIsLeft(t *testing.T) {
 	entered, ended := make(chan struct{}), make(chan error, 1)
 	r := start(t, func(_ *server.Config, f *servertest.Fake) {
@@ -362,7 +362,8 @@ func TestPipeThatIsLeft(t *testing.T) {
 	eventually(t, "the stream to end", func() bool { return strings.Contains(r.get("/metrics").body, "txmgr_rpc_streams_running 0\n") })
 }
 
-// A stop lets what was read finish, answers it, and ends the Pipe in good order.
+// At a stop the commands that were read finish and are answered, and the Pipe ends without an
+// error.
 func TestPipeAtShutdown(t *testing.T) {
 	var entered chan txn.ID
 	var release func()
@@ -390,7 +391,7 @@ func TestPipeAtShutdown(t *testing.T) {
 	}
 }
 
-// Pipe needs HTTP/2, and says so by status.
+// Pipe needs HTTP/2; over HTTP/1.1 the status says so.
 func TestPipeOverHTTP1(t *testing.T) {
 	r := start(t, nil)
 	if a := r.post("Pipe", "application/connect+proto", strings.NewReader("")); a.status != http.StatusHTTPVersionNotSupported || a.header.Get("Txmgr-Code") != "USAGE" {
@@ -423,7 +424,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Who waits or watches is told that the server stops.
+// Waits and watches end with an error when the server stops.
 func TestWaitersAtShutdown(t *testing.T) {
 	r := start(t, nil)
 	r.curl("Begin", begin(id1))
@@ -450,8 +451,8 @@ func TestWaitersAtShutdown(t *testing.T) {
 	}
 }
 
-// A call has had its answer, and its client has not sent the rest of the body. The stop closes the connection, and does not
-// fail: no call was cut off.
+// A call has been answered, and its client has not sent the rest of the body. The stop closes
+// the connection, and does not fail: no call was cut off.
 func TestHalfABodyIsNoCallThatWasCutOff(t *testing.T) {
 	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.DrainTimeout, c.MaxBody = 50*time.Millisecond, 64 })
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.base, "http://"))

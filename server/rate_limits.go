@@ -10,13 +10,13 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// tokenLimiters are the limits of tokens that have one.
+// tokenLimiters holds the rate limiters of the tokens that have a limit.
 type tokenLimiters struct {
-	mu      sync.Mutex               // guards by
-	byToken map[string]*rate.Limiter // byToken the token's id, whose rate never changes
+	mu      sync.Mutex               // guards byToken
+	byToken map[string]*rate.Limiter // by the token's id, whose rate never changes
 }
 
-// limiterFor gives the limiter of a token; nil when it has no limit.
+// limiterFor returns the limiter of a token; nil if it has no limit.
 func (r *tokenLimiters) limiterFor(t txn.Token) *rate.Limiter {
 	if t.Rate == 0 {
 		return nil
@@ -26,8 +26,8 @@ func (r *tokenLimiters) limiterFor(t txn.Token) *rate.Limiter {
 	l := r.byToken[t.ID]
 	if l == nil {
 		if r.byToken == nil || len(r.byToken) >= txn.MaxTokens {
-			// More than there can be tokens: some are gone. Who is still there
-			// begins with a full second's calls again.
+			// More limiters than there can be tokens: some tokens are gone. The remaining
+			// ones start again with one second's worth of calls.
 			r.byToken = make(map[string]*rate.Limiter)
 		}
 		l = rate.NewLimiter(rate.Limit(t.Rate), int(t.Rate))
@@ -36,15 +36,16 @@ func (r *tokenLimiters) limiterFor(t txn.Token) *rate.Limiter {
 	return l
 }
 
-// An address may try this many unknown tokens at once, and one more in each
-// floodEvery. maxFloods is how many addresses are told apart; all others share.
+// An address may try authFailureBurst unknown tokens at once, and one more in each
+// authFailureInterval. maxTrackedPrefixes addresses are tracked; all others share one
+// limiter.
 const (
 	authFailureBurst    = 20
 	authFailureInterval = time.Second
 	maxTrackedPrefixes  = 4096
 )
 
-// authFailureLimiter are the addresses from which unknown tokens came of late.
+// authFailureLimiter limits unknown tokens by the address from which they came.
 type authFailureLimiter struct {
 	mu        sync.Mutex // guards everything below
 	byPrefix  map[netip.Prefix]*rate.Limiter
@@ -52,8 +53,8 @@ type authFailureLimiter struct {
 	lastSweep time.Time
 }
 
-// recordFailure counts an unknown token from the remote address of a request. More than
-// zero: there were too many, and for how long its user should stay away.
+// recordFailure counts an unknown token from the remote address of a request. A result above
+// zero means that there were too many, and is the time after which the client may retry.
 func (f *authFailureLimiter) recordFailure(remote string, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +89,8 @@ func (f *authFailureLimiter) limiterLocked(p netip.Prefix, now time.Time) *rate.
 	return l
 }
 
-// networkOf is what one caller holds: an address of IPv4, or a /64 of IPv6.
+// networkOf returns the network that one client is assumed to hold: an IPv4 address, or an
+// IPv6 /64.
 func networkOf(remote string) netip.Prefix {
 	a, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// rejectDNSRebinding lets a call in that comes to a server without tokens on a loopback
-// address only if it was meant for one. A page of another site can make the name of
-// that site mean 127.0.0.1, and then a browser lets it talk to whatever listens there;
-// the name is all that gives it away.
+// rejectDNSRebinding rejects calls to a server without tokens on a loopback address unless
+// their Host names a local address. A web page of another site can make the name of that site
+// resolve to 127.0.0.1, and the browser then lets it call any server there; only the Host
+// header reveals this.
 func (s *Server) rejectDNSRebinding(next http.Handler) http.Handler {
 	if s.cfg.Auth || s.cfg.RootTokenFile != "" {
 		return next
@@ -26,13 +26,13 @@ func (s *Server) rejectDNSRebinding(next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("Connection", "close")
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // the body is not waited for
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // do not wait for the body
 		w.Header().Set(wire.HeaderCode, string(txn.CodeDenied))
 		http.Error(w, "txmgr: this server has no tokens, and on a loopback address it answers only to localhost and to addresses, not to "+r.Host, http.StatusForbidden)
 	})
 }
 
-// isLocal reports whether a Host names this machine without asking anybody.
+// isLocal reports whether a Host names this machine without a DNS lookup.
 func isLocal(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

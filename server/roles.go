@@ -5,8 +5,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// roles says which role a caller needs, for every route. What is not listed is
-// refused to everybody when callers have to say who they are.
+// roles is the role that a caller needs, for every route. When authentication is on, a route
+// that is not listed is refused to every caller.
 var roles = map[string]txn.Role{
 	txmgrv1connect.TransactionServiceBeginProcedure:    txn.RoleClient,
 	txmgrv1connect.TransactionServiceEnlistProcedure:   txn.RoleClient,
@@ -62,8 +62,7 @@ var roles = map[string]txn.Role{
 	metricsPath: txn.RoleReader,
 }
 
-// nodeLocal are the procedures that are about the node that is asked: they are never
-// passed on.
+// nodeLocal are the methods that concern the node that is called: they are never forwarded.
 var nodeLocal = map[string]bool{
 	txmgrv1connect.ClusterServiceStatusProcedure: true,
 	txmgrv1connect.ClusterServiceLeaveProcedure:  true,
@@ -71,8 +70,8 @@ var nodeLocal = map[string]bool{
 	reflectionV1Alpha: true,
 }
 
-// allowsStale are the procedures that a node which does not lead may answer from
-// what it has, when the caller allows that.
+// allowsStale are the methods that a follower may answer from its own state, if the caller
+// allows that.
 var allowsStale = map[string]bool{
 	txmgrv1connect.TransactionServiceGetProcedure:  true,
 	txmgrv1connect.TransactionServiceListProcedure: true,

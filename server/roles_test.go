@@ -13,11 +13,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestRolesFollowFromWhatCallsDo: the roles are in one table, which nothing checks but
-// this: a call that the schema does not say to have no side effects is for no reader,
-// and the more it can do the higher is its role.
+// TestRolesFollowFromWhatCallsDo: the roles are in one table, which only this test checks: a
+// call that the schema does not declare free of side effects is not for readers, and the more
+// it can do the higher is its role.
 func TestRolesFollowFromWhatCallsDo(t *testing.T) {
-	changes := map[string]txn.Role{ // the least role for what changes something
+	changes := map[string]txn.Role{ // the least role for calls that change something
 		txmgrv1connect.TransactionServiceName: txn.RoleClient,
 		txmgrv1connect.ParticipantServiceName: txn.RoleOperator,
 		txmgrv1connect.DoubtServiceName:       txn.RoleOperator,
@@ -26,7 +26,7 @@ func TestRolesFollowFromWhatCallsDo(t *testing.T) {
 		txmgrv1connect.SessionServiceName:     txn.RoleClient,
 	}
 	reads := map[string]txn.Role{
-		txmgrv1connect.TokenServiceListProcedure: txn.RoleAdmin, // who may do what is no reader's business
+		txmgrv1connect.TokenServiceListProcedure: txn.RoleAdmin, // permissions are not for readers
 	}
 	seen := 0
 	for path, role := range server.Listed() {

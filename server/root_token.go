@@ -12,8 +12,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// rootToken is the secret in a file, which always admits to everything: the first
-// token of a cluster, and the way in when all others are lost. A nil one is none.
+// rootToken is the secret in a file that always has the role admin: the first token of a
+// cluster, and the way in when all others are lost. A nil one matches no secret.
 type rootToken struct {
 	path string
 	log  *slog.Logger
@@ -21,18 +21,18 @@ type rootToken struct {
 	mu        sync.Mutex // guards everything below
 	secret    string
 	fileInfo  os.FileInfo // the file as it was read
-	lastCheck time.Time   // when the file was looked at last
-	failing   bool        // the file could not be read then
+	lastCheck time.Time   // when the file was last checked
+	failing   bool        // the last check could not read the file
 }
 
-// minRootToken is the shortest secret that a root token file may have, and
-// maxRootFile the most bytes of it.
+// minRootToken is the length of the shortest secret that a root token file may have, and
+// maxRootFile the most bytes of the file that are read.
 const (
 	minRootToken = 16
 	maxRootFile  = 4096
 )
 
-// rootCheckInterval is how often the file is looked at, at most.
+// rootCheckInterval is the least time between two checks of the file.
 const rootCheckInterval = time.Second
 
 func openRootToken(path string, log *slog.Logger) (*rootToken, error) {
@@ -43,7 +43,7 @@ func openRootToken(path string, log *slog.Logger) (*rootToken, error) {
 	return r, nil
 }
 
-// read reads the file; on an error everything stays as it was.
+// read reads the file; an error changes nothing.
 func (r *rootToken) read() error {
 	f, err := os.Open(r.path)
 	if err != nil {
@@ -66,8 +66,8 @@ func (r *rootToken) read() error {
 	return nil
 }
 
-// matches reports whether secret is what the file says. It looks at the file when it
-// has not for a while; one that is gone or broken leaves the secret as it was.
+// matches reports whether secret is the one in the file. It checks the file if the last check
+// is rootCheckInterval ago; a file that is missing or invalid leaves the secret as it was.
 func (r *rootToken) matches(secret string, now time.Time) bool {
 	if r == nil {
 		return false
@@ -84,7 +84,7 @@ func (r *rootToken) matches(secret string, now time.Time) bool {
 func (r *rootToken) refresh() {
 	info, err := os.Stat(r.path)
 	if err == nil && !info.Mode().IsRegular() {
-		return // a pipe says what it has to say once, and would be waited for
+		return // a named pipe can be read once, and reading it again would block
 	}
 	if err == nil && os.SameFile(info, r.fileInfo) && info.ModTime().Equal(r.fileInfo.ModTime()) && info.Size() == r.fileInfo.Size() {
 		r.failing = false

@@ -14,13 +14,13 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// callClass says how a call is limited.
+// callClass determines the limits of a call.
 type callClass int
 
 const (
 	unary     callClass = iota
-	fanout              // asks participants or other nodes, who may take a while
-	longLived           // answers when something happens, or streams answers
+	fanout              // calls participants or other nodes, which may take long
+	longLived           // waits for an event, or streams its response
 	bidi                // streams both ways
 )
 
@@ -32,14 +32,13 @@ type rpcMethod struct {
 	serve http.Handler
 	timer *timer
 
-	role        txn.Role // that a caller needs; 0 admits nobody
-	stream      bool     // it has many answers, or many questions
-	nodeLocal   bool     // it is about the node that is asked
-	allowsStale bool     // any node may answer, if the caller likes
+	role        txn.Role // that a caller needs; 0 admits no caller
+	stream      bool     // it streams responses or requests
+	nodeLocal   bool     // it concerns the node that is called
+	allowsStale bool     // any node may answer, if the caller allows it
 }
 
-// opNames says what a procedure is called in errors; the rest are called by their
-// method's name.
+// opNames are the names of methods in errors; all others go by their method's name.
 var opNames = map[string]string{
 	txmgrv1connect.ParticipantServiceAddProcedure:    "add participant",
 	txmgrv1connect.ParticipantServiceListProcedure:   "list participants",
@@ -85,8 +84,8 @@ func classOf(path string) callClass {
 	return unary
 }
 
-// routes puts everything on one handler. Calls of the API are found by one map
-// look-up and pass the limits; the rest is for people and machines that watch.
+// routes builds the handler of everything. Calls of the API are found by one map look-up and
+// pass the limits; the other pages are for operators and monitoring.
 func (s *Server) routes() http.Handler {
 	options := []connect.HandlerOption{
 		connect.WithInterceptors(&interceptor{s}),
@@ -135,13 +134,13 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("GET "+metricsPath, s.auth.requireRole(metricsPath, s.metrics.handler()))
 	mux.HandleFunc("/", notFound)
 	g.fallback = mux
-	// A page of another origin must not drive an unprotected coordinator through
-	// the browser of somebody who can reach it.
+	// A web page of another origin must not control an unprotected coordinator through the
+	// browser of a user who can reach it.
 	s.apiHandler = g
 	return s.withReadDeadline(s.rejectDNSRebinding(http.NewCrossOriginProtection().Handler(g)))
 }
 
-// mount adds every method of the service that is handled below prefix.
+// mount adds every method of the service that is handled under prefix.
 func (g *apiHandler) mount(prefix string, h http.Handler) {
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(serviceNames(prefix)[0]))
 	if err != nil {
@@ -154,7 +153,7 @@ func (g *apiHandler) mount(prefix string, h http.Handler) {
 	}
 }
 
-// serviceNames turns the prefixes of paths into the names of services.
+// serviceNames turns path prefixes into names of services.
 func serviceNames(prefixes ...string) []string {
 	names := make([]string, len(prefixes))
 	for i, p := range prefixes {

@@ -21,7 +21,7 @@ import (
 type Server struct {
 	cfg            Config
 	c              Coordinator
-	asyncCommitter asyncCommitter // the same; nil if it cannot
+	asyncCommitter asyncCommitter // the same coordinator; nil if it is none
 	log            *slog.Logger
 	handler        http.Handler
 	http           *http.Server
@@ -31,36 +31,35 @@ type Server struct {
 	auth           auth
 	callWatcher    callWatcher
 	transports     *leaderTransports
-	certs          *certs.Store           // that it serves with; nil without TLS
+	certs          *certs.Store           // of the server; nil without TLS
 	name           atomic.Pointer[string] // of the node, once it is known
 
 	// pipelineMethods are the calls that may come through a Pipe.
 	pipelineMethods struct{ begin, enlist, commit, vote, delegate, rollback, extend, done, get, unknown *rpcMethod }
 
-	// writes and looking are the calls that run now: those that a reader may make,
-	// and all others.
+	// reads are the running calls for which the role reader is enough, and writes all others.
 	writes, reads callCounts
 
-	commands    atomic.Int64 // commands of pipes that run now
-	idleWorkers atomic.Int64 // goroutines of pipes that wait for a command
+	commands    atomic.Int64 // running commands of Pipes
+	idleWorkers atomic.Int64 // idle goroutines of Pipes
 
-	unverified    atomic.Int64 // calls that are passed on with tokens that are unknown here
-	listUsed      atomic.Int64 // transactions in lists that are being made or sent
+	unverified    atomic.Int64 // calls with tokens that this node does not know
+	listUsed      atomic.Int64 // transactions in lists that are being built or sent
 	openConns     atomic.Int64 // connections
-	rejectedConns atomic.Int64 // connections that were closed at once
+	rejectedConns atomic.Int64 // connections that were closed at once, above the limit
 
-	// draining ends when the server begins to stop: new work is refused, and
-	// what would wait long is told so.
+	// draining ends when the server begins to stop: new work is refused, and long calls are
+	// ended.
 	draining     context.Context
 	drain        context.CancelCauseFunc
-	shutdownDone chan struct{} // closed when Shutdown is over
+	shutdownDone chan struct{} // closed when Shutdown is complete
 	once         sync.Once     // closes down
 }
 
-// callCounts is how many calls run, by class.
+// callCounts counts running calls by class.
 type callCounts struct {
 	requests atomic.Int64 // not counting those below
-	fanouts  atomic.Int64 // that ask participants
+	fanouts  atomic.Int64 // that fan out to participants
 	streams  atomic.Int64 // pipes, watches and waits
 }
 
@@ -115,13 +114,13 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 1024,
-			// A batch of a Pipe in few frames, and room for the next one.
+			// Room for one batch of a Pipe in few frames, and for the next one.
 			MaxReadFrameSize:          1 << 20,
 			MaxReceiveBufferPerStream: 4 << 20,
-			// Many callers' Pipes come by the one connection of a node that passes
-			// them on; some may wait to be read.
+			// A node forwards the Pipes of many clients over one connection; some of them may
+			// wait to be read.
 			MaxReceiveBufferPerConnection: 32 << 20,
-			// A peer that is gone without a word must not hold its streams.
+			// A peer that is gone without closing its connection must not hold its streams.
 			SendPingTimeout:  15 * time.Second,
 			PingTimeout:      15 * time.Second,
 			WriteByteTimeout: 30 * time.Second,
@@ -130,11 +129,11 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	return s, nil
 }
 
-// Handler is everything that the server answers, for a listener of the caller's
-// own. It needs HTTP/2 for Pipe and gRPC.
+// Handler returns the handler of all pages and calls, for a listener of the program's own. It
+// needs HTTP/2 for Pipe and gRPC.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Listen opens the configured address. Errors say what to do about them.
+// Listen listens on the configured address. Its errors say what to do.
 func (s *Server) Listen() (net.Listener, error) {
 	ln, err := net.Listen("tcp", s.cfg.Listen)
 	if err != nil {
@@ -146,10 +145,9 @@ func (s *Server) Listen() (net.Listener, error) {
 	return ln, nil
 }
 
-// Serve answers on ln until ctx ends or [Server.Shutdown] is called, and closes
-// it. It lets running calls finish, for at most [Config.DrainTimeout]. A nil
-// error means that it was asked to stop and every call had its answer. A server
-// serves once.
+// Serve serves ln until ctx ends or [Server.Shutdown] is called, and closes it. It lets
+// running calls finish, for at most [Config.DrainTimeout]. A nil error means that it was
+// asked to stop and every call got its response. A server serves once.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if err := s.cfg.checkAddress(ln.Addr()); err != nil {
 		return errors.Join(err, ln.Close())
@@ -186,10 +184,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-// Shutdown refuses new work, waits for what is running, and closes every
-// connection; at the end of ctx also those that are busy. The error says how many
-// calls were cut off. A connection on which no call runs, such as one whose client
-// has sent half a request and no more, is closed without one. It may be called again.
+// Shutdown refuses new work, waits for running calls, and closes every connection; at the end
+// of ctx also busy ones. The error says how many calls were cut off. A connection without a
+// running call, such as one whose client has sent half a request, is closed without an error.
+// Shutdown may be called again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.once.Do(func() { close(s.shutdownDone) })
 	s.drain(errDraining)
@@ -204,7 +202,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// nodeName is the name of this node, for others.
+// nodeName is the name of this node, for the other nodes.
 func (s *Server) nodeName() string {
 	if name := s.name.Load(); name != nil {
 		return *name

@@ -45,7 +45,7 @@ func (s *sessionService) List(ctx context.Context, r *txmgrv1.ListSessionsReques
 	return wire.FromSessions(all), err
 }
 
-// parseSessionID reads an id that has to be there.
+// parseSessionID reads an id that must not be empty.
 func parseSessionID(s string) (txn.SessionID, error) {
 	if s == "" {
 		return txn.SessionID{}, fmt.Errorf("%w: id is missing: give the session's", txn.ErrInvalid)

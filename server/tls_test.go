@@ -21,7 +21,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// authority is a private authority and what it has signed, in files.
+// authority is a private authority and the certificates that it has signed, in files.
 type authority struct {
 	t   *testing.T
 	dir string
@@ -62,8 +62,8 @@ func (a *authority) node(name string, roles ...string) server.TLS {
 	return a.write(name, p)
 }
 
-// trusting makes a client that trusts the authority, and shows a certificate if
-// there is one.
+// trusting makes a client that trusts the authority, and presents a certificate if there is
+// one.
 func (a *authority) trusting(show *server.TLS) *http.Client {
 	a.t.Helper()
 	config := &tls.Config{RootCAs: x509.NewCertPool()}
@@ -86,8 +86,8 @@ func (r *running) secured(c *http.Client) *running {
 	return &s
 }
 
-// Calls go through TLS, from the caller to one node and from there to the one that
-// leads, over HTTP/1.1 and HTTP/2, a Pipe too.
+// Calls work over TLS, from the client to one node and from there to the leader, over
+// HTTP/1.1 and HTTP/2, including a Pipe.
 func TestTLS(t *testing.T) {
 	a := newAuthority(t)
 	leader := start(t, func(c *server.Config, _ *servertest.Fake) { c.TLS = a.node("n1", certs.RoleServer) }).secured(a.trusting(nil))
@@ -109,7 +109,7 @@ func TestTLS(t *testing.T) {
 			t.Error("no end of the certificate in the metrics")
 		}
 	}
-	// Somebody who does not speak TLS, and somebody who trusts another authority.
+	// A client without TLS, and a client that trusts another authority.
 	plain, err := http.Get("http://" + leader.addr + "/livez")
 	if err == nil {
 		if plain.Body.Close(); plain.StatusCode == http.StatusOK {
@@ -127,8 +127,7 @@ func TestTLS(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// A node that leads and whose certificate is of another authority is not told
-// anything.
+// Nothing is sent to a leader whose certificate is of another authority.
 func TestForwardingChecksTheLeader(t *testing.T) {
 	a, b := newAuthority(t), newAuthority(t)
 	leader := start(t, func(c *server.Config, f *servertest.Fake) {
@@ -144,8 +143,8 @@ func TestForwardingChecksTheLeader(t *testing.T) {
 	}
 }
 
-// With an authority of callers they need a certificate, but for health; nodes that
-// pass calls on show their own.
+// With an authority for clients, clients need a certificate, except for health; nodes that
+// forward calls present their own.
 func TestClientCertificates(t *testing.T) {
 	a := newAuthority(t)
 	mutual := func(t server.TLS) server.TLS {
@@ -177,7 +176,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// Beyond loopback it wants both TLS and tokens, and says which of them is missing.
+// Beyond loopback the server requires both TLS and tokens, and says which of them is missing.
 func TestBeyondLoopback(t *testing.T) {
 	a := newAuthority(t)
 	files, root := a.node("n1", certs.RoleServer), rootFile(t, rootSecret)

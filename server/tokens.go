@@ -17,7 +17,7 @@ func (t *tokenService) Create(ctx context.Context, r *txmgrv1.CreateTokenRequest
 	if err != nil {
 		return nil, err
 	}
-	// The audit must not take one for what it calls others.
+	// The audit log uses these names for other actors.
 	if req.Name == rootName || req.Name == systemActor {
 		return nil, fmt.Errorf("%w: the name %q is taken: %s is the token of the root token file, and %s the cluster itself", txn.ErrInvalid, req.Name, rootName, systemActor)
 	}

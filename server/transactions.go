@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// transactionService is the TransactionService; Pipe is in pipe.go.
+// transactionService is the TransactionService; Pipe is in pipeline.go.
 type transactionService struct{ s *Server }
 
 func (t *transactionService) Begin(ctx context.Context, r *txmgrv1.BeginRequest) (*txmgrv1.BeginResponse, error) {
@@ -237,14 +237,15 @@ func (t *transactionService) Wait(ctx context.Context, r *txmgrv1.WaitRequest) (
 	i, err := t.s.c.Wait(ctx, id, goal)
 	if err != nil {
 		if cause := context.Cause(callFrom(ctx).lifetime); cause != nil && errors.Is(err, txn.ErrWaitTimeout) {
-			err = cause // so that the caller waits on at another node
+			err = cause // so that the client continues to wait at another node
 		}
 		return nil, err
 	}
 	return wire.FromInfo(i), nil
 }
 
-// eventWriteTimeout is how long a watcher may take for one event before it is left.
+// eventWriteTimeout is how long a client may take to receive one event before its watch is
+// ended.
 const eventWriteTimeout = 30 * time.Second
 
 func (t *transactionService) Watch(ctx context.Context, r *txmgrv1.Filter, stream *connect.ServerStream[txmgrv1.Event]) error {
@@ -255,8 +256,8 @@ func (t *transactionService) Watch(ctx context.Context, r *txmgrv1.Filter, strea
 	x := callFrom(ctx)
 	ctx, cancel := withLifetime(ctx)
 	defer cancel()
-	// The headers tell the caller that it is watching, before there is an event.
-	// Only sending has a deadline: events may be days apart.
+	// The headers tell the client that it is watching, before there is an event. Only sending
+	// has a deadline: events may be days apart.
 	send := func(e *txmgrv1.Event) error {
 		_ = x.rc.SetWriteDeadline(time.Now().Add(eventWriteTimeout))
 		defer func() { _ = x.rc.SetWriteDeadline(time.Time{}) }()
@@ -270,13 +271,14 @@ func (t *transactionService) Watch(ctx context.Context, r *txmgrv1.Filter, strea
 			return endOfWatch(ctx, err)
 		}
 		if err := send(wire.FromEvent(e)); err != nil {
-			return nil // the caller is gone
+			return nil // the client is gone
 		}
 	}
 	return endOfWatch(ctx, nil)
 }
 
-// endOfWatch is nil when the caller left, and says why when the server ends it.
+// endOfWatch is the error of a watch: nil if the client has left, and the cause if the server
+// ends it.
 func endOfWatch(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, txn.ErrUnavailable), errors.Is(cause, txn.ErrDenied):

@@ -14,12 +14,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// undecodedResponse is the answer of the connect library to a request that it could not
-// decode. No interceptor sees such a request, so the answer has none of the details
-// that all others have: it is held back and written anew. A nil one holds nothing.
+// undecodedResponse is the response of the connect library to a request that it could not
+// decode. No interceptor sees such a request, so the response has none of the details that
+// all others have: it is buffered and rewritten. A nil one buffers nothing.
 type undecodedResponse struct{ body bytes.Buffer }
 
-// shouldBuffer reports whether the answer of x is one to hold back.
+// shouldBuffer reports whether the response of x is one to buffer.
 func (u *undecodedResponse) shouldBuffer(x *callState) bool {
 	return u != nil && !x.observed && x.status >= http.StatusBadRequest
 }
@@ -27,13 +27,13 @@ func (u *undecodedResponse) shouldBuffer(x *callState) bool {
 // Write implements [http.ResponseWriter].
 func (x *callState) Write(p []byte) (int, error) {
 	if x.undecoded.shouldBuffer(x) {
-		return x.undecoded.body.Write(p) // a few words of the library's
+		return x.undecoded.body.Write(p) // a short text of the library
 	}
 	return x.ResponseWriter.Write(p)
 }
 
 // rewriteUndecoded answers a request that was refused before it was decoded, in the form of
-// every other failure; one whose protocol is not known gets the bare status.
+// every other failure; if its protocol is not known, with the bare status.
 func (g *apiHandler) rewriteUndecoded(x *callState, r *http.Request, started time.Time) {
 	p, raw, status := x.method, x.undecoded, x.status
 	x.undecoded = nil
@@ -45,14 +45,14 @@ func (g *apiHandler) rewriteUndecoded(x *callState, r *http.Request, started tim
 	g.s.observe(observation{method: p, code: codeOfStatus(status), took: time.Since(started), err: err})
 	if !known {
 		x.WriteHeader(status)
-		_, _ = x.Write(raw.body.Bytes()) // the caller is gone
+		_, _ = x.Write(raw.body.Bytes()) // fails only if the client is gone
 		return
 	}
 	x.Header().Del("Content-Length")
 	g.writeError(x, r, wire.ToConnectAs(wire.FromError(err, p.op, txn.ID{}), decoded.Code()))
 }
 
-// parse takes the library's answer apart.
+// parse decodes the library's response.
 func (u *undecodedResponse) parse() (*connect.Error, bool) {
 	var response struct {
 		Code    connect.Code `json:"code"`

@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// Header is where [Inject] and [Extract] keep a transaction's id on the way between
-// services; an http.Header is one.
+// Header is where [Inject] and [Extract] keep a transaction's id between services; an
+// http.Header is one.
 type Header interface {
 	Get(key string) string
 	Set(key, value string)
 }
 
-// HeaderID carries the id of the transaction that a request belongs to.
+// HeaderID is the header with the id of the transaction that a request belongs to.
 const HeaderID = "Txmgr-Transaction-Id"
 
-// Inject lets a request carry the transaction, so that who receives it can attach
-// to it.
+// Inject makes a request carry the transaction, so that its receiver can attach to it.
 func Inject(h Header, tx *Tx) {
 	tx.mu.Lock()
 	tx.untrackedBranches, tx.multiClient = true, true
@@ -24,22 +23,22 @@ func Inject(h Header, tx *Tx) {
 	h.Set(HeaderID, tx.ID().String())
 }
 
-// Extract gives the transaction that a request carries. ok is false when it carries
+// Extract returns the id of the transaction that a request carries. ok is false when it carries
 // none, or nothing that is an id.
 //
-// Whoever knows an id can take part in the transaction: accept the header only from
+// Any client that knows an id can take part in the transaction: accept the header only from
 // your own services.
 func Extract(h Header) (id ID, ok bool) {
 	id, err := ParseID(h.Get(HeaderID))
 	return id, err == nil
 }
 
-// Attach gives a transaction that another application began, to work in it. Whoever
-// calls it sees to it that Prepare or Rollback is called, and Follow after Prepare;
-// [RunIn] does the first by itself.
+// Attach returns a transaction that another application began, to work in it. The caller must
+// see to it that Prepare or Rollback is called, and Complete after Prepare; [RunIn] does the
+// first by itself.
 //
-// [ErrRolledBack], [ErrEndedByApplication], [ErrHeuristic], [ErrNotActive]: the transaction is decided, or
-// being decided.
+// [ErrRolledBack], [ErrEndedByApplication], [ErrHeuristic], [ErrNotActive]: the transaction is
+// decided, or being decided.
 func Attach(ctx context.Context, m Manager, id ID) (*Tx, error) {
 	info, err := m.Get(ctx, id)
 	if err != nil {
@@ -56,14 +55,13 @@ func Attach(ctx context.Context, m Manager, id ID) (*Tx, error) {
 	return nil, &Error{Op: "attach", ID: id, State: info.State, Err: ErrNotActive}
 }
 
-// Prepare ends the work of an attached transaction: its sessions prepare, and the
-// coordinator gets their votes. The application that began the transaction commits
-// it; [Tx.Complete] then finishes the sessions.
+// Prepare ends the work of an attached transaction: its resources prepare, and the coordinator
+// receives their votes. The application that began the transaction commits it; [Tx.Complete]
+// then finishes the resources.
 //
 // An error that is [ErrRolledBack] means that the whole transaction is rolled back;
 // [ErrEndedByApplication] that statements of an application had ended a branch, see
-// [Tx.Commit].
-// [ErrNotActive]: it was ended before. [ErrManaged]: this application began it.
+// [Tx.Commit]. [ErrNotActive]: it was ended before. [ErrManaged]: this application began it.
 func (tx *Tx) Prepare(ctx context.Context) error {
 	if !tx.attached {
 		return &Error{Op: "prepare", ID: tx.ID(), Err: ErrManaged, Detail: "this application began it; use Commit"}
@@ -90,11 +88,11 @@ func (tx *Tx) submitVotes(ctx, work context.Context, enrollments []*enrollment) 
 	return nil
 }
 
-// Complete waits for the decision of a prepared transaction and brings the sessions
-// to it. When ctx ends first they are released, and the coordinator finishes the
-// branches; the error says that. [ErrEndedByApplication]: statements of this application
-// had ended a branch that is to be rolled back. It is to be called once, after Prepare, best where
-// nobody waits for it.
+// Complete waits for the decision on a prepared transaction and drives the resources to it.
+// When ctx ends first, the resources are released, the coordinator finishes the branches, and
+// the error says so. [ErrEndedByApplication]: statements of this application had ended a branch
+// that is to be rolled back. It is to be called once, after Prepare, best where no caller waits
+// for it.
 func (tx *Tx) Complete(ctx context.Context) error {
 	if enrollments, _ := tx.stopEnlisting(); len(enrollments) == 0 {
 		return nil

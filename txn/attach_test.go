@@ -18,7 +18,7 @@ type header map[string]string
 func (h header) Get(k string) string { return h[k] }
 func (h header) Set(k, v string)     { h[k] = v }
 
-// works joins a session.
+// works joins with a resource.
 func (s *fakeManager) works(ctx context.Context, tx *txn.Tx) error {
 	_, err := s.join(ctx, tx, "bank")
 	return err
@@ -49,7 +49,7 @@ func TestWorkInATransactionOfAnother(t *testing.T) {
 	for name, c := range map[string]struct {
 		stage  *fakeManager
 		fails  error
-		follow txn.State // of the transaction when Follow asks
+		follow txn.State // of the transaction when Complete asks
 		want   []error
 		story  string
 	}{
@@ -129,7 +129,8 @@ func TestAttachToWhatIsOver(t *testing.T) {
 	}
 }
 
-// TestOnlyTheBeginnerCommits: and only others hand their votes in.
+// TestOnlyTheBeginnerCommits: the application that began the transaction commits it; attached
+// ones only hand their votes in.
 func TestOnlyTheBeginnerCommits(t *testing.T) {
 	s := &fakeManager{info: txn.Info{ID: theID, State: txn.Active, ExpiresIn: txn.Duration(time.Hour)}}
 	guest, err := txn.Attach(t.Context(), s, theID)
@@ -154,7 +155,8 @@ func TestOnlyTheBeginnerCommits(t *testing.T) {
 	}
 }
 
-// TestGuestsTimeEndsWithTheTransaction: what is left of it when they come.
+// TestGuestsTimeEndsWithTheTransaction: an attached application gets what is left of the
+// timeout.
 func TestGuestsTimeEndsWithTheTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeManager{info: txn.Info{ID: theID, State: txn.Active, ExpiresIn: txn.Duration(3 * time.Second)}}

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// uncertainErrs are the sentinels with which something may be applied.
+// uncertainErrs are the sentinels with which part of the work may be applied.
 var uncertainErrs = []error{ErrInDoubt, ErrHeuristic, ErrForgotten, ErrEndedByApplication}
 
 // retrySafeErrs are [ErrRolledBack], which permits doing the work again, and the sentinels of
-// causes, which are read as if they did. None of them comes with one that is uncertain.
+// causes, which callers read as if they permitted it. None of them comes with an uncertain one.
 var retrySafeErrs = []error{ErrRolledBack, ErrTimedOut, ErrVotedNo, ErrSessionExpired}
 
-// sentinel is that of the cause, nil when there is none.
+// sentinel is the sentinel of the cause, nil when there is none.
 func (c Cause) sentinel() error {
 	switch c {
 	case CauseTimeout:
@@ -26,8 +26,8 @@ func (c Cause) sentinel() error {
 	return nil
 }
 
-// Unwrap makes the sentinel and those of the hazard and of the cause visible to
-// [errors.Is]. That of the cause comes with [ErrRolledBack] alone, or, of a client's
+// Unwrap makes the sentinel and those of the heuristic outcome and of the cause visible to
+// [errors.Is]. The sentinel of the cause comes with [ErrRolledBack] alone, or, for a client
 // session, with [ErrNotFound].
 func (e *Error) Unwrap() []error {
 	errs := []error{e.Err}
@@ -44,9 +44,9 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// withCause is the end of a transaction with what led there, which may be an error of
-// another transaction, or of a call on the way: that one's end is not this one's, and
-// its cause permits nothing where this one is not surely rolled back.
+// withCause adds to the end of a transaction the error that led to it. That may be an error of
+// another transaction, or of a call on the way: the end of that one is not the end of this one,
+// and its cause permits no repetition where this one is not surely rolled back.
 func withCause(end, why error) error {
 	not := uncertainErrs
 	if !errors.Is(end, ErrRolledBack) {
@@ -64,7 +64,7 @@ func isAny(err error, sentinels []error) bool {
 	return slices.ContainsFunc(sentinels, func(s error) bool { return errors.Is(err, s) })
 }
 
-// maskErrors is all that an error is, but for some sentinels.
+// maskErrors is err without the sentinels not, and with everything else that it wraps.
 func maskErrors(err error, not ...error) error {
 	if !isAny(err, not) {
 		return err
@@ -77,13 +77,13 @@ type maskedError struct {
 	masked []error
 }
 
-// Error says all that the error says.
+// Error is the text of the whole error.
 func (r *maskedError) Error() string { return r.err.Error() }
 
-// Is finds what is left of the error.
+// Is finds the sentinels that are not masked.
 func (r *maskedError) Is(target error) bool {
 	return !slices.Contains(r.masked, target) && errors.Is(r.err, target)
 }
 
-// As finds everything: a type is no claim.
+// As finds every type: a type promises nothing about the outcome.
 func (r *maskedError) As(target any) bool { return errors.As(r.err, target) }

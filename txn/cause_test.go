@@ -32,7 +32,7 @@ func claims(t *testing.T, err error) {
 	}
 }
 
-// TestCausesComeWithARollback: no combination of sentinels, cause and hazard permits
+// TestCausesComeWithARollback: no combination of sentinels, cause and heuristic outcome permits
 // what it must not, and no cause is lost.
 func TestCausesComeWithARollback(t *testing.T) {
 	for _, a := range sentinels {
@@ -62,8 +62,8 @@ func TestCausesComeWithARollback(t *testing.T) {
 	}
 }
 
-// TestErrorOfTheWorkIsNoEnd: whatever the function, a vote or the coordinator answers,
-// which may be the error of another transaction, the end is that of this one.
+// TestErrorOfTheWorkIsNoEnd: the function, a vote or the coordinator may return the error of
+// another transaction; the end is still that of this one.
 func TestErrorOfTheWorkIsNoEnd(t *testing.T) {
 	other := txn.NewID(time.UnixMilli(9), [10]byte{9})
 	for _, sentinel := range sentinels {
@@ -72,7 +72,7 @@ func TestErrorOfTheWorkIsNoEnd(t *testing.T) {
 			for name, c := range map[string]struct {
 				errs map[string]error
 				fn   error // of the function
-				want error // nil: whatever the coordinator says
+				want error // nil: whatever the coordinator answers
 			}{
 				"the function fails":            {nil, why, txn.ErrRolledBack},
 				"a vote fails":                  {map[string]error{"bank prepares": why}, nil, nil},
@@ -98,8 +98,8 @@ func TestErrorOfTheWorkIsNoEnd(t *testing.T) {
 	}
 }
 
-// TestUnreachedRollbackIsNoEnd: another application's transaction may be committed
-// although the work here failed, so that error says nothing of its end.
+// TestUnreachedRollbackIsNoEnd: another application's transaction may be committed although the
+// work here failed, so that error says nothing about its end.
 func TestUnreachedRollbackIsNoEnd(t *testing.T) {
 	for _, sentinel := range retrySafeErrs {
 		s := &fakeManager{errs: map[string]error{"rollback": txn.ErrUnavailable}, info: txn.Info{ID: theID, State: txn.Active}}

@@ -8,27 +8,29 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// SessionPrefix begins the text form of every id of a client's session.
+// SessionPrefix begins the text form of every id of a client session.
 const SessionPrefix = "ses_"
 
-// Limits of a client's session.
+// Limits of a client session.
 const (
-	// MinSessionTTL is the shortest time of silence that can be asked for.
+	// MinSessionTTL is the shortest time to live that can be asked for.
 	MinSessionTTL = time.Second
-	// MaxSessionTTL is the longest that can be asked for.
+	// MaxSessionTTL is the longest time to live that can be asked for.
 	MaxSessionTTL = time.Hour
-	// DefaultSessionTTL is that of sessions that ask for none.
+	// DefaultSessionTTL is the time to live of sessions that ask for none.
 	DefaultSessionTTL = 16 * time.Second
-	// MaxSessions is how many can be open at a time.
+	// MaxSessions is how many sessions can be open at a time.
 	MaxSessions = 1_000_000
 )
 
-// SessionID names a client's session: the sign of life that its transactions hang on. It is a ULID, made by whoever opens
-// the session, and never used twice. The zero SessionID names none. It is not the database session of a branch, which
-// [Enlistment] and [Resource] are about.
+// SessionID names a client session: the lease on which the client's transactions depend. It is
+// a ULID, made by the client that opens the session, and never used twice. The zero SessionID
+// names none. It is not the database connection of a branch, which [Enlistment] and [Resource]
+// are about.
 type SessionID [16]byte
 
-// NewSessionID makes an id from a wall-clock time, for people who sort lists, and 80 bits of chance.
+// NewSessionID makes an id from a wall-clock time, by which lists are sorted, and 80 random
+// bits.
 func NewSessionID(at time.Time, entropy [10]byte) SessionID { return SessionID(NewID(at, entropy)) }
 
 // ParseSessionID reads the text form. Upper case is accepted, the prefix is required.
@@ -53,7 +55,7 @@ func (id SessionID) String() string { return SessionPrefix + ID(id).ulid() }
 // IsZero reports whether id names nothing.
 func (id SessionID) IsZero() bool { return id == SessionID{} }
 
-// Compare orders ids by their bytes: the order of their making.
+// Compare orders ids by their bytes: the order in which they were made.
 func (id SessionID) Compare(other SessionID) int { return ID(id).Compare(ID(other)) }
 
 // MarshalText implements [encoding.TextMarshaler]. The zero id is the empty text.
@@ -74,15 +76,16 @@ func (id *SessionID) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// SessionOptions describe a client's session to open. The zero value is valid.
+// SessionOptions describe a client session to open. The zero value is valid.
 type SessionOptions struct {
-	// ID names the session; made by the coordinator when zero. Opening it again with the same id and equal options
-	// answers as before.
+	// ID names the session; made by the coordinator when zero. Opening the session again with
+	// the same id and equal options answers as before.
 	ID SessionID
-	// Name is for people. At most 128 bytes.
+	// Name is a description for operators. At most 128 bytes.
 	Name string
-	// TTL is for how long the client may be silent. It is rounded up, to 1, 2, 4, 8 seconds and so on. Defaults to
-	// [DefaultSessionTTL]; at least [MinSessionTTL], at most [MaxSessionTTL].
+	// TTL is the time to live: how long the session lasts without a keep-alive. It is rounded
+	// up, to 1, 2, 4, 8 seconds and so on. Defaults to [DefaultSessionTTL]; at least
+	// [MinSessionTTL], at most [MaxSessionTTL].
 	TTL time.Duration
 }
 
@@ -97,8 +100,8 @@ func (o SessionOptions) Check() error {
 	return nil
 }
 
-// GrantedTTL is what a session that asks for ttl gets: the next of 1, 2, 4, 8 seconds and so on. Zero asks for
-// [DefaultSessionTTL].
+// GrantedTTL is the time to live of a session that asks for ttl: the next of 1, 2, 4, 8 seconds
+// and so on. Zero asks for [DefaultSessionTTL].
 func GrantedTTL(ttl time.Duration) time.Duration {
 	if ttl == 0 {
 		ttl = DefaultSessionTTL
@@ -110,15 +113,17 @@ func GrantedTTL(ttl time.Duration) time.Duration {
 	return granted
 }
 
-// SessionState is where a client's session is. The zero SessionState is none.
+// SessionState is the state of a client session. The zero SessionState is none.
 type SessionState uint8
 
 const (
-	// SessionOpen: its transactions go on.
+	// SessionOpen: its transactions are not affected.
 	SessionOpen SessionState = iota + 1
-	// SessionClosed: the client has ended it, and with it its undecided transactions ([CauseClient]).
+	// SessionClosed: the client has closed it, and its undecided transactions are rolled back
+	// ([CauseClient]).
 	SessionClosed
-	// SessionExpired: the client went silent, and its undecided transactions are rolled back ([CauseSessionExpired]).
+	// SessionExpired: the client did not renew it in time, and its undecided transactions are
+	// rolled back ([CauseSessionExpired]).
 	SessionExpired
 )
 
@@ -136,7 +141,8 @@ func (s *SessionState) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Cause is why the undecided transactions of a session that has ended so are rolled back; none while it is open.
+// Cause is why the undecided transactions of a session in this state are rolled back; none
+// while it is open.
 func (s SessionState) Cause() Cause {
 	switch s {
 	case SessionClosed:
@@ -147,25 +153,26 @@ func (s SessionState) Cause() Cause {
 	return 0
 }
 
-// ClientSession is a client's session as the coordinator sees it. The JSON form is part of the API.
+// ClientSession is a client session as the coordinator sees it. The JSON form is part of the
+// API.
 type ClientSession struct {
 	ID    SessionID    `json:"id"`
 	Name  string       `json:"name"`
 	State SessionState `json:"state"`
-	// TTL is what was granted: for how long the client may be silent.
+	// TTL is the granted time to live.
 	TTL Duration `json:"ttl"`
-	// Opened is the leader's wall clock, for people.
+	// Opened is the leader's wall clock, for display only.
 	Opened time.Time `json:"opened"`
-	// Transactions is how many undecided ones it has.
+	// Transactions is how many undecided transactions the session has.
 	Transactions int `json:"transactions"`
 	// EndedTick is the coordinator's tick at which it was closed or expired; zero while it is open.
 	EndedTick uint64 `json:"ended_tick,omitempty"`
 }
 
-// SessionFilter chooses clients' sessions. The zero value chooses those that are open.
+// SessionFilter chooses client sessions. The zero value chooses those that are open.
 type SessionFilter struct {
-	// Ended adds those that are closed or expired, as long as they are remembered.
+	// Ended adds those that are closed or expired, as long as they are retained.
 	Ended bool
-	// Limit is the most to give, the newest ones; 0 means 1,000.
+	// Limit is the largest number to return, the newest ones; 0 means 1,000.
 	Limit int
 }

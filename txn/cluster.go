@@ -10,36 +10,35 @@ import (
 type Member struct {
 	// ID was made with the node's data directory, and is never used for another.
 	ID string `json:"id"`
-	// Name is for people; empty when the node was given none.
+	// Name is a description for operators; empty when the node was given none.
 	Name string `json:"name"`
-	// RaftAddr is the address at which the other nodes reach it, and API the URL at
-	// which clients do; API is empty as long as the node has not said it.
+	// RaftAddr is the address at which the other nodes reach it, and API the URL at which
+	// clients do; API is empty until the node has reported it.
 	RaftAddr string `json:"raft"`
 	API      string `json:"api"`
-	// Version is the release that it said it runs.
+	// Version is the release that the node reported.
 	Version string `json:"version"`
-	// Voter says that it takes part in decisions; otherwise it is a learner, which
-	// is still catching up.
+	// Voter says that the node votes in the cluster; otherwise it is a learner, which is still
+	// catching up.
 	Voter bool `json:"voter"`
-	// Leader says that it leads; Self that it is the node that answers.
+	// Leader says that the node leads; Self that it is the node that answers.
 	Leader bool `json:"leader"`
 	Self   bool `json:"self"`
-	// LastContact is how long ago the leader last heard of it, and Behind how many log
-	// entries it lacks. Only the leader knows either; -1 otherwise.
+	// LastContact is how long ago the leader was last in contact with the node, and Behind how
+	// many log entries the node lacks. Only the leader knows either; -1 otherwise.
 	LastContact Duration `json:"heard"`
 	LogLag      int64    `json:"behind"`
 }
 
-// Role says what the bearer of a token may do. Each role may do all that the one
-// before it may.
+// Role says what the bearer of a token may do. Each role includes the ones before it.
 type Role uint8
 
 const (
-	// RoleReader may look.
+	// RoleReader may read.
 	RoleReader Role = iota + 1
 	// RoleClient may begin, decide and report transactions.
 	RoleClient
-	// RoleOperator may also resolve doubts, scan, and change participants.
+	// RoleOperator may also resolve transactions in doubt, scan, and change participants.
 	RoleOperator
 	// RoleAdmin may also change the cluster and its tokens.
 	RoleAdmin
@@ -47,7 +46,7 @@ const (
 
 var roleNames = [...]string{RoleReader: "reader", RoleClient: "client", RoleOperator: "operator", RoleAdmin: "admin"}
 
-// String gives the role's name; of a value that is none, its number.
+// String gives the role's name, or the number of a value that is no role.
 func (r Role) String() string {
 	if r >= RoleReader && int(r) < len(roleNames) {
 		return roleNames[r]
@@ -75,16 +74,16 @@ func (r *Role) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Token admits its bearer. The secret is not part of it: the cluster knows only
-// its hash.
+// Token authenticates its bearer. The secret is not part of it: the cluster knows only its
+// hash.
 type Token struct {
 	ID   string `json:"id"` // 8 letters, also the beginning of the secret
 	Name string `json:"name"`
 	Role Role   `json:"role"`
-	// Rate is the most calls a second on one node, bursts of as many included; 0
+	// Rate is the largest number of calls per second on one node, with bursts of as many; 0
 	// means no limit of its own.
 	Rate uint32 `json:"rate"`
-	// Created and Expires are wall-clock times; Expires is zero when it never does.
+	// Created and Expires are wall-clock times; Expires is zero when the token never expires.
 	Created time.Time `json:"made"`
 	Expires time.Time `json:"expires,omitzero"`
 	By      string    `json:"by"` // who made it
@@ -99,14 +98,14 @@ type TokenRequest struct {
 	By   string        // who asks
 }
 
-// MaxTokenName is the longest name of a token, in bytes, and MaxTokens how many
-// there may be.
+// MaxTokenName is the longest name of a token, in bytes, and MaxTokens how many tokens there
+// may be.
 const (
 	MaxTokenName = 64
 	MaxTokens    = 10_000
 )
 
-// Check says what is wrong with a request. Errors are [ErrInvalid].
+// Check reports what is wrong with a request. Errors are [ErrInvalid].
 func (r TokenRequest) Check() error {
 	switch {
 	case r.Name == "" || len(r.Name) > MaxTokenName:
@@ -133,9 +132,8 @@ type Backup struct {
 
 type staleKey struct{}
 
-// AllowStale marks calls that may be answered by a node that does not lead, from
-// what it has applied so far: [Manager.Get] and the lists. Decisions are made by
-// the leader all the same.
+// AllowStale marks calls that may be answered by a node that does not lead, from what it has
+// applied so far: [Manager.Get] and the lists. Decisions are made by the leader all the same.
 func AllowStale(ctx context.Context) context.Context {
 	return context.WithValue(ctx, staleKey{}, true)
 }

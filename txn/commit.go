@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// Commit prepares the sessions, asks for the decision, commits the sessions and
-// reports them. The sessions prepare at the same time, and so do they commit. Nil
-// means: decided to commit, durably; what the sessions cannot finish the
-// coordinator does. A transaction with one branch is committed in one phase where
-// that can be proved afterwards; see [OnePhaseCommitter].
+// Commit prepares the resources, asks for the decision, commits the resources and reports them.
+// The resources prepare concurrently, and commit concurrently. Nil means: decided to commit,
+// durably; the coordinator completes any branch that its resource cannot finish. A transaction
+// with one branch is committed in one phase where that can be proved afterwards; see
+// [OnePhaseCommitter].
 //
-// An error that is [ErrRolledBack] means that surely nothing was applied;
-// [ErrVotedNo] and [ErrTimedOut] say why. [ErrInDoubt] means that the answer was
-// lost: ask the manager with the id. [ErrHeuristic]: a branch ended, or may have ended,
-// otherwise than decided. [ErrEndedByApplication]: statements of
-// this application, or of another one that takes part, had ended a branch; the others
-// are rolled back. [ErrNotActive]: the transaction had been
+// An error that is [ErrRolledBack] means that surely nothing was applied; [ErrVotedNo] and
+// [ErrTimedOut] say why. [ErrInDoubt] means that the answer was lost: ask the manager with the
+// id. [ErrHeuristic]: a branch ended, or may have ended, otherwise than decided.
+// [ErrEndedByApplication]: statements of this application, or of another one that takes part,
+// had ended a branch; the others are rolled back. [ErrNotActive]: the transaction had been
 // ended before. [ErrManaged]: another application began it, and commits.
 func (tx *Tx) Commit(ctx context.Context) error {
 	if tx.attached {
@@ -33,9 +32,9 @@ func (tx *Tx) Commit(ctx context.Context) error {
 	return tx.commit(ctx, ctx, enrollments)
 }
 
-// commit takes the votes under the context of the work, which ends with the
-// transaction's time, and the decision under the caller's: only the coordinator
-// knows whether a decision came in time.
+// commit takes the votes under the context of the work, which ends at the transaction's
+// deadline, and the decision under the caller's: only the coordinator knows whether a decision
+// came in time.
 func (tx *Tx) commit(ctx, work context.Context, enrollments []*enrollment) error {
 	if en := tx.onePhaseCandidate(work, enrollments); en != nil {
 		if done, err := tx.onePhase(ctx, work, en); done {
@@ -61,7 +60,8 @@ func (tx *Tx) commit(ctx, work context.Context, enrollments []*enrollment) error
 	return tx.releaseInDoubt(err)
 }
 
-// followRollback brings the sessions to a rollback that the coordinator has answered.
+// followRollback completes the resources after the coordinator has answered that the
+// transaction is rolled back.
 func (tx *Tx) followRollback(ctx context.Context, answer error) error {
 	reports := tx.completeResources(ctx, RollingBack)
 	if tx.applicationEndError() != nil {
@@ -72,8 +72,8 @@ func (tx *Tx) followRollback(ctx context.Context, answer error) error {
 	return answer
 }
 
-// decisionContext gives the coordinator the time that it has itself, when it has to ask
-// others for their votes.
+// decisionContext gives the coordinator the time that it takes itself when it has to ask other
+// participants for their votes.
 func (tx *Tx) decisionContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -83,8 +83,8 @@ func (tx *Tx) decisionContext(ctx context.Context) (context.Context, context.Can
 	return context.WithTimeout(ctx, tx.granted+phaseTwoTimeout)
 }
 
-// prepare takes the votes. When one of them is missing or no, or the time is over,
-// the transaction is rolled back, and the error says so.
+// prepare takes the votes. When one of them is missing or no, or the deadline has passed, the
+// transaction is rolled back, and the error says so.
 func (tx *Tx) prepare(ctx, work context.Context, enrollments []*enrollment) (Votes, error) {
 	err := tx.rollbackOnly()
 	var no Votes
@@ -93,7 +93,7 @@ func (tx *Tx) prepare(ctx, work context.Context, enrollments []*enrollment) (Vot
 	}
 	if err == nil {
 		inParallel(enrollments, func(en *enrollment) {
-			if en.resource != nil { // otherwise the coordinator knows whether it was enlisted, and then misses its vote
+			if en.resource != nil { // without a resource the coordinator knows whether the branch was enlisted, and then misses its vote
 				en.vote, en.prepareErr = en.resource.Prepare(work)
 				if en.vote == VoteEndedByApplication && !errors.Is(en.prepareErr, ErrEndedByApplication) {
 					en.prepareErr = errors.Join(ErrEndedByApplication, en.prepareErr)
@@ -112,7 +112,7 @@ func (tx *Tx) prepare(ctx, work context.Context, enrollments []*enrollment) (Vot
 	return Votes{}, tx.abort(ctx, "commit", tx.timedOut(work), no, err)
 }
 
-// waitAllOpened waits until no session is being opened any more.
+// waitAllOpened waits until no resource is being opened any more.
 func waitAllOpened(ctx context.Context, enrollments []*enrollment) error {
 	for _, en := range enrollments {
 		if err := en.waitOpened(ctx); err != nil {
@@ -122,8 +122,8 @@ func waitAllOpened(ctx context.Context, enrollments []*enrollment) error {
 	return nil
 }
 
-// checkVotes looks whether all votes are a yes. The error is about the first session
-// that did not vote yes; no are the votes that are surely a no.
+// checkVotes checks that all votes are yes. The error is about the first resource that did not
+// vote yes; no holds the votes that are surely no.
 func checkVotes(enrollments []*enrollment) (no Votes, err error) {
 	for _, en := range enrollments {
 		fault := en.prepareErr
@@ -143,7 +143,7 @@ func checkVotes(enrollments []*enrollment) (no Votes, err error) {
 	return no, err
 }
 
-// yesVotes are those of sessions that all voted yes.
+// yesVotes are the votes of resources that all voted yes.
 func yesVotes(enrollments []*enrollment) (b Votes) {
 	for _, en := range enrollments {
 		if en.resource != nil {
@@ -154,17 +154,16 @@ func yesVotes(enrollments []*enrollment) (b Votes) {
 	return b
 }
 
-// abort ends a transaction of which no vote was given away: nobody can commit
-// it, so the sessions need not wait for the coordinator. timeout says that its time
-// is over here.
+// abort ends a transaction of which no vote was sent: no other client can commit it, so the
+// resources need not wait for the coordinator. timeout says that its deadline has passed here.
 func (tx *Tx) abort(ctx context.Context, op string, timeout bool, no Votes, why error) error {
 	reports := tx.completeResources(ctx, RollingBack)
 	if tx.applicationEndError() != nil {
 		return tx.reportEndedByApplication(ctx, op, no, reports, why)
 	}
 	if timeout {
-		// The coordinator comes to the same end by itself, and records the cause; unless
-		// somebody else has extended the transaction, or has committed it.
+		// The coordinator times the transaction out by itself, and records the cause, unless
+		// another client has extended or committed it.
 		switch out, err := tx.awaitTimeout(ctx); {
 		case err != nil && !tx.othersMayTakePart():
 			return withCause(tx.rolledBack(op, Outcome{Cause: CauseTimeout}), why)
@@ -177,13 +176,13 @@ func (tx *Tx) abort(ctx context.Context, op string, timeout bool, no Votes, why 
 	return tx.abortError(op, out, err, why)
 }
 
-// abortError is the error of a transaction whose sessions have rolled back, without a vote
-// given away. err is why the coordinator was not told, or what it said against it; why may
-// be nil.
+// abortError is the error of a transaction whose resources have rolled back without a vote
+// having been sent. err is why the rollback could not be reported to the coordinator, or why
+// the coordinator refused it; why may be nil.
 func (tx *Tx) abortError(op string, out Outcome, err, why error) error {
 	end := tx.rolledBack(op, out) // with the cause that the coordinator has recorded; none when it was not reached
 	switch {
-	case errors.Is(err, ErrConflict), errors.Is(err, ErrInvalid): // it contradicts a decision, or what another session voted
+	case errors.Is(err, ErrConflict), errors.Is(err, ErrInvalid): // the report contradicts a decision, or the vote of another resource
 		end = fmt.Errorf("%w: although the sessions have rolled back", err)
 	case err != nil && tx.othersMayTakePart():
 		end = &Error{Op: op, ID: tx.ID(), Err: ErrInDoubt, Detail: "the sessions have rolled back, but the coordinator was not reached, which knows what the others who take part have done"}
@@ -195,16 +194,16 @@ func (tx *Tx) abortError(op string, out Outcome, err, why error) error {
 	return withCause(end, why)
 }
 
-// othersMayTakePart reports whether somebody else may take part: what these have committed, or ended
-// by statements of their own, only the coordinator knows.
+// othersMayTakePart reports whether other applications may take part: only the coordinator
+// knows what they have committed, or ended by their own statements.
 func (tx *Tx) othersMayTakePart() bool {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	return tx.multiClient
 }
 
-// awaitTimeout waits for the coordinator to find, too, that the transaction's time is over. The
-// outcome is not decided when it does not, since somebody else has extended it.
+// awaitTimeout waits for the coordinator to time the transaction out, too. The outcome is not
+// decided when it does not, because another client has extended the transaction.
 func (tx *Tx) awaitTimeout(ctx context.Context) (Outcome, error) {
 	ctx, cancel := detachedContext(ctx)
 	defer cancel()
@@ -219,8 +218,8 @@ func (tx *Tx) awaitTimeout(ctx context.Context) (Outcome, error) {
 	return i.outcome(), err
 }
 
-// abortAfterVotes rolls back after the coordinator refused the call, or could not take
-// it. It may have seen the votes, so its decision comes before the sessions act.
+// abortAfterVotes rolls back after the coordinator refused the call, or could not take it. It
+// may have seen the votes, so its decision comes before the resources act.
 func (tx *Tx) abortAfterVotes(ctx context.Context, why error) error {
 	out, err := tx.reportRollback(ctx, Votes{Reason: why.Error()}, nil)
 	if err != nil {
@@ -234,7 +233,7 @@ func (tx *Tx) abortAfterVotes(ctx context.Context, why error) error {
 	return withCause(tx.rolledBack("commit", out), why)
 }
 
-// releaseInDoubt leaves everything as it is, for the coordinator to finish.
+// releaseInDoubt leaves every branch as it is, for the coordinator to finish.
 func (tx *Tx) releaseInDoubt(why error) error {
 	for _, en := range tx.setDecision(0) {
 		en.resource.Release()
@@ -249,8 +248,8 @@ func (tx *Tx) inDoubtError(why error) error {
 	return withCause(&Error{Op: "commit", ID: tx.ID(), Err: ErrInDoubt}, why)
 }
 
-// completeResources brings the sessions to the decision, all at once, and releases them. It
-// gives those that got there; the others are the coordinator's.
+// completeResources drives the resources to the decision concurrently, and releases them. It
+// returns reports of those that completed; the others are left to the coordinator.
 func (tx *Tx) completeResources(ctx context.Context, to State) (reports []CompletionReport) {
 	ctx, cancel := detachedContext(ctx)
 	defer cancel()
@@ -272,7 +271,7 @@ func (tx *Tx) completeResources(ctx context.Context, to State) (reports []Comple
 	return reports
 }
 
-// inParallel does something to every member, at the same time, and waits for all.
+// inParallel calls do for every enrollment concurrently, and waits for all.
 func inParallel(enrollments []*enrollment, do func(*enrollment)) {
 	if len(enrollments) == 0 {
 		return
@@ -285,8 +284,8 @@ func inParallel(enrollments []*enrollment, do func(*enrollment)) {
 	others.Wait()
 }
 
-// reportRollback asks the coordinator to roll back, whatever became of the caller: by the
-// votes that are no, or else on request.
+// reportRollback asks the coordinator to roll back, also when the caller's context has ended:
+// by the votes that are no, or else on request.
 func (tx *Tx) reportRollback(ctx context.Context, no Votes, reports []CompletionReport) (out Outcome, err error) {
 	ctx, cancel := detachedContext(ctx)
 	defer cancel()
@@ -309,8 +308,8 @@ func (tx *Tx) reportRollback(ctx context.Context, no Votes, reports []Completion
 	return tx.mergeOutcome(out), nil
 }
 
-// reportCompletion tells the coordinator which branches are finished. When that fails it
-// finds out by itself: the decision stands, so the error is not the caller's.
+// reportCompletion reports the finished branches to the coordinator. When that fails, the
+// coordinator finds out by itself: the decision stands, so the error is not the caller's.
 func (tx *Tx) reportCompletion(ctx context.Context, reports []CompletionReport) {
 	if len(reports) == 0 {
 		return
@@ -320,8 +319,8 @@ func (tx *Tx) reportCompletion(ctx context.Context, reports []CompletionReport) 
 	_ = tx.m.ReportCompletion(ctx, tx.ID(), reports...)
 }
 
-// isRefused reports whether an error of Commit says that the coordinator
-// looked at the call and refused it.
+// isRefused reports whether an error of Commit says that the coordinator examined the call and
+// refused it.
 func isRefused(err error) bool {
 	for _, refusal := range []error{ErrInvalid, ErrNotFound, ErrConflict, ErrNotActive, ErrDenied} {
 		if errors.Is(err, refusal) {
@@ -331,13 +330,13 @@ func isRefused(err error) bool {
 	return false
 }
 
-// detachedContext outlives its caller, but not for ever: what has begun to end is
-// ended, and locks are not held because somebody went away.
+// detachedContext outlives its caller's context, but not for ever: what has begun to end is
+// ended, and no locks are held because the caller has gone away.
 func detachedContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), phaseTwoTimeout)
 }
 
-// truncateReason keeps a reason within what the log takes.
+// truncateReason shortens a reason to what the log accepts.
 func truncateReason(reason string) string {
 	if len(reason) <= MaxReason {
 		return reason

@@ -10,10 +10,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestWithoutTheCoordinatorOthersAreNotKnown: the sessions of this application are rolled back,
-// and the coordinator is not reached. Another application that takes part may have ended its
-// branch by statements of its own: then it is not known that nothing was applied. Where no other
-// one takes part it is.
+// TestWithoutTheCoordinatorOthersAreNotKnown: the resources of this application are rolled
+// back, and the coordinator is not reached. Another application that takes part may have ended
+// its branch by statements of its own: then it is not known that nothing was applied. It is
+// known where no other application takes part.
 func TestWithoutTheCoordinatorOthersAreNotKnown(t *testing.T) {
 	boom := errors.New("boom")
 	fails := func(s *fakeManager) func(context.Context, *txn.Tx) error {
@@ -28,7 +28,7 @@ func TestWithoutTheCoordinatorOthersAreNotKnown(t *testing.T) {
 				return err
 			}
 			<-ctx.Done()
-			s.info = txn.Info{} // the coordinator has gone
+			s.info = txn.Info{} // the coordinator is unreachable
 			return context.Cause(ctx)
 		}
 	}

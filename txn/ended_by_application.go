@@ -7,8 +7,9 @@ import (
 	"fmt"
 )
 
-// applicationEndError is what the first session said that was ended by the application's own
-// statements; nil when none was. It is known when the sessions have been driven.
+// applicationEndError is the first error of a resource whose branch was ended by the
+// application's own statements; nil when there is none. It is complete once the resources have
+// prepared or ended.
 func (tx *Tx) applicationEndError() error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -20,7 +21,7 @@ func (tx *Tx) applicationEndError() error {
 	return nil
 }
 
-// endedByApplicationVotes are the votes of the branches that were ended by hand.
+// endedByApplicationVotes are the votes of the branches that were ended by the application.
 func (tx *Tx) endedByApplicationVotes() (votes []BranchVote) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -32,9 +33,9 @@ func (tx *Tx) endedByApplicationVotes() (votes []BranchVote) {
 	return votes
 }
 
-// reportEndedByApplication has the coordinator record a branch that was ended by hand, and roll back
-// what can be rolled back, and says where that left the transaction. The others that
-// take part in it learn it from the coordinator.
+// reportEndedByApplication has the coordinator record a branch that was ended by the
+// application and roll back what can be rolled back; the error says where that left the
+// transaction. The other applications that take part in it learn it from the coordinator.
 func (tx *Tx) reportEndedByApplication(ctx context.Context, op string, no Votes, reports []CompletionReport, why error) error {
 	no.Votes = append(tx.endedByApplicationVotes(), no.Votes...)
 	no.Reason = tx.applicationEndError().Error()
@@ -44,8 +45,9 @@ func (tx *Tx) reportEndedByApplication(ctx context.Context, op string, no Votes,
 	return tx.endedByApplicationError(ctx, op, why)
 }
 
-// endedByApplicationError is the error of a transaction with a branch that was ended by hand. How
-// that branch ended the coordinator finds out; it is given the time of phase two.
+// endedByApplicationError is the error of a transaction with a branch that was ended by the
+// application. The coordinator finds out how that branch ended, and gets the time of phase two
+// for it.
 func (tx *Tx) endedByApplicationError(ctx context.Context, op string, why error) error {
 	e := &Error{Op: op, ID: tx.ID(), Err: ErrEndedByApplication}
 	ctx, cancel := detachedContext(ctx)
@@ -67,8 +69,9 @@ func (tx *Tx) rolledBack(op string, o Outcome) error {
 	return tx.mergeOutcome(o).rolledBack(op, tx.ID())
 }
 
-// mergeOutcome remembers what the coordinator has said of a branch, of whichever application,
-// that was ended by hand or has become a hazard, and adds to o what it has said before.
+// mergeOutcome records what the coordinator has reported about a branch, of any application,
+// that was ended by the application or has a heuristic outcome, and adds to o what it reported
+// before.
 func (tx *Tx) mergeOutcome(o Outcome) Outcome {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -79,8 +82,8 @@ func (tx *Tx) mergeOutcome(o Outcome) Outcome {
 	return o
 }
 
-// rolledBack is the error of a rollback: [ErrRolledBack], unless a branch was ended by
-// hand, or is a hazard.
+// rolledBack is the error of a rollback: [ErrRolledBack], unless a branch was ended by the
+// application or has a heuristic outcome.
 func (o Outcome) rolledBack(op string, id ID) *Error {
 	e := &Error{Op: op, ID: id, State: o.State, Cause: o.Cause, Heuristic: o.Heuristic, Err: ErrRolledBack}
 	switch {
@@ -99,8 +102,8 @@ func isRolledBack(err error) bool {
 	return errors.Is(err, ErrRolledBack) || o.EndedByApplication || o.Heuristic != 0 && o.State.Decided() && !o.State.Commits()
 }
 
-// outcomeOf is what an error says of a transaction that is rolled back. One that came
-// over the network does not say which hazard it is.
+// outcomeOf is the outcome that an error reports of a transaction that is rolled back. An error
+// that came over the network does not say which heuristic outcome it is.
 func outcomeOf(err error) (o Outcome) {
 	o.EndedByApplication = errors.Is(err, ErrEndedByApplication)
 	if e := (*Error)(nil); errors.As(err, &e) {

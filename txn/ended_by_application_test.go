@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn/txntest"
 )
 
-// endedResource is a session whose branch its application has ended by statements of its own.
+// endedResource is a resource whose branch its application has ended by statements of its own.
 type endedResource struct {
 	vote    txn.Vote // zero: as an error alone
 	late    bool     // it votes yes, and its rollback finds out
@@ -49,8 +49,8 @@ func (s endedResource) join(ctx context.Context, tx *txn.Tx) error {
 }
 
 // TestEndedByHandIsToldToEveryApplication: one of several applications ends its branch by
-// hand. Whatever the others do, and whenever they do it, none is told that nothing was
-// applied, once the session has said so.
+// statements of its own. Whatever the others do, and whenever they do it, none gets an error
+// that says that nothing was applied, once the resource has reported it.
 func TestEndedByHandIsToldToEveryApplication(t *testing.T) {
 	boom := errors.New("boom")
 	second := func(s endedResource, fails error) func(context.Context, *txntest.Manager, txn.ID) error {
@@ -113,8 +113,8 @@ func TestEndedByHandIsToldToEveryApplication(t *testing.T) {
 	}
 }
 
-// TestEndedByHandIsRecordedLate: the coordinator hears of it when the rollback has been
-// decided already, or when the decision was delegated.
+// TestEndedByHandIsRecordedLate: the coordinator learns it when the rollback has been decided
+// already, or when the decision was delegated.
 func TestEndedByHandIsRecordedLate(t *testing.T) {
 	for name, do := range map[string]func(ctx context.Context, m *txntest.Manager) (txn.ID, error){
 		"follow": func(ctx context.Context, m *txntest.Manager) (txn.ID, error) {
@@ -178,7 +178,7 @@ func inBubble(f func(*testing.T)) func(*testing.T) {
 	return func(t *testing.T) { synctest.Test(t, f) }
 }
 
-// joinIdle joins with a session that has nothing to do.
+// joinIdle joins with a resource that has nothing to do.
 func joinIdle(ctx context.Context, tx *txn.Tx, name string) error {
 	_, err := txn.Join(ctx, tx, name, func(ctx context.Context, enlist txn.EnlistFunc) (idleResource, error) {
 		_, err := enlist(ctx, "", nil)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// What can be wrong with the call itself.
+// Errors of the call itself.
 var (
 	// ErrInvalid: the call is malformed or over a limit; nothing was changed.
 	ErrInvalid = errors.New("invalid argument")
@@ -15,65 +15,63 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the call contradicts what is already there; nothing was changed.
 	ErrConflict = errors.New("conflict")
-	// ErrDenied: the caller may not do this.
+	// ErrDenied: the caller lacks the permission.
 	ErrDenied = errors.New("permission denied")
-	// ErrManaged: the session belongs to a global transaction and must not be
-	// committed or rolled back by hand. A statement that would do so was not sent.
+	// ErrManaged: the connection belongs to a global transaction, and the application must not
+	// commit it or roll it back. A statement that would do so was not sent.
 	ErrManaged = errors.New("session is managed by the global transaction")
 )
 
-// How a transaction can end, or fail to.
+// Errors about the end of a transaction.
 var (
 	// ErrNotActive: the transaction is decided already, so the call is refused.
 	ErrNotActive = errors.New("transaction is not active")
-	// ErrRolledBack: surely nothing was, or will be, applied anywhere, except by what
-	// cannot be noticed: docs/protocol.md, Hazards, "what is not covered".
+	// ErrRolledBack: surely nothing was, or will be, applied anywhere, except by statements
+	// that cannot be noticed: docs/protocol.md, "what is not covered".
 	ErrRolledBack = errors.New("rolled back")
-	// ErrTimedOut: the transaction's time was over; comes with [ErrRolledBack]. By
-	// itself it is the cause of the context of [Run], and no end.
+	// ErrTimedOut: the transaction's timeout passed; comes with [ErrRolledBack]. By itself it
+	// is only the cause of the context of [Run] and does not say how the transaction ended.
 	ErrTimedOut = errors.New("transaction timed out")
 	// ErrVotedNo: a participant voted no; comes with [ErrRolledBack].
 	ErrVotedNo = errors.New("participant voted no")
-	// ErrSessionExpired: the client's session went silent, or was not heard; comes
-	// with [ErrRolledBack] or, of the session itself, with [ErrNotFound].
+	// ErrSessionExpired: the client session was not renewed, or its keep-alives did not arrive;
+	// comes with [ErrRolledBack] or, for a call about the session itself, with [ErrNotFound].
 	ErrSessionExpired = errors.New("session expired")
 	// ErrInDoubt: the outcome is not known to this caller; ask again with the id.
 	ErrInDoubt = errors.New("outcome in doubt")
-	// ErrForgotten: the begin of an id that the coordinator does not know, and that is
-	// older than what it surely remembers. The transaction may have been committed or
-	// rolled back; nothing was begun. It permits no repetition: look at the data.
+	// ErrForgotten: the begin of an id that the coordinator does not know, and that is older
+	// than the outcomes it surely remembers. The transaction may have been committed or rolled
+	// back; nothing was begun. The error permits no repetition: look at the data.
 	ErrForgotten = errors.New("may have been decided and forgotten")
 	// ErrHeuristic: a branch ended, or may have ended, otherwise than decided.
 	ErrHeuristic = errors.New("hazard")
-	// ErrEndedByApplication: statements of the application's own ended a branch, past the
-	// coordinator, or may have: the contrary cannot be proved, as the text says then.
-	// The transaction is rolled back, but what that branch did, or what
-	// its session did afterwards, may be committed: look at the data before doing the
-	// work again. It is told to everybody who takes part in the transaction, or asks
-	// for it, from when its session has said so on. Never comes with [ErrRolledBack];
-	// comes with [ErrHeuristic] when the branch is known to have ended otherwise than
-	// decided.
+	// ErrEndedByApplication: statements of the application's own ended a branch behind the
+	// coordinator's back, or may have: the contrary cannot be proved, as the text then says.
+	// The transaction is rolled back, but what that branch did, or what its connection did
+	// afterwards, may be committed: look at the data before doing the work again. Every
+	// application that takes part in the transaction, or asks for it, gets this error from when
+	// the resource has reported it. It never comes with [ErrRolledBack]; it comes with
+	// [ErrHeuristic] when the branch is known to have ended otherwise than decided.
 	ErrEndedByApplication = errors.New("branch was, or may have been, ended by statements of the application's own")
 )
 
-// What can be wrong with the coordinator.
+// Errors of the coordinator.
 var (
 	// ErrUnavailable: no coordinator, no leader, or too much load; try again.
 	ErrUnavailable = errors.New("unavailable")
-	// ErrWaitTimeout: waiting ended first; the transaction goes on.
+	// ErrWaitTimeout: the wait ended before its goal was reached; the transaction goes on.
 	ErrWaitTimeout = errors.New("wait timed out")
 )
 
-// Error is what the calls about one transaction return. [errors.Is] finds the
-// sentinels above in it; the id is always there, so that a caller in doubt can
-// ask again.
+// Error is what the calls about one transaction return. [errors.Is] finds the sentinels above
+// in it. The id is always there, so that a caller in doubt can ask again.
 type Error struct {
 	Op        string    // the attempted call, for example "commit"
 	ID        ID        // the transaction; zero when the call names none
-	State     State     // where it is now, as far as known
+	State     State     // the latest known state
 	Cause     Cause     // why it was rolled back, when it was
 	Heuristic Heuristic // how its branches ended otherwise than decided, as far as known
-	Detail    string    // what exactly, for people; may be empty
+	Detail    string    // details, in words; may be empty
 	Mark      Mark      // of [ErrForgotten]: the one to make a new id with
 	Err       error     // a sentinel of this package
 }
@@ -149,8 +147,8 @@ func CodeOf(err error) Code {
 	return CodeError
 }
 
-// Sentinel gives an error value for a code received from elsewhere, so that
-// [errors.Is] works across the network. It is nil for CodeOK.
+// Sentinel gives the error value of a code that was received over the network, so that
+// [errors.Is] works there. It is nil for CodeOK.
 func (c Code) Sentinel() error {
 	switch c {
 	case CodeOK:
@@ -169,8 +167,8 @@ func (c Code) Sentinel() error {
 	return fmt.Errorf("unknown code %q", clip(string(c)))
 }
 
-// Wrap makes an error of a call. What err wraps of this package's sentinels
-// becomes Err, the rest of its text Detail. An [*Error] is given back as it is.
+// Wrap makes an error of a call. The sentinel of this package that err wraps becomes Err, the
+// rest of its text Detail. An [*Error] is returned as it is.
 func Wrap(op string, id ID, err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {

@@ -53,7 +53,7 @@ func TestExtendMovesTheEndOfTheWork(t *testing.T) {
 	}
 }
 
-// TestExtendAfterTheEnd asks nobody.
+// TestExtendAfterTheEnd does not call the coordinator.
 func TestExtendAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeManager{timeout: time.Second}
@@ -75,7 +75,7 @@ func TestExtendAfterTheEnd(t *testing.T) {
 	})
 }
 
-// TestExtendWithoutRun: there is no context to be moved.
+// TestExtendWithoutRun: there is no context whose deadline could be moved.
 func TestExtendWithoutRun(t *testing.T) {
 	s := &fakeManager{}
 	tx, err := txn.Start(t.Context(), s, txn.Options{})
@@ -90,9 +90,8 @@ func TestExtendWithoutRun(t *testing.T) {
 	}
 }
 
-// TestTimeOverHereButNotThere: somebody else has extended the transaction, so the
-// coordinator would hold it open for nobody. Otherwise it is left to record the
-// cause by itself.
+// TestTimeOverHereButNotThere: another client has extended the transaction, so the coordinator
+// would hold it open without need. Otherwise the coordinator records the cause by itself.
 func TestTimeOverHereButNotThere(t *testing.T) {
 	for _, c := range []struct {
 		name        string

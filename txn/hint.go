@@ -2,8 +2,8 @@ package txn
 
 import "errors"
 
-// Hint says what to do about the error now: one line for people, beside what
-// [Error.Error] says. It is empty when the text of the error says it all.
+// Hint says what to do about the error now, in one line beside the text of [Error.Error]. It is
+// empty when that text says it all.
 func (e *Error) Hint() string {
 	inspect, explain := "txmgr list", "txmgr doubt list"
 	if !e.ID.IsZero() {
@@ -26,7 +26,7 @@ func (e *Error) Hint() string {
 	return ""
 }
 
-// hintCommand is the command that a step names.
+// hintCommand is the command that a hint names.
 type hintCommand uint8
 
 const (
@@ -35,8 +35,8 @@ const (
 	hintExplain
 )
 
-// hints are the steps by sentinel, the first that fits first: what forbids to do
-// the work again comes before what permits it.
+// hints are the steps by sentinel; the first that matches is used. The sentinels that forbid
+// doing the work again come before those that permit it.
 var hints = []struct {
 	err error
 	do  string

@@ -8,8 +8,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Every error about a transaction says what to do now, and nothing permits to do work
-// again but a rollback.
+// Every error about a transaction has a hint, and only that of a rollback permits doing the
+// work again.
 func TestEveryErrorSaysWhatToDo(t *testing.T) {
 	id := txn.ID{1}
 	for _, c := range []struct {

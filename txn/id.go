@@ -15,15 +15,13 @@ const IDPrefix = "tx_"
 // IDTextLen is the length of the text form of an id: the prefix and 26 letters.
 const IDTextLen = len(IDPrefix) + ulid.EncodedSize
 
-// ID names a global transaction. It is a ULID: made by whoever begins the
-// transaction, so that a begin can be repeated safely, and never used twice.
-// The zero ID names nothing. IDs are comparable and sort by the time of their
-// making.
+// ID names a global transaction. It is a ULID, made by the client that begins the transaction
+// so that the begin can be repeated safely, and never used twice. The zero ID names nothing.
+// IDs are comparable and sort by the time at which they were made.
 type ID [16]byte
 
-// NewID makes an id from a wall-clock time (for people who sort lists; nothing
-// is decided by it) and 80 bits of chance. Both are inputs: this package has no
-// clock and no randomness of its own.
+// NewID makes an id from a wall-clock time, by which lists are sorted and nothing is decided,
+// and 80 random bits. Both are inputs: this package has no clock and no randomness of its own.
 func NewID(at time.Time, entropy [10]byte) ID {
 	var u ulid.ULID
 	_ = u.SetTime(ulid.Timestamp(at)) // fails only past the year 10889
@@ -56,7 +54,7 @@ func (id ID) Time() time.Time { return ulid.Time(ulid.ULID(id).Time()) }
 // IsZero reports whether id names nothing.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// Compare orders ids by their bytes: the order of their making.
+// Compare orders ids by their bytes: the order in which they were made.
 func (id ID) Compare(other ID) int { return ulid.ULID(id).Compare(ulid.ULID(other)) }
 
 // MarshalText implements [encoding.TextMarshaler]. The zero id is the empty text.
@@ -115,13 +113,12 @@ func ParseBranchID(s string) (BranchID, error) {
 	return BranchID(n), nil
 }
 
-// XIDPrefix begins every branch name that any txmgr cluster ever gives to a
-// participant.
+// XIDPrefix begins every branch name that any txmgr cluster gives to a participant.
 const XIDPrefix = "txm_"
 
 // XID names one branch to its participant (the gid of PREPARE TRANSACTION):
-// txm_<cluster>_<ulid>_b<n>. It is never used again, so whatever is found under
-// this name belongs to this branch.
+// txm_<cluster>_<ulid>_b<n>. It is never used again, so anything found under this name belongs
+// to this branch.
 func XID(cluster string, id ID, b BranchID) string {
 	return ClusterPrefix(cluster) + id.ulid() + "_" + b.String()
 }
@@ -129,8 +126,8 @@ func XID(cluster string, id ID, b BranchID) string {
 // ClusterPrefix begins the XID of every branch of one cluster and of no other.
 func ClusterPrefix(cluster string) string { return XIDPrefix + cluster + "_" }
 
-// ParseXID takes an XID apart. ok is false for every text that [XID] does not
-// make: such a name is not ours and must be left alone.
+// ParseXID takes an XID apart. ok is false for every text that [XID] does not make: such a
+// branch is not one of txmgr's and must be left alone.
 func ParseXID(s string) (cluster string, id ID, b BranchID, ok bool) {
 	rest, ok := strings.CutPrefix(s, XIDPrefix)
 	if !ok {
@@ -150,8 +147,7 @@ func ParseXID(s string) (cluster string, id ID, b BranchID, ok bool) {
 	return parts[0], id, b, s == XID(parts[0], id, b)
 }
 
-// ValidClusterID reports whether s can be a cluster tag: 1 to 16 lower-case
-// letters and digits.
+// ValidClusterID reports whether s can be a cluster id: 1 to 16 lower-case letters and digits.
 func ValidClusterID(s string) bool {
 	if len(s) == 0 || len(s) > 16 {
 		return false
@@ -159,7 +155,7 @@ func ValidClusterID(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// clip keeps hostile input out of error texts.
+// clip shortens hostile input for error texts.
 func clip(s string) string {
 	if len(s) > 64 {
 		return s[:64] + "..."

@@ -2,18 +2,18 @@ package txn
 
 import "time"
 
-// InDoubt is a transaction that a person may have to look at: one with a hazard, or
-// one that is decided, or delegated, and does not come to its end.
+// InDoubt is a transaction that an operator may have to look at: one with a heuristic outcome,
+// or one that is decided, or delegated, and does not complete.
 type InDoubt struct {
 	Info
 	// Since is when it was decided, by the leader's wall clock.
 	Since time.Time `json:"since,omitzero"`
-	// Why says in a line what it is waiting for, or what went wrong.
+	// Why says in one line what it waits for, or what went wrong.
 	Why string `json:"why"`
 }
 
-// Explanation is all that is known about one transaction, for a person who has to
-// decide what to do.
+// Explanation is all that is known about one transaction, for an operator who has to decide
+// what to do.
 type Explanation struct {
 	Transaction Info `json:"transaction"`
 	// Summary says in a few lines what was decided, when, why, and by which entry of
@@ -21,11 +21,11 @@ type Explanation struct {
 	Summary  []string      `json:"story"`
 	Branches []BranchProbe `json:"branches"`
 	Actions  []Action      `json:"choices"`
-	// Audit is what people did to it, oldest first.
+	// Audit is what operators did to it, oldest first.
 	Audit []AuditRecord `json:"audit"`
 }
 
-// BranchProbe is one branch and what its participant says about it now.
+// BranchProbe is one branch with what its participant now reports about it.
 type BranchProbe struct {
 	Branch      string `json:"branch"` // b1, b2 and so on
 	Participant string `json:"participant"`
@@ -51,44 +51,44 @@ type CallAttempt struct {
 	At   time.Time `json:"at"` // the leader's wall clock
 	Took Duration  `json:"took"`
 	Call string    `json:"call"` // prepare, commit, rollback or settle
-	// Result says for people what came of it; Failed that it has to be repeated.
+	// Result describes the result, in words; Failed says that the call has to be repeated.
 	Result string `json:"result"`
 	Failed bool   `json:"failed"`
 }
 
-// Action is something that a person could do, whether it is allowed, and why.
+// Action is an action that an operator could take, whether it is allowed, and why.
 type Action struct {
 	// Name is retry, commit, rollback or forget.
 	Name    string `json:"action"`
 	Allowed bool   `json:"allowed"`
 	Why     string `json:"why"`
-	Command string `json:"command,omitempty"` // to be pasted
+	Command string `json:"command,omitempty"` // to be pasted into a shell
 }
 
-// Resolution is what a person found out, or decided, about a transaction in doubt.
+// Resolution is what an operator found out, or decided, about a transaction in doubt.
 //
-// An undecided transaction can be rolled back by it, and no more: only votes can
-// commit. Of a decided one it says how a branch really ended that cannot be asked,
-// or of which no proof can be had; when that is not what was decided, the branch
-// becomes a hazard that is no longer unknown.
+// An undecided transaction can only be rolled back by it: only votes can commit. Of a decided
+// transaction it records how a branch ended that cannot be asked, or whose end cannot be
+// proved; when that is not what was decided, the branch gets a heuristic outcome that is no
+// longer unknown.
 type Resolution struct {
 	Branch BranchID // zero: all that are in doubt
 	Commit bool     // committed; otherwise rolled back
 	Reason string   // required; at most 512 bytes
-	By     string   // who; at most 128 bytes
+	By     string   // the operator; at most 128 bytes
 }
 
-// AuditRecord is something that a person did, as the log has it.
+// AuditRecord is an action of an operator, as recorded in the log.
 type AuditRecord struct {
 	Seq   uint64    `json:"seq"`
 	Time  time.Time `json:"time"` // the leader's wall clock
 	Tick  uint64    `json:"tick"`
-	Index uint64    `json:"index"` // the log's entry
+	Index uint64    `json:"index"` // the log entry
 	// Action is resolve, rollback, forget, participant-add or participant-remove.
 	Action string `json:"action"`
 	ID     ID     `json:"id,omitzero"`
 	Branch string `json:"branch,omitempty"`
-	// Subject is what was done to what, for people: "b1 committed", "bank".
+	// Subject is the object of the action and what was done, in words: "b1 committed", "bank".
 	Subject string `json:"subject"`
 	By      string `json:"by"`
 	Reason  string `json:"reason"`
@@ -101,12 +101,11 @@ type AuditFilter struct {
 	Limit int           // the newest; 0 means 1,000
 }
 
-// Check is one thing that was looked at to find out whether the coordinator,
-// or a participant, is fit.
+// Check is the result of one health check of the coordinator, or of a participant.
 type Check struct {
 	Participant string `json:"participant"` // empty: the coordinator itself
 	Level       string `json:"level"`       // ok, warning or failure
 	Subject     string `json:"subject"`
 	Message     string `json:"found"`
-	Remedy      string `json:"fix"` // to be pasted; empty when there is nothing to do
+	Remedy      string `json:"fix"` // to be pasted into a shell; empty when there is nothing to do
 }

@@ -13,29 +13,29 @@ type Info struct {
 	Name      string    `json:"name"`
 	State     State     `json:"state"`
 	Cause     Cause     `json:"cause"`
-	Reason    string    `json:"reason"` // given by whoever asked for the rollback
+	Reason    string    `json:"reason"` // given by the client that asked for the rollback
 	Heuristic Heuristic `json:"hazard"`
-	// Timeout is what was granted; Began is the leader's wall clock, for people.
+	// Timeout is the granted timeout; Began is the leader's wall clock, for display only.
 	Timeout Duration  `json:"timeout"`
 	Began   time.Time `json:"began"`
-	// Decided is when the decision was made, by the leader's wall clock, for people;
-	// DecidedTick and DecidedIndex are the coordinator's tick and the log's entry
-	// that made it. Zero when undecided, and of decisions of old.
+	// Decided is when the decision was made, by the leader's wall clock, for display only;
+	// DecidedTick and DecidedIndex are the coordinator's tick and the log entry of the
+	// decision. Zero when undecided, and for decisions made before these were recorded.
 	Decided      time.Time `json:"decided,omitzero"`
 	DecidedTick  uint64    `json:"decided_tick,omitempty"`
 	DecidedIndex uint64    `json:"decided_index,omitempty"`
-	// ExpiresIn is the time left; zero when decided.
+	// ExpiresIn is the time until the deadline; zero when decided.
 	ExpiresIn Duration `json:"expires_in"`
-	// SurvivalIndex is the number of invocations of the timeout thread that the
-	// transaction survived at begin (or at its last extension);
-	// RemainingInvocations is how many of them are left, zero when decided;
-	// ExpiryTick is their sum with the ticks since: the invocation that ends it.
+	// SurvivalIndex is the number of invocations of the timeout thread that the transaction may
+	// survive, counted from its begin (or its last extension). RemainingInvocations is how many
+	// of them are left, zero when decided. ExpiryTick is the tick of the invocation that ends
+	// it.
 	SurvivalIndex        uint64            `json:"survival_index"`
 	RemainingInvocations uint64            `json:"remaining_invocations"`
 	ExpiryTick           uint64            `json:"expiry_tick"`
 	Labels               map[string]string `json:"labels"`
 	Branches             []BranchInfo      `json:"branches"`
-	// Session is the client's session that the transaction is part of, if any.
+	// Session is the client session that the transaction is part of, if any.
 	Session SessionID `json:"session,omitzero"`
 }
 
@@ -45,9 +45,9 @@ func (i *Info) EndedByApplication() bool {
 	return slices.ContainsFunc(i.Branches, func(b BranchInfo) bool { return b.Vote == VoteEndedByApplication })
 }
 
-// RolledBack is the error of a call that wants a transaction which is rolled back to be
-// anything else: [ErrRolledBack] only if surely nothing was applied. That a person has
-// forgotten a hazard makes no difference.
+// RolledBack is the error of a call that requires another state than that of a transaction
+// which is rolled back: [ErrRolledBack] only if surely nothing was applied. A heuristic outcome
+// counts also after an operator has forgotten it.
 func (i *Info) RolledBack(op string) *Error { return i.outcome().rolledBack(op, i.ID) }
 
 func (i *Info) outcome() Outcome {
@@ -67,19 +67,18 @@ type BranchInfo struct {
 	XID         string      `json:"xid"`
 	Vote        Vote        `json:"vote"`
 	State       BranchState `json:"state"`
-	// Heuristic says how the branch ended, or may have ended, otherwise than decided,
-	// and Detail how that is known.
+	// Heuristic says how the branch ended, or may have ended, otherwise than decided, and
+	// Detail how that is known.
 	Heuristic Heuristic `json:"hazard,omitzero"`
 	Detail    string    `json:"detail,omitempty"`
-	// Attempts, LastError and NextTry say why phase two is not over; they are
-	// known to the leader only.
+	// Attempts, LastError and NextTry say why phase two is not complete; only the leader knows
+	// them.
 	Attempts  int      `json:"attempts"`
 	LastError string   `json:"last_error"`
 	NextTry   Duration `json:"next_try_in"`
 }
 
-// Duration is a [time.Duration] that reads and writes itself as Go's text form,
-// "12.3s"; zero is the empty text.
+// Duration is a [time.Duration] with Go's text form, "12.3s", in JSON; zero is the empty text.
 type Duration time.Duration
 
 // String gives the text form.
@@ -104,8 +103,8 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return err
 }
 
-// DeadlineGroup is one survival-index group: all the transactions that the same
-// invocation of the timeout thread ends.
+// DeadlineGroup is all transactions with the same expiry tick: the same invocation of the
+// timeout thread ends them.
 type DeadlineGroup struct {
 	ExpiryTick           uint64   `json:"expiry_tick"`
 	RemainingInvocations uint64   `json:"remaining_invocations"`
@@ -113,7 +112,7 @@ type DeadlineGroup struct {
 	Transactions         int      `json:"transactions"`
 }
 
-// DeadlineGroups is the survival index at one tick, or the part of it that was asked for.
+// DeadlineGroups is the survival index at one tick, or the requested part of it.
 type DeadlineGroups struct {
 	Tick     uint64          `json:"tick"`
 	Interval Duration        `json:"interval"`
@@ -122,11 +121,11 @@ type DeadlineGroups struct {
 	Next uint64 `json:"next"`
 }
 
-// DeadlineGroupRange chooses groups of the survival index. The zero DeadlineGroupRange chooses the first
-// [DefaultDeadlineGroups].
+// DeadlineGroupRange chooses groups of the survival index. The zero DeadlineGroupRange chooses
+// the first [DefaultDeadlineGroups].
 type DeadlineGroupRange struct {
 	From  uint64 // those that end at this tick or later
-	Limit int    // at most this many; 0 means DefaultGroups, and MaxGroups is the most
+	Limit int    // at most this many; 0 means DefaultDeadlineGroups; at most MaxDeadlineGroups
 }
 
 // How many groups one answer holds.
@@ -144,13 +143,12 @@ type Filter struct {
 	Labels        map[string]string
 	Prefix        string // text form of the id begins so
 	Limit         int    // at most this many, the newest ones; 0 means 1,000
-	// Before leaves those whose ids come before this one, which need not be that of a
-	// transaction: with the first id of a list it gives the list before that. Watch does
-	// not use it.
+	// Before leaves only the ids before this one, which need not be that of a transaction: with
+	// the first id of a list it gives the list before that. Watch does not use it.
 	Before ID
 }
 
-// Event tells that a transaction changed its state.
+// Event reports that a transaction changed its state.
 type Event struct {
 	ID        ID        `json:"id"`
 	Name      string    `json:"name"`
@@ -158,5 +156,5 @@ type Event struct {
 	Cause     Cause     `json:"cause"`
 	Heuristic Heuristic `json:"hazard"`
 	Tick      uint64    `json:"tick"`
-	Time      time.Time `json:"time"` // the leader's wall clock, for people
+	Time      time.Time `json:"time"` // the leader's wall clock, for display only
 }

@@ -15,62 +15,62 @@ type Options struct {
 	// with the same id and equal options answers as before, or, when the outcome may
 	// have been forgotten, [ErrForgotten].
 	ID ID
-	// Mark is what the maker of ID knew of the coordinator when it made the id: that
-	// of the latest [BeginResult]. It belongs to the id, and must be the same in every begin
-	// of it: keep both, or neither. Zero: not known; then the time in the id counts,
-	// which may be wrong by a minute. It is not used when ID is zero.
+	// Mark is what the maker of ID knew of the coordinator when it made the id: the mark of the
+	// latest [BeginResult]. It belongs to the id, and must be the same in every begin of it:
+	// keep both, or neither. Zero: not known; then the time in the id counts, which may be
+	// wrong by a minute. It is not used when ID is zero.
 	Mark Mark
-	// Name is for people. At most 128 bytes.
+	// Name is a description for operators. At most 128 bytes.
 	Name string
-	// Timeout is how long the transaction may stay undecided. It is never cut
-	// short, and overrun by at most one interval of the coordinator and one
-	// commit of its log. Defaults to 30s.
+	// Timeout is how long the transaction may stay undecided. A transaction never times out
+	// early, and times out late by at most one interval of the coordinator and one commit of
+	// its log. Defaults to 30s.
 	Timeout time.Duration
-	// Labels are for people and filters. At most 16, keys and values of at most
-	// 128 bytes each.
+	// Labels are for operators and filters. At most 16, keys and values of at most 128 bytes
+	// each.
 	Labels map[string]string
 	// Branches are enlisted at once, which saves a round trip each.
 	Branches []Enlistment
-	// Session makes the transaction part of a client's session: when that is
-	// closed or expires first, the transaction is rolled back. Zero means none.
+	// Session makes the transaction part of a client session: when that is closed or expires
+	// first, the transaction is rolled back. Zero means none.
 	Session SessionID
 }
 
-// Enlistment asks for a branch at a participant. Enlisting the same participant
-// twice answers the same branch.
+// Enlistment asks for a branch at a participant. Enlisting the same participant twice returns
+// the same branch.
 type Enlistment struct {
 	Participant string
-	// Payload is handed to the participant in every phase. At most 64 KiB.
+	// Payload is passed to the participant in every phase. At most 64 KiB.
 	Payload []byte
-	// SessionRef identifies the application's database session, so that it can be
-	// fenced off at the deadline and its end be proved; see the participant's
-	// documentation for the form. At most 256 bytes. A later enlistment with
-	// another session replaces it, for good: a session that was replaced is refused
-	// with [ErrConflict], so that a copy of its enlistment that arrives late changes
-	// nothing. At most 16 sessions of a branch may be replaced.
+	// SessionRef identifies the database connection that works for the branch, so that it can
+	// be fenced at the deadline and its end be proved; see the participant's documentation for
+	// the form. At most 256 bytes. A later enlistment with another reference replaces it for
+	// good: a reference that was replaced is refused with [ErrConflict], so that a copy of its
+	// enlistment that arrives late changes nothing. At most 16 references of a branch may be
+	// replaced.
 	SessionRef string
 }
 
-// Branch is what an enlistment gives back.
+// Branch is the result of an enlistment.
 type Branch struct {
 	ID          BranchID
 	Participant string
 	XID         string // the name to prepare under
 }
 
-// BeginResult is a new transaction.
+// BeginResult is a transaction that was begun.
 type BeginResult struct {
 	ID            ID
 	Timeout       time.Duration // granted
 	SurvivalIndex uint64
 	ExpiryTick    uint64
 	Branches      []Branch // in the order of Options.Branches
-	// Mark is to be given with ids that are made from now on, see [Options]. It is not
-	// that of this transaction's id.
+	// Mark is the mark for ids that are made from now on, see [Options]. It is not the mark of
+	// this transaction's id.
 	Mark Mark
 }
 
-// BranchVote is the vote of one branch, learnt by whoever prepared it.
+// BranchVote is the vote of one branch, as learnt by the client that prepared it.
 type BranchVote struct {
 	Branch BranchID
 	Vote   Vote
@@ -79,8 +79,8 @@ type BranchVote struct {
 // CommitRequest asks for the decision to commit.
 type CommitRequest struct {
 	Votes []BranchVote
-	// ClientCompletes says that the caller will finish its branches itself and
-	// report them by Done; the coordinator leaves it a short time to do so.
+	// ClientCompletes says that the caller will complete its branches itself and report them by
+	// ReportCompletion; recovery leaves it a grace period to do so.
 	ClientCompletes bool
 }
 
@@ -89,17 +89,17 @@ type Votes struct {
 	Votes []BranchVote
 	// ClientCompletes is as in [CommitRequest].
 	ClientCompletes bool
-	// Reason says for people why a vote is no. At most 512 bytes.
+	// Reason says, in words, why a vote is no. At most 512 bytes.
 	Reason string
 }
 
-// Outcome is where a call left the transaction.
+// Outcome is the state in which a call left the transaction.
 type Outcome struct {
 	State     State
 	Cause     Cause
 	Heuristic Heuristic
-	// EndedByApplication says that statements of the application's own ended a branch: when
-	// the transaction is rolled back, something of it may be applied nevertheless.
+	// EndedByApplication says that statements of the application's own ended a branch: even
+	// when the transaction is rolled back, part of its work may be applied.
 	EndedByApplication bool
 }
 
@@ -109,7 +109,7 @@ type CompletionReport struct {
 	State  BranchState
 }
 
-// Goal is what Wait waits for.
+// Goal is the state for which Wait waits.
 type Goal uint8
 
 const (
@@ -119,45 +119,45 @@ const (
 	UntilDecided
 )
 
-// Manager is a transaction coordinator, embedded (node.Node) or over the
-// network (client.Client). It is one interface, larger than the house likes,
-// because applications hold one value and every call is about one transaction.
+// Manager is a transaction coordinator, embedded (node.Node) or over the network
+// (client.Client). It is one interface, although a large one, because applications hold one
+// value and every call is about one transaction.
 //
-// All calls may be repeated, with the same answer. All are safe for concurrent
-// use. Errors are [*Error].
+// All calls may be repeated, with the same answer. All are safe for concurrent use. Errors are
+// [*Error].
 type Manager interface {
-	// Begin starts a transaction; its time runs from the coordinator's
-	// acceptance.
+	// Begin begins a transaction; its timeout counts from the coordinator's acceptance.
 	Begin(ctx context.Context, o Options) (BeginResult, error)
 	// Enlist records a branch durably, which must precede its prepare.
 	Enlist(ctx context.Context, id ID, e Enlistment) (Branch, error)
-	// Commit decides. A nil error means: decided to commit, durable; phase two
-	// may still be running (see Outcome.State). An error that is
-	// [ErrRolledBack] means surely not; [ErrHeuristic], [ErrEndedByApplication]: it is rolled
-	// back, but a branch may be committed; [ErrInDoubt]: ask Get.
+	// Commit decides. A nil error means: decided to commit, durably; phase two may still be
+	// running (see Outcome.State). An error that is [ErrRolledBack] means surely not;
+	// [ErrHeuristic], [ErrEndedByApplication]: it is rolled back, but a branch may be
+	// committed; [ErrInDoubt]: ask Get.
 	Commit(ctx context.Context, id ID, c CommitRequest) (Outcome, error)
-	// Rollback decides to roll back. A transaction that is decided to commit
-	// answers [ErrConflict]; one with a hazard has it in the outcome; one that is rolled back, and of which statements of the
-	// application's own ended a branch, [ErrEndedByApplication].
+	// Rollback decides to roll back. A transaction that is decided to commit answers
+	// [ErrConflict]. One with a heuristic outcome has it in the result. One that is rolled
+	// back, and of which statements of the application's own ended a branch, answers
+	// [ErrEndedByApplication].
 	Rollback(ctx context.Context, id ID, reason string) (Outcome, error)
-	// Vote hands in the votes of some branches; the rest comes with Commit. A no
-	// decides to roll back, and is not an error. After a decision that contradicts
-	// the votes the error is [ErrRolledBack] or [ErrConflict]. [VoteEndedByApplication]
-	// decides as a no does, and is also taken after a rollback was decided: from then
-	// on every call is answered [ErrEndedByApplication] that would be [ErrRolledBack].
+	// Vote hands in the votes of some branches; the rest comes with Commit. A no decides to
+	// roll back, and is not an error. After a decision that contradicts the votes the error is
+	// [ErrRolledBack] or [ErrConflict]. [VoteEndedByApplication] decides as a no does, and is
+	// also taken after a rollback was decided: from then on every call that would return
+	// [ErrRolledBack] returns [ErrEndedByApplication].
 	Vote(ctx context.Context, id ID, b Votes) (Outcome, error)
-	// Delegate leaves the decision to the transaction's only branch, which the
-	// application is about to commit in one phase: see [OnePhaseCommitter]. From then on
-	// nobody else decides; Done with the branch's end does. When the application
-	// does not come back with it, the coordinator asks the participant after the
-	// deadline. [ErrConflict]: there are other branches, or votes.
+	// Delegate leaves the decision to the transaction's only branch, which the application is
+	// about to commit in one phase: see [OnePhaseCommitter]. From then on only the end of that
+	// branch decides, reported by ReportCompletion. When the application does not report it,
+	// the coordinator asks the participant after the deadline. [ErrConflict]: there are other
+	// branches, or votes.
 	Delegate(ctx context.Context, id ID, b BranchID) (Outcome, error)
 	// Extend grants a new timeout, counted from now. It never shortens.
 	Extend(ctx context.Context, id ID, timeout time.Duration) (Outcome, error)
-	// ReportCompletion reports branches that the caller has finished. For a branch to which the
-	// decision was delegated it is the decision.
+	// ReportCompletion reports branches that the caller has completed. For a branch to which
+	// the decision was delegated the report is the decision.
 	ReportCompletion(ctx context.Context, id ID, acks ...CompletionReport) error
-	// Get looks a transaction up.
+	// Get returns a transaction.
 	Get(ctx context.Context, id ID) (Info, error)
 	// Wait returns when the transaction has reached the goal, or with
 	// [ErrWaitTimeout] when ctx ends first.

@@ -6,28 +6,28 @@ import (
 	"strings"
 )
 
-// Mark is a point in the log of a coordinator. It belongs to the id of a transaction:
-// whoever makes the id keeps with it the latest mark that a coordinator has answered
-// with, and gives both at every begin of that id.
+// Mark is a point in the log of a coordinator that belongs to the id of a transaction. The
+// maker of an id keeps with it the latest mark that a coordinator has answered with, and gives
+// both at every begin of that id.
 //
-// By the mark the coordinator tells an id that it has never seen from one whose outcome
-// it has forgotten: a transaction ends at or behind the mark of its id, and the
-// coordinator knows from which point on it remembers every outcome. So a mark must not be
-// renewed for an id: with a later one a begin that is repeated after its outcome was
-// forgotten begins again what may have been committed. The zero Mark says that none is
-// known; then the time in the id counts.
+// By the mark the coordinator tells an id that it has never seen from one whose outcome it has
+// forgotten: a transaction ends at or after the mark of its id, and the coordinator knows from
+// which tick on it remembers every outcome. The mark of an id must therefore not be renewed:
+// with a later one, a begin that is repeated after its outcome was forgotten begins again a
+// transaction that may have been committed. The zero Mark says that no mark is known; then the
+// time in the id counts.
 type Mark struct {
-	// Incarnation tells the lives of a cluster apart: it is another one after each restore of a
-	// backup, and zero before the first.
+	// Incarnation is the number of the cluster's life: each restore of a backup begins another
+	// one; zero is the first.
 	Incarnation uint64
-	// Tick counts the coordinator's intervals in that life, from 1 on.
+	// Tick counts the coordinator's intervals in that incarnation, from 1 on.
 	Tick uint64
 }
 
-// IsZero reports whether m says nothing.
+// IsZero reports whether m is the zero Mark.
 func (m Mark) IsZero() bool { return m == Mark{} }
 
-// String gives the text form: "4711", or "1795428330123.4711" in another life than the
+// String gives the text form: "4711", or "1795428330123.4711" in another incarnation than the
 // first. The zero Mark is the empty text.
 func (m Mark) String() string {
 	switch {

@@ -37,8 +37,8 @@ func TestNestedRunOfAnotherManagerDoesNotJoin(t *testing.T) {
 	}
 }
 
-// TestNestedFailureCannotBeOverlooked: the work of the nested function is done, in
-// part, and cannot be undone alone.
+// TestNestedFailureCannotBeOverlooked: the work of the nested function is done in part, and
+// cannot be undone alone.
 func TestNestedFailureCannotBeOverlooked(t *testing.T) {
 	for name, nested := range map[string]func(context.Context, *txn.Tx) error{
 		"error": func(context.Context, *txn.Tx) error { return errOut },
@@ -64,7 +64,7 @@ func TestNestedFailureCannotBeOverlooked(t *testing.T) {
 	}
 }
 
-// TestTheCallersDeadlineIsTheTransactions: the shortest counts.
+// TestTheCallersDeadlineIsTheTransactions: the shortest deadline counts.
 func TestTheCallersDeadlineIsTheTransactions(t *testing.T) {
 	for name, c := range map[string]struct{ asked, left, want time.Duration }{
 		"no deadline":                   {0, 0, 0},

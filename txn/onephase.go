@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// onePhaseCandidate is the only branch of the transaction, if its session can commit it in one
-// phase. The coordinator has the last word: there may be branches of others.
+// onePhaseCandidate is the only branch of the transaction, if its resource can commit it in one
+// phase. The coordinator may still refuse: other applications may have branches.
 func (tx *Tx) onePhaseCandidate(work context.Context, enrollments []*enrollment) *enrollment {
 	tx.mu.Lock()
 	alone := len(enrollments) == 1 && !tx.untrackedBranches && tx.rollbackCause == nil
@@ -30,7 +30,7 @@ func (tx *Tx) onePhase(ctx, work context.Context, en *enrollment) (done bool, er
 	case err != nil && isRefused(err):
 		return false, nil
 	case err != nil || work.Err() != nil:
-		// Perhaps it was delegated. Its rollback is the end, either way.
+		// It may have been delegated. Its rollback is the end, either way.
 		if err == nil {
 			err = context.Cause(work)
 		}
@@ -39,8 +39,8 @@ func (tx *Tx) onePhase(ctx, work context.Context, en *enrollment) (done bool, er
 	return true, tx.commitOnePhase(ctx, en)
 }
 
-// commitOnePhase makes the decision by doing what was decided. It is not called off
-// half way: what is on its way to the participant may arrive.
+// commitOnePhase makes the decision by committing the branch. It is not cancelled half way: a
+// commit that is on its way to the participant may arrive.
 func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment) error {
 	tx.setDecision(Committing)
 	ctx, cancel := detachedContext(ctx)
@@ -76,8 +76,8 @@ func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment) error {
 	return tx.inDoubtError(err)
 }
 
-// rollbackSole rolls the only branch back, and with it the transaction, whether the
-// decision has been delegated or not.
+// rollbackSole rolls the only branch back, and with it the transaction, whether the decision
+// has been delegated or not.
 func (tx *Tx) rollbackSole(ctx context.Context, why error) error {
 	reports := tx.completeResources(ctx, RollingBack)
 	if tx.applicationEndError() != nil {
@@ -95,7 +95,7 @@ func (tx *Tx) rollbackSole(ctx context.Context, why error) error {
 		info, _ := tx.m.Get(ctx, tx.ID())
 		out = info.outcome()
 	} else if out, err = tx.reportRollback(ctx, Votes{Reason: why.Error()}, reports); !tx.othersMayTakePart() {
-		err = nil // it was not delegated; or the coordinator is not reached, and the deadline does it
+		err = nil // it was not delegated; or the coordinator was not reached, and the deadline rolls it back
 	}
-	return tx.abortError("commit", out, err, why) // in doubt as why may be, it is so no more
+	return tx.abortError("commit", out, err, why) // why may be in doubt; the rollback settles that
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// onePhaseResource is a session that can commit alone.
+// onePhaseResource is a resource that can commit in one phase.
 type onePhaseResource struct {
 	fakeResource
 	end txn.BranchState
@@ -30,7 +30,7 @@ func (p *onePhaseResource) CommitOnePhase(ctx context.Context) (txn.BranchState,
 	return 0, errOut
 }
 
-// unknownEnd is the end of a soloist that loses the answer.
+// unknownEnd is the end of a onePhaseResource whose answer is lost.
 const unknownEnd = txn.BranchEnlisted
 
 func (s *fakeManager) solo(ctx context.Context, tx *txn.Tx, end txn.BranchState) error {
@@ -135,7 +135,7 @@ func TestASingleBranchIsCommittedInOnePhase(t *testing.T) {
 	}
 }
 
-// TestOthersMayHaveBranches: then nothing is delegated.
+// TestOthersMayHaveBranches: when other applications may have branches, nothing is delegated.
 func TestOthersMayHaveBranches(t *testing.T) {
 	for name, share := range map[string]func(context.Context, *txn.Tx) error{
 		"another service may attach": func(_ context.Context, tx *txn.Tx) error {

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Participant is a registered resource. Registration is replicated; secrets are
-// not part of it, only where each node finds them.
+// Participant is a registered participant. The registration is replicated; secrets are not part
+// of it, only where each node finds them.
 type Participant struct {
 	Name string `json:"name"`
-	Kind string `json:"kind"` // postgres, ledger
+	Kind string `json:"kind"` // of the driver: postgres, mariadb, web or ledger
 	// Settings depend on the kind; see the participant's documentation. At most
 	// 16, keys of at most 64 and values of at most 1,024 bytes.
 	Settings map[string]string `json:"settings"`
-	// CoordinatorPrepares says that the coordinator asks the participant for its
-	// vote; otherwise the application prepares and tells the vote at commit.
+	// CoordinatorPrepares says that the coordinator asks the participant for its vote;
+	// otherwise the application prepares and hands the vote in at commit.
 	CoordinatorPrepares bool `json:"coordinator_prepares"`
 }
 
-// Limits of what enters the log. All in bytes or counts.
+// Limits of what enters the log, in bytes or counts.
 const (
 	MaxName            = 128
 	MaxReason          = 512
@@ -95,7 +95,7 @@ func checkMap(what string, m map[string]string, n, key, value int) error {
 	if len(m) == 0 {
 		return nil // as nearly always
 	}
-	for _, k := range slices.Sorted(maps.Keys(m)) { // sorted: the same complaint at every try
+	for _, k := range slices.Sorted(maps.Keys(m)) { // sorted: the same error at every try
 		v := m[k]
 		if k == "" || len(k) > key || len(v) > value {
 			return fmt.Errorf("%w: %s: %q: want a key of 1 to %d bytes and a value of at most %d", ErrInvalid, what, clip(k), key, value)

@@ -2,36 +2,36 @@ package txn
 
 import "time"
 
-// Pool is how many calls a participant gets at once when its branches are driven to
-// their end, as the leader sees it, and how that was found.
+// Pool is the concurrency limit of a participant in phase two, that is, how many calls it gets
+// at once, as the leader sees it, with the decisions that led to the limit.
 type Pool struct {
 	Participant string `json:"participant"`
 	Optimizer   string `json:"optimizer"` // what decides the limit: knee, throughput, mean, p99, fixed:N, or custom
-	Limit       int    `json:"limit"`     // calls that it gets at once
+	Limit       int    `json:"limit"`     // calls at once
 	Running     int    `json:"running"`   // calls under way
 	Queued      int    `json:"queued"`    // branches that wait for a worker
-	// Throughput is the number of calls answered in a second, Mean and P99 the times from
-	// when they could have begun to their ends, in the last 10 to 20 seconds.
+	// Throughput is the number of calls answered per second. Mean and P99 are the times from
+	// when calls could have begun to their ends. All are of the last 10 to 20 seconds.
 	Throughput float64  `json:"throughput"`
 	Mean       Duration `json:"mean"`
 	P99        Duration `json:"p99"`
-	// Raised and Lowered count the decisions for a larger limit, and for a smaller one,
-	// since the node leads.
+	// Raised and Lowered count the decisions for a larger and for a smaller limit since the
+	// node became the leader.
 	Raised  uint64 `json:"raised"`
 	Lowered uint64 `json:"lowered"`
-	// Decisions are those that are kept, oldest first.
+	// Decisions are the decisions that are retained, oldest first.
 	Decisions []PoolDecision `json:"decisions"`
 }
 
-// PoolDecision is a decision about how many calls a participant gets at once.
+// PoolDecision is one decision about the concurrency limit of a participant.
 type PoolDecision struct {
 	At   time.Time `json:"at"`
 	From int       `json:"from"`
 	To   int       `json:"to"`
-	Why  string    `json:"why"` // the reason, for people
-	// Rate is the number of calls answered in a second before, Busy how many were under
-	// way on average, Bound the part of the time, from 0 to 1, for which more could have
-	// been made; Queued is how many waited.
+	Why  string    `json:"why"` // the reason, in words
+	// Rate is the number of calls answered per second before the decision. Busy is how many
+	// were under way on average, and Bound the part of the time, from 0 to 1, for which more
+	// could have been made. Queued is how many branches waited.
 	Rate   float64  `json:"rate"`
 	Busy   float64  `json:"busy"`
 	Bound  float64  `json:"bound"`

@@ -11,8 +11,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestSameIDCommittedByAnother: two processes begin the transaction of one id, as a repeated begin does. One commits; the time of
-// the other is over. That is no rollback, and neither is it known to be one where the coordinator is not reached.
+// TestSameIDCommittedByAnother: two processes begin the transaction of one id, as a repeated
+// begin does. One commits; the deadline of the other passes. That is no rollback, and it is not
+// known to be one where the coordinator is not reached either.
 func TestSameIDCommittedByAnother(t *testing.T) {
 	o := txn.Options{ID: theID}
 	lingers := func(ctx context.Context, s *fakeManager) error {
@@ -50,8 +51,8 @@ func TestSameIDCommittedByAnother(t *testing.T) {
 	}
 }
 
-// TestAnIgnoredRollback: the function ends the transaction itself, does not look at the answer, and returns nil. What Run says
-// is what the function could have known.
+// TestAnIgnoredRollback: the function ends the transaction itself, ignores the error, and
+// returns nil. The error of Run is the one that the function could have seen.
 func TestAnIgnoredRollback(t *testing.T) {
 	rolls := func(ctx context.Context, tx *txn.Tx) { _ = tx.Rollback(ctx, "changed its mind") }
 	commits := func(ctx context.Context, tx *txn.Tx) { _ = tx.Commit(ctx) }
@@ -92,8 +93,8 @@ func TestAnIgnoredRollback(t *testing.T) {
 	}
 }
 
-// TestDeadlineOfACall: the context of a single call ends, and not the transaction's time. The coordinator is told, and the cause
-// is not the time.
+// TestDeadlineOfACall: the context of a single call ends before the transaction's deadline. The
+// rollback is reported to the coordinator, and its cause is not the timeout.
 func TestDeadlineOfACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeManager{timeout: time.Hour, info: txn.Info{ID: theID, State: txn.Active, ExpiresIn: txn.Duration(time.Millisecond)}}

@@ -7,54 +7,55 @@ import (
 	"sync/atomic"
 )
 
-// Resource is the application's own session of one branch: it did the work, and
-// it votes. The calls come one at a time: at most one Prepare, then at most one
-// of Commit and Rollback, then Release.
+// Resource is the application's handle on one branch: it does the work, votes and ends the
+// branch. The calls come one at a time: at most one Prepare, then at most one of Commit and
+// Rollback, then Release.
 type Resource interface {
-	// Prepare makes the branch ready to go either way and votes. [VoteNo] means
-	// that it has rolled back already; the error is the reason. An error with
-	// any other vote means that it is not known what happened, and the transaction is
-	// rolled back; one that is [ErrEndedByApplication], as one with [VoteEndedByApplication], says
-	// that the application's own statements ended the branch. After [VoteReadOnly] and [VoteNo] only Release follows.
+	// Prepare makes the branch able to commit and able to roll back, and votes. [VoteNo] means
+	// that the branch has rolled back already; the error is the reason. An error with any other
+	// vote means that the result is not known, and the transaction is rolled back; one that is
+	// [ErrEndedByApplication], as one with [VoteEndedByApplication], says that the
+	// application's own statements ended the branch. After [VoteReadOnly] and [VoteNo] only
+	// Release follows.
 	Prepare(ctx context.Context) (Vote, error)
-	// Commit commits what was prepared. Nil means: committed, durably. After an
-	// error the coordinator finishes the branch.
+	// Commit commits what was prepared. Nil means: committed, durably. After an error the
+	// coordinator finishes the branch.
 	Commit(ctx context.Context) error
-	// Rollback undoes the work, prepared or not. Nil means: it has, and will
-	// have, no effect. After an error the coordinator finishes the branch;
-	// [ErrEndedByApplication] is as of Prepare.
+	// Rollback rolls the work back, prepared or not. Nil means: it has, and will have, no
+	// effect. After an error the coordinator finishes the branch; [ErrEndedByApplication] means
+	// the same as from Prepare.
 	Rollback(ctx context.Context) error
-	// Release gives up what the session holds and decides nothing: what is
-	// prepared stays prepared for the coordinator. It is called once, last, and
-	// right after Prepare when the outcome could not be learnt.
+	// Release releases what the resource holds and decides nothing: a prepared branch stays
+	// prepared for the coordinator. It is called once, last, and right after Prepare when the
+	// outcome could not be learnt.
 	Release()
 }
 
-// OnePhaseCommitter is implemented by a [Resource] that can commit its branch alone, without
-// a prepare, when it is the transaction's only one. The coordinator has delegated
-// the decision to the branch by then, and finds out how it ended if the session
-// does not tell.
+// OnePhaseCommitter is implemented by a [Resource] that can commit its branch alone, without a
+// prepare, when it is the transaction's only one. The coordinator has delegated the decision to
+// the branch by then, and finds out how it ended if the application does not report it.
 type OnePhaseCommitter interface {
-	// OnePhase reports whether this session can do so, and will be able to prove
-	// afterwards how it ended.
+	// OnePhase reports whether this resource can do so, and will be able to prove afterwards
+	// how the branch ended.
 	OnePhase() bool
-	// CommitOnePhase commits what was not prepared. [BranchCommitted]: durably.
-	// [BranchRolledBack]: surely not, and never; the error is the reason. Any
-	// other state comes with an error and means that it is not known. Only Release
+	// CommitOnePhase commits a branch that was not prepared. [BranchCommitted]: durably.
+	// [BranchRolledBack]: surely not committed, and never will be; the error is the reason. Any
+	// other state comes with an error and means that the end is not known. Only Release
 	// follows.
 	CommitOnePhase(ctx context.Context) (BranchState, error)
 }
 
-// EnlistFunc enlists the branch that is being joined: session and payload as in
-// [Enlistment]. It must have returned before the first work of the session.
+// EnlistFunc enlists the branch that is being joined: session is the SessionRef of
+// [Enlistment], payload its Payload. It must have returned before the resource does its first
+// work.
 type EnlistFunc func(ctx context.Context, session string, payload []byte) (Branch, error)
 
-// Join gives the transaction's session at a participant. The first call opens
-// it; every later one gets the same, and waits while it is being opened. When
-// open fails, the next call tries again.
+// Join returns the transaction's resource at a participant. The first call opens it; every
+// later one gets the same, and waits while it is being opened. When open fails, the next call
+// tries again.
 //
-// [ErrNotActive]: the transaction has been ended. [ErrConflict]: the participant
-// was joined with a session of another type.
+// [ErrNotActive]: the transaction has been ended. [ErrConflict]: the participant was joined
+// with a resource of another type.
 func Join[S Resource](ctx context.Context, tx *Tx, participant string, open func(context.Context, EnlistFunc) (S, error)) (S, error) {
 	var none S
 	for {
@@ -69,7 +70,7 @@ func Join[S Resource](ctx context.Context, tx *Tx, participant string, open func
 			return none, fmt.Errorf("join %s, which is being opened: %w", participant, err)
 		}
 		if en.resource == nil {
-			continue // its opener failed and took it off the list
+			continue // its opener failed and removed it from the list
 		}
 		s, ok := en.resource.(S)
 		if !ok {
@@ -79,7 +80,7 @@ func Join[S Resource](ctx context.Context, tx *Tx, participant string, open func
 	}
 }
 
-// openResource opens the session of a place that was just taken.
+// openResource opens the resource of an enrollment that was just made.
 func openResource[S Resource](ctx context.Context, tx *Tx, en *enrollment, open func(context.Context, EnlistFunc) (S, error)) (s S, err error) {
 	var session Resource // stays nil when open fails or panics
 	defer func() {
@@ -88,7 +89,7 @@ func openResource[S Resource](ctx context.Context, tx *Tx, en *enrollment, open 
 		}
 		ctx, cancel := detachedContext(ctx)
 		defer cancel()
-		_ = session.Rollback(ctx) // the coordinator finishes it otherwise
+		_ = session.Rollback(ctx) // if this fails, the coordinator finishes it
 		session.Release()
 		err = tx.notActive("join " + en.participant)
 	}()
@@ -103,22 +104,22 @@ func openResource[S Resource](ctx context.Context, tx *Tx, en *enrollment, open 
 	return s, err
 }
 
-// enrollment is a participant's place in a transaction. Its opener writes branch and
-// session before it closes open, session under the lock of the transaction; the
-// last four belong to whoever ends the transaction.
+// enrollment is a participant's entry in a transaction. Its opener writes branch and resource
+// before it closes opened, resource under the lock of the transaction; the last four fields
+// belong to the caller that ends the transaction.
 type enrollment struct {
 	participant        string
-	opened             chan struct{} // closed when opening is over
+	opened             chan struct{} // closed when opening has ended
 	branch             Branch
 	resource           Resource // nil: still being opened, or opening failed
 	vote               Vote
 	prepareErr         error                 // of Prepare
-	endedByApplication atomic.Pointer[error] // what the session said when it had been ended by hand
-	outcome            BranchState           // zero: the coordinator has to see to it
+	endedByApplication atomic.Pointer[error] // the error of the resource whose branch was ended by the application
+	outcome            BranchState           // zero: left to the coordinator
 }
 
-// waitOpened returns when opening is over. When it is, a context that has ended makes
-// no difference.
+// waitOpened returns when opening has ended. When it has, a context that has ended makes no
+// difference.
 func (en *enrollment) waitOpened(ctx context.Context) error {
 	select {
 	case <-en.opened:
@@ -133,17 +134,18 @@ func (en *enrollment) waitOpened(ctx context.Context) error {
 	}
 }
 
-// rollback reports whether the session has surely rolled back.
+// rollback reports whether the resource has surely rolled back.
 func (en *enrollment) rollback(ctx context.Context) bool {
 	if en.vote == VoteReadOnly || en.vote == VoteNo {
-		return true // it has nothing left to undo
+		return true // nothing is left to roll back
 	}
 	err := en.resource.Rollback(ctx)
 	en.noteEndedByApplication(err)
 	return err == nil
 }
 
-// noteEndedByApplication remembers an error of the session that says it was ended by hand.
+// noteEndedByApplication records an error of the resource that says that the application ended
+// the branch.
 func (en *enrollment) noteEndedByApplication(err error) {
 	if errors.Is(err, ErrEndedByApplication) {
 		err = fmt.Errorf("%s: %w", en.participant, err)
@@ -151,8 +153,8 @@ func (en *enrollment) noteEndedByApplication(err error) {
 	}
 }
 
-// enroll finds the participant's place, or takes a new one. It is nil when the
-// transaction has been ended.
+// enroll finds the enrollment of the participant, or makes one. It is nil when the transaction
+// has been ended.
 func (tx *Tx) enroll(participant string) (en *enrollment, first bool) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -169,8 +171,8 @@ func (tx *Tx) enroll(participant string) (en *enrollment, first bool) {
 	return en, true
 }
 
-// finishEnroll ends the opening of a member. It is false when the transaction has been
-// ended without waiting for it.
+// finishEnroll ends the opening of a resource. It is false when the transaction has been ended
+// without waiting for it.
 func (tx *Tx) finishEnroll(en *enrollment, s Resource) bool {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()

@@ -78,7 +78,7 @@ func TestPanicInOpenLetsOthersTry(t *testing.T) {
 	}
 }
 
-// otherResource is a session of another type.
+// otherResource is a resource of another type.
 type otherResource struct{ fakeResource }
 
 func TestJoinWithAnotherTypeIsAConflict(t *testing.T) {
@@ -121,8 +121,8 @@ func TestWaitingForAnotherJoinEndsWithTheContext(t *testing.T) {
 	wg.Wait()
 }
 
-// TestSessionOpenedTooLateUndoesItself: Rollback does not wait for a participant
-// that is being joined, and what that opens must not be left lying.
+// TestSessionOpenedTooLateUndoesItself: Rollback does not wait for a participant that is being
+// joined, and the resource that is opened then must not be left open.
 func TestSessionOpenedTooLateUndoesItself(t *testing.T) {
 	s := &fakeManager{}
 	tx := start(t, s)

@@ -8,24 +8,22 @@ import (
 	"time"
 )
 
-// Run runs fn in a new transaction: it commits when fn returns nil, and rolls
-// back when fn returns an error, panics or ends its goroutine. fn may end the
-// transaction itself; Run then adds nothing.
+// Run runs fn in a new transaction: it commits when fn returns nil, and rolls back when fn
+// returns an error, panics or ends its goroutine. fn may end the transaction itself; Run then
+// adds nothing.
 //
-// The context that fn gets carries the transaction (see [FromContext]). It is
-// cancelled when the transaction's time is over, with a cause that is
-// [ErrTimedOut]. It has no deadline of its own because [Tx.Extend] moves it. The
-// timeout is that of the options or the time until ctx's own deadline, but at least a
-// second, whichever is shorter.
+// The context of fn carries the transaction (see [FromContext]). It is cancelled when the
+// transaction's timeout has passed, with a cause that is [ErrTimedOut]. It has no deadline of
+// its own because [Tx.Extend] moves it. The timeout is that of the options or the time until
+// ctx's own deadline, but at least a second, whichever is shorter.
 //
-// When ctx carries a transaction of the same manager already, fn runs in that one:
-// the options are not used, nothing is committed here, and when fn fails, the
-// transaction around it cannot be committed any more.
+// When ctx already carries a transaction of the same manager, fn runs in that one: the options
+// are not used, nothing is committed here, and when fn fails, the outer transaction cannot be
+// committed any more.
 //
-// An error of fn comes back wrapped in one that is [ErrRolledBack], or, when
-// statements of fn, or of another application that takes part, have ended a branch,
-// [ErrEndedByApplication]; errors of the commit are
-// those of [Tx.Commit].
+// An error of fn comes back wrapped in one that is [ErrRolledBack], or [ErrEndedByApplication]
+// when statements of fn, or of another application that takes part, have ended a branch. Errors
+// of the commit are those of [Tx.Commit].
 func Run(ctx context.Context, m Manager, o Options, fn func(ctx context.Context, tx *Tx) error) error {
 	if outer, ok := FromContext(ctx); ok && sameManager(outer.m, m) {
 		return outer.runNested(ctx, fn)
@@ -41,9 +39,9 @@ func Run(ctx context.Context, m Manager, o Options, fn func(ctx context.Context,
 	return tx.run(ctx, fn, tx.commit)
 }
 
-// RunIn runs fn in a transaction that another application began, as [Run] does, and
-// prepares instead of committing: see [Tx.Prepare]. When fn fails the whole
-// transaction is rolled back. After nil somebody has to call [Tx.Complete].
+// RunIn runs fn in a transaction that another application began, as [Run] does, and prepares
+// instead of committing: see [Tx.Prepare]. When fn fails the whole transaction is rolled back.
+// After nil the caller must see to it that [Tx.Complete] is called.
 func RunIn(ctx context.Context, m Manager, id ID, fn func(ctx context.Context, tx *Tx) error) (*Tx, error) {
 	tx, err := Attach(ctx, m, id)
 	if err != nil {
@@ -52,7 +50,7 @@ func RunIn(ctx context.Context, m Manager, id ID, fn func(ctx context.Context, t
 	return tx, tx.run(ctx, fn, tx.submitVotes)
 }
 
-// run runs fn and ends the transaction as the caller wants it ended.
+// run runs fn and ends the transaction: with finish after nil, by a rollback otherwise.
 func (tx *Tx) run(ctx context.Context, fn func(context.Context, *Tx) error, finish func(ctx, work context.Context, enrollments []*enrollment) error) (err error) {
 	work, cancel := context.WithCancelCause(context.WithValue(ctx, contextKey{}, tx))
 	defer cancel(nil)
@@ -62,7 +60,7 @@ func (tx *Tx) run(ctx context.Context, fn func(context.Context, *Tx) error, fini
 	returned := false
 	defer func() {
 		if !returned {
-			_ = tx.Rollback(ctx, "the function did not return") // the deadline does it otherwise
+			_ = tx.Rollback(ctx, "the function did not return") // if this fails, the deadline does it
 		}
 	}()
 	err = fn(work, tx)
@@ -83,7 +81,7 @@ func (tx *Tx) run(ctx context.Context, fn func(context.Context, *Tx) error, fini
 	return tx.abort(ctx, "run", tx.timedOut(work), Votes{}, err)
 }
 
-// runNested runs fn in a transaction that is there already.
+// runNested runs fn in a transaction that exists already.
 func (tx *Tx) runNested(ctx context.Context, fn func(context.Context, *Tx) error) (err error) {
 	returned := false
 	defer func() {
@@ -104,11 +102,11 @@ func sameManager(a, b Manager) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
 }
 
-// minTimeout is what a timeout is shortened to at most: a coordinator refuses one that
-// is below its interval, and the caller's context ends the work in any case.
+// minTimeout is the shortest timeout that capTimeout sets: a coordinator refuses one that is
+// below its interval, and the caller's context ends the work in any case.
 const minTimeout = time.Second
 
-// capTimeout shortens the timeout to the time that the caller has.
+// capTimeout shortens the timeout to the time until the caller's deadline.
 func (o *Options) capTimeout(ctx context.Context) error {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -132,7 +130,7 @@ func FromContext(ctx context.Context) (tx *Tx, ok bool) {
 
 type contextKey struct{}
 
-// startDeadline cancels the work when the granted time is over, or what it is extended to.
+// startDeadline cancels the work when the granted timeout, with its extensions, has passed.
 func (tx *Tx) startDeadline(work context.CancelCauseFunc) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -140,12 +138,12 @@ func (tx *Tx) startDeadline(work context.CancelCauseFunc) {
 	tx.armTimerLocked(tx.begin.Timeout)
 }
 
-// armTimerLocked lets the work end so much from now, unless it ends later already.
+// armTimerLocked ends the work after d, unless it ends later already.
 func (tx *Tx) armTimerLocked(d time.Duration) {
 	if tx.cancelWork == nil {
 		return
 	}
-	// Contexts, as they compare without a look at the clock.
+	// Contexts, because comparing two of them needs no reading of the clock.
 	timer, cancel := context.WithTimeout(context.Background(), d)
 	if tx.timer != nil {
 		until, _ := timer.Deadline()
@@ -161,7 +159,7 @@ func (tx *Tx) armTimerLocked(d time.Duration) {
 	tx.stopTimer = func() { stop(); cancel() } // in this order: cancel would end the work
 }
 
-// stopDeadline ends the watch over the work, also for extensions that come later.
+// stopDeadline disarms the timer of the work, also for later extensions.
 func (tx *Tx) stopDeadline() {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -169,9 +167,9 @@ func (tx *Tx) stopDeadline() {
 	tx.stopTimer()
 }
 
-// timedOut reports whether the context of the work ended with the time of this
-// transaction, not of one around it. The deadline of Run's caller is such a time, too,
-// unless the transaction was extended: [Run] asks for no more than is left until then.
+// timedOut reports whether the context of the work ended with the timeout of this transaction,
+// not of an outer one. The deadline of Run's caller counts as such a timeout, too, unless the
+// transaction was extended: [Run] asks for no more than is left until then.
 func (tx *Tx) timedOut(work context.Context) bool {
 	tx.mu.Lock()
 	extended := tx.granted > tx.begin.Timeout

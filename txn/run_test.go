@@ -51,7 +51,8 @@ func TestRunRollsBack(t *testing.T) {
 	}
 }
 
-// TestNoDoubtAboutARollback: a call of the function was in doubt, and the transaction is not. The rest of its error is kept.
+// TestNoDoubtAboutARollback: a call of the function was in doubt, and the transaction is not.
+// The rest of the error is kept.
 func TestNoDoubtAboutARollback(t *testing.T) {
 	s := &fakeManager{}
 	lost := &txn.Error{Op: "enlist", Err: txn.ErrInDoubt, Detail: "leadership lost"}
@@ -120,9 +121,9 @@ func TestRunAddsNothingToAnEndThatTheFunctionChose(t *testing.T) {
 	}
 }
 
-// TestTimeoutEndsTheWork: the context of the work ends with the granted time,
-// the sessions let go at once, and the coordinator is left to come to the same
-// end by itself, so that it records the right cause.
+// TestTimeoutEndsTheWork: the context of the work ends with the granted timeout, the resources
+// are released at once, and the coordinator times the transaction out by itself, so that it
+// records the right cause.
 func TestTimeoutEndsTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeManager{timeout: 3 * time.Second}
@@ -169,8 +170,8 @@ func (s *slowResource) Prepare(ctx context.Context) (txn.Vote, error) {
 	return 0, context.Cause(ctx)
 }
 
-// TestInnerRunIsNotTimedOutByTheOuterOne: the time of a transaction around this
-// one says nothing about this one's.
+// TestInnerRunIsNotTimedOutByTheOuterOne: the timeout of an outer transaction says nothing
+// about the inner one's.
 func TestInnerRunIsNotTimedOutByTheOuterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outer, cancel := context.WithCancelCause(t.Context())

@@ -2,23 +2,23 @@ package txn
 
 import "fmt"
 
-// State is where a global transaction is. The zero State is no state.
+// State is the state of a global transaction. The zero State is no state.
 type State uint8
 
 const (
-	// Active: begun, not decided. Branches may be enlisted, the deadline runs.
+	// Active: begun, not decided. Branches may be enlisted, the deadline counts.
 	Active State = iota + 1
-	// Preparing: commit was asked for and the coordinator itself is collecting
-	// the votes that are missing. Not decided; the deadline still runs.
+	// Preparing: commit was requested, and the coordinator collects the missing votes. Not
+	// decided; the deadline still counts.
 	Preparing
-	// Committing: decided to commit, durable, not to be undone. Some branch has
-	// not acknowledged yet.
+	// Committing: decided to commit, durable, never changed. Some branch has not confirmed the
+	// commit yet.
 	Committing
-	// Committed: every branch has acknowledged the commit.
+	// Committed: every branch has confirmed the commit.
 	Committed
-	// RollingBack: decided to roll back. Some branch has not acknowledged yet.
+	// RollingBack: decided to roll back. Some branch has not confirmed the rollback yet.
 	RollingBack
-	// RolledBack: every branch has acknowledged the rollback: nothing was applied.
+	// RolledBack: every branch has confirmed the rollback: nothing was applied.
 	RolledBack
 )
 
@@ -39,13 +39,13 @@ type Cause uint8
 const (
 	// CauseClient: the application asked for it.
 	CauseClient Cause = iota + 1
-	// CauseTimeout: its time was over before it was decided.
+	// CauseTimeout: its deadline passed before it was decided.
 	CauseTimeout
 	// CauseVoteNo: a participant could not promise to commit.
 	CauseVoteNo
-	// CauseSessionExpired: the client session that held it went silent.
+	// CauseSessionExpired: the client session that it was part of was not renewed in time.
 	CauseSessionExpired
-	// CauseOperator: a person decided it.
+	// CauseOperator: an operator rolled it back.
 	CauseOperator
 )
 
@@ -60,33 +60,33 @@ var causeNames = []string{"", "client", "timeout", "vote-no", "session-expired",
 type Vote uint8
 
 const (
-	// VotePrepared: the branch can be committed and can be rolled back, whatever
-	// crashes, until it is told which.
+	// VotePrepared: the branch can be committed and can be rolled back, whatever crashes, until
+	// it receives the decision.
 	VotePrepared Vote = iota + 1
 	// VoteReadOnly: the branch changed nothing and takes no part in phase two.
 	VoteReadOnly
 	// VoteNo: the branch cannot commit; it has rolled back already.
 	VoteNo
-	// VoteDelegated: no vote; the branch decides by its own end.
+	// VoteDelegated: no vote; the end of the branch is the decision.
 	VoteDelegated
 	// VoteEndedByApplication: statements of the application's own have ended the branch, and
-	// may have committed its work, or what came after it. See [ErrEndedByApplication].
+	// may have committed its work, or work after it. See [ErrEndedByApplication].
 	VoteEndedByApplication
 )
 
 var voteNames = []string{"none", "prepared", "read-only", "no", "delegated", "ended-by-hand"}
 
-// BranchState is where one branch is, as far as the coordinator knows.
+// BranchState is the state of one branch, as far as the coordinator knows.
 type BranchState uint8
 
 const (
-	// BranchEnlisted: known and durable, no vote yet.
+	// BranchEnlisted: recorded durably, no vote yet.
 	BranchEnlisted BranchState = iota + 1
-	// BranchPrepared: voted, waits for the decision to reach it.
+	// BranchPrepared: voted, waits for the decision.
 	BranchPrepared
-	// BranchCommitted: acknowledged the commit.
+	// BranchCommitted: confirmed the commit.
 	BranchCommitted
-	// BranchRolledBack: acknowledged the rollback.
+	// BranchRolledBack: confirmed the rollback.
 	BranchRolledBack
 	// BranchHeuristic: ended, or may have ended, otherwise than decided.
 	BranchHeuristic
@@ -94,8 +94,8 @@ const (
 
 var branchStateNames = []string{"", "enlisted", "prepared", "committed", "rolled-back", "hazard"}
 
-// Finished reports whether the branch needs no further action of the
-// coordinator. A hazard is finished in that sense: only a person can help.
+// Finished reports whether the branch needs no further action of the coordinator. A heuristic
+// outcome is finished in that sense: only an operator can act on it.
 func (s BranchState) Finished() bool { return s >= BranchCommitted }
 
 // Heuristic says how the branches of a transaction ended, or may have ended,
@@ -103,14 +103,14 @@ func (s BranchState) Finished() bool { return s >= BranchCommitted }
 type Heuristic uint8
 
 const (
-	// HeuristicCommit: decided to roll back, but committed.
+	// HeuristicCommit: decided to roll back, but a branch was committed.
 	HeuristicCommit Heuristic = iota + 1
-	// HeuristicRollback: decided to commit, but rolled back.
+	// HeuristicRollback: decided to commit, but a branch was rolled back.
 	HeuristicRollback
-	// HeuristicMixed: branches went both wrong ways, or one of several went wrong.
+	// HeuristicMixed: some branches ended otherwise than decided; others ended as decided, are
+	// still open, or their end is unknown.
 	HeuristicMixed
-	// HeuristicHazard: a participant does not know the branch and no proof of its
-	// end can be had.
+	// HeuristicHazard: a participant does not know the branch, and its end cannot be proved.
 	HeuristicHazard
 )
 

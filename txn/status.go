@@ -2,9 +2,9 @@ package txn
 
 import "time"
 
-// Status is one coordinator at a glance.
+// Status is the state of one coordinator node.
 type Status struct {
-	Cluster    string   `json:"cluster"` // tag in every XID
+	Cluster    string   `json:"cluster"` // cluster id, part of every XID
 	Node       string   `json:"node"`
 	Leader     bool     `json:"leader"`
 	LeaderID   string   `json:"leader_id"`
@@ -16,17 +16,17 @@ type Status struct {
 	Uptime     Duration `json:"uptime"`
 	Undecided  int      `json:"open"`      // undecided, the delegated ones included
 	Delegated  int      `json:"delegated"` // undecided: the decision is left to their only branch
-	Completing int      `json:"undone"`    // decided, phase two not over
-	Finished   int      `json:"finished"`  // kept outcomes
-	Heuristics int      `json:"hazards"`   // not forgotten yet
+	Completing int      `json:"undone"`    // decided, phase two not complete
+	Finished   int      `json:"finished"`  // outcomes that are retained
+	Heuristics int      `json:"hazards"`   // heuristic outcomes that are not forgotten yet
 	Committed  uint64   `json:"committed"` // decisions since bootstrap
 	RolledBack uint64   `json:"rolled_back"`
 	TimedOut   uint64   `json:"timed_out"`
-	// RolledBackBy counts the decisions to roll back by cause. Its sum is less than
-	// RolledBack by those that were made before the cause was counted.
+	// RolledBackBy counts the decisions to roll back by cause. Its sum is less than RolledBack
+	// by the decisions that were made before causes were counted.
 	RolledBackBy map[Cause]uint64 `json:"rolled_back_by"`
-	// Sessions are the clients' sessions that are open, and SessionsExpired how many
-	// ever went silent.
+	// Sessions is the number of open client sessions, SessionsExpired how many have expired
+	// so far.
 	Sessions        int    `json:"sessions"`
 	SessionsExpired uint64 `json:"sessions_expired"`
 	Commands        uint64 `json:"commands"` // since this process started
@@ -34,13 +34,13 @@ type Status struct {
 	TickEntries     uint64 `json:"tick_entries"`
 	Syncs           uint64 `json:"syncs"` // fdatasync calls of the log
 	LogBytes        int64  `json:"log_bytes"`
-	// Incarnation counts how often the cluster was restored from a backup. Held says
-	// that since then nobody has said that recovery may act.
+	// Incarnation counts how often the cluster was restored from a backup. RecoveryPaused says
+	// that no operator has resumed recovery since then.
 	Incarnation    uint64 `json:"incarnation"`
 	RecoveryPaused bool   `json:"held"`
-	// WaitingFor says what the node waits for before it serves; empty when it does.
+	// WaitingFor says what the node waits for before it serves; empty when it serves.
 	WaitingFor string `json:"waiting,omitempty"`
-	// Members are the cluster's nodes; one, when it is alone.
+	// Members are the nodes of the cluster; only this one when it has no others.
 	Members []Member `json:"members"`
 	// Participants as this node sees them.
 	Participants []ParticipantStatus `json:"participants"`
@@ -54,12 +54,12 @@ type ParticipantStatus struct {
 	NextTry   Duration `json:"next_try_in"`
 	Queued    int      `json:"queued"`  // branches that wait for a worker
 	Running   int      `json:"running"` // branches being driven now
-	// Since is when it became as healthy as it is; zero when nothing was heard of it yet.
+	// Since is when Healthy last changed; zero when the participant has not been called yet.
 	Since time.Time `json:"since,omitzero"`
 	// ProbeTook is how long the last probe took.
 	ProbeTook Duration `json:"probe_took"`
-	// Optimizer, Limit, Throughput, Mean, P99, Raised and Lowered are as in [Pool]; zero on a node
-	// that does not lead. Decision is the last one; nil when there was none.
+	// Optimizer, Limit, Throughput, Mean, P99, Raised and Lowered are as in [Pool]; zero on a
+	// node that does not lead. Decision is the latest decision; nil when there was none.
 	Optimizer  string        `json:"optimizer"`
 	Limit      int           `json:"limit"`
 	Throughput float64       `json:"throughput"`
@@ -78,17 +78,17 @@ type ScanResult struct {
 	Branch      BranchID  `json:"branch"`
 	Since       time.Time `json:"since,omitzero"`
 	Owner       string    `json:"owner"`
-	// State is the transaction's; zero when the coordinator does not know it.
+	// State is the state of the transaction; zero when the coordinator does not know it.
 	State State `json:"state"`
-	// Locks and Waiters say for people what the branch has locked there, and who
-	// waits for that; known when a person asked.
+	// Locks and Waiters describe, for the operator, what the branch has locked there and what
+	// waits for that; filled only when the scan was asked for by an operator.
 	Locks   []string `json:"locks"`
 	Waiters []string `json:"waiters"`
-	// Class is what has to be done: leave, commit or rollback; foreign: it is not
-	// this cluster's, and never touched; ghost: its locks are held by nobody until
-	// the participant restarts; unseen: not a branch, but a participant that could
-	// not be looked at, where there may be more. Done says that it was done, Error
-	// why it could not be.
+	// Class is the action that is needed: leave, commit or rollback. Otherwise it is foreign:
+	// the branch belongs to another cluster and is never modified; ghost: orphaned locks, which
+	// no transaction holds and which stay until the participant restarts; unseen: not a branch,
+	// but a participant that could not be scanned, where there may be more. Done says that the
+	// action was carried out, Error why it could not be.
 	Class string `json:"verdict"`
 	Done  bool   `json:"done"`
 	Error string `json:"error"`

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Tx is one global transaction as an application holds it: the one that began it
-// ([Run], [Start]), which alone may commit, or another one ([RunIn], [Attach]). The
-// work is done in sessions, one for each participant; see [Join].
+// Tx is one global transaction as an application holds it: the application that began it
+// ([Run], [Start]) and alone may commit, or another one ([RunIn], [Attach]). The work is done
+// through resources, one for each participant; see [Join].
 //
-// Safe for concurrent use, but a session is used by one goroutine at a time, as
-// its participant says.
+// Safe for concurrent use, but a resource is used by one goroutine at a time, as its
+// participant documents.
 type Tx struct {
 	m        Manager
 	begin    BeginResult
@@ -21,44 +21,44 @@ type Tx struct {
 	callerDeadline time.Time // the deadline of Run's caller, to which it has shortened the timeout; zero without
 
 	mu                 sync.Mutex    // guards all below
-	ended              bool          // Commit or Rollback was called: nobody joins any more
+	ended              bool          // Commit or Rollback was called: no branch may be added
 	decided            State         // [Committing] or [RollingBack]; zero while not known
 	enrollments        []*enrollment // in the order of joining
-	untrackedBranches  bool          // it may have branches that are not members
-	multiClient        bool          // others may take part: other applications, or who begins the same id
+	untrackedBranches  bool          // it may have branches that are not among the enrollments
+	multiClient        bool          // others may take part: other applications, or another caller that begins the same id
 	rollbackCause      error         // why it must not commit
-	coordinatorOutcome Outcome       // of the coordinator: the cause, and of branches that were ended by hand or are a hazard
-	reportErr          error         // why the coordinator was not told of the rollback
+	coordinatorOutcome Outcome       // of the coordinator: the cause, and branches that were ended by the application or are heuristic
+	reportErr          error         // why the rollback could not be reported to the coordinator
 	granted            time.Duration // the longest timeout so far
 
-	// The time of the work; all nil without [Run].
-	cancelWork context.CancelCauseFunc // ends it
-	timer      context.Context         // ends when it has to
-	stopTimer  func()                  // forgets timer
+	// The deadline of the work; all nil without [Run].
+	cancelWork context.CancelCauseFunc // cancels the work
+	timer      context.Context         // ends at the deadline
+	stopTimer  func()                  // releases timer
 }
 
-// phaseTwoTimeout bounds the application's own part of phase two. What takes longer is
+// phaseTwoTimeout bounds the application's own part of phase two. Branches that take longer are
 // left to the coordinator.
 const phaseTwoTimeout = 10 * time.Second
 
-// maxTimeoutLag is how far behind the application the coordinator may be with a
-// timeout before somebody has to tell it.
+// maxTimeoutLag is how late the coordinator may notice a timeout, measured by the application's
+// clock, before the application requests the rollback.
 const maxTimeoutLag = time.Second
 
-// Start begins a transaction. Whoever calls it sees to it that Commit or
-// Rollback is called; [Run] does so by itself.
+// Start begins a transaction. The caller must see to it that Commit or Rollback is called;
+// [Run] does so by itself.
 func Start(ctx context.Context, m Manager, o Options) (*Tx, error) {
 	begun, err := m.Begin(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	// Somebody else may begin the transaction of an id that was given, and commit it.
+	// Another client may begin the transaction of an id that was given, and commit it.
 	return &Tx{m: m, begin: begun, granted: begun.Timeout, multiClient: !o.ID.IsZero()}, nil
 }
 
-// Enlist adds a branch whose participant is asked for its vote by the coordinator,
-// when the transaction is committed: a service, for example. The participant gets
-// the payload in every phase.
+// Enlist adds a branch whose participant is asked for its vote by the coordinator when the
+// transaction is committed: a service, for example. The participant receives the payload in
+// every phase.
 //
 // [ErrNotActive]: the transaction has been ended.
 func (tx *Tx) Enlist(ctx context.Context, e Enlistment) (Branch, error) {
@@ -75,15 +75,15 @@ func (tx *Tx) Enlist(ctx context.Context, e Enlistment) (Branch, error) {
 // ID names the transaction.
 func (tx *Tx) ID() ID { return tx.begin.ID }
 
-// Timeout is what was granted: how long the transaction may stay undecided,
-// counted from its begin. Extensions do not show in it.
+// Timeout is the granted timeout: how long the transaction may stay undecided, counted from its
+// begin. It does not include extensions.
 func (tx *Tx) Timeout() time.Duration { return tx.begin.Timeout }
 
-// Extend asks for a new timeout, counted from now. When it is granted, the
-// context of [Run] ends no sooner than that. It never shortens. After an error
-// the context keeps its time; the coordinator may have granted more.
+// Extend asks for a new timeout, counted from now. When it is granted, the context of [Run]
+// ends no sooner than that. It never shortens the timeout. After an error the context keeps its
+// deadline, although the coordinator may have granted more.
 //
-// [ErrNotActive]: the transaction has been ended, or its time is over.
+// [ErrNotActive]: the transaction has been ended, or its timeout has passed.
 func (tx *Tx) Extend(ctx context.Context, timeout time.Duration) error {
 	tx.mu.Lock()
 	over := tx.ended || tx.timer != nil && tx.timer.Err() != nil
@@ -101,12 +101,12 @@ func (tx *Tx) Extend(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// Rollback undoes the sessions and tells the coordinator, also when ctx has
-// ended. After a rollback it does nothing; after a commit it answers
-// [ErrNotActive]. [ErrEndedByApplication]: a branch had been ended by statements of this
-// application, or of another one that takes part. [ErrHeuristic]: a branch is known to be
-// committed nevertheless, or may be. Any other error means that the coordinator was not reached: it rolls
-// back when the transaction's time is over.
+// Rollback rolls the resources back and reports that to the coordinator, also when ctx has
+// ended. After a rollback it does nothing; after a commit it returns [ErrNotActive].
+// [ErrEndedByApplication]: statements of this application, or of another one that takes part,
+// had ended a branch. [ErrHeuristic]: a branch is known to be committed nevertheless, or may
+// be. Any other error means that the coordinator was not reached: it rolls back when the
+// transaction's timeout has passed.
 func (tx *Tx) Rollback(ctx context.Context, reason string) error {
 	if _, first := tx.stopEnlisting(); !first {
 		if tx.decision() == RollingBack {
@@ -125,8 +125,8 @@ func (tx *Tx) Rollback(ctx context.Context, reason string) error {
 	return err
 }
 
-// stopEnlisting lets nobody join any more and gives who did. Only the first caller may
-// end the transaction.
+// stopEnlisting refuses further branches and returns those that there are. first is true only
+// for the first caller, which alone may end the transaction.
 func (tx *Tx) stopEnlisting() (enrollments []*enrollment, first bool) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -134,8 +134,8 @@ func (tx *Tx) stopEnlisting() (enrollments []*enrollment, first bool) {
 	return tx.enrollments, first
 }
 
-// setDecision records the end and gives the members with a session. One that is still
-// being opened loses its place: its opener undoes what it did.
+// setDecision records the decision and returns the enrollments with a resource. One whose
+// resource is still being opened is removed: its opener then rolls back what it did.
 func (tx *Tx) setDecision(end State) []*enrollment {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -144,7 +144,7 @@ func (tx *Tx) setDecision(end State) []*enrollment {
 	return tx.enrollments
 }
 
-// setRollbackOnly sees to it that the transaction is not committed, for the first reason given.
+// setRollbackOnly prevents the commit of the transaction; the first reason given is kept.
 func (tx *Tx) setRollbackOnly(why error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -160,7 +160,7 @@ func (tx *Tx) rollbackOnly() error {
 	return tx.rollbackCause
 }
 
-// lastReportErr is why the coordinator was not told of the rollback; nil when it was.
+// lastReportErr is why the rollback could not be reported to the coordinator; nil when it was.
 func (tx *Tx) lastReportErr() error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()

@@ -15,13 +15,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// fakeManager is a coordinator and sessions that answer as they are told and write
-// down what they were asked.
+// fakeManager is a coordinator and resources with scripted answers; it records the calls.
 type fakeManager struct {
 	mu    sync.Mutex
 	story []string
 
-	// Answers: of the coordinator by the call, of sessions by participant and call.
+	// Answers: of the coordinator by the call, of resources by participant and call.
 	errs    map[string]error
 	votes   map[string]txn.Vote
 	cause   txn.Cause
@@ -44,7 +43,7 @@ func (s *fakeManager) told() string {
 	return strings.Join(inOrder(s.story), "\n")
 }
 
-// inOrder puts what the sessions do at the same time into the order of their names.
+// inOrder sorts by name what the resources do concurrently.
 func inOrder(story []string) []string {
 	step := func(line string) int {
 		name, what, _ := strings.Cut(line, " ")

@@ -67,7 +67,7 @@ func (r *fieldReader) audit(ms []*txmgrv1.AuditRecord) []txn.AuditRecord {
 	return as
 }
 
-// FromChecks gives the message for what a doctor found.
+// FromChecks gives the message for the results of health checks.
 func FromChecks(ds []txn.Check) *txmgrv1.DoctorResponse {
 	m := &txmgrv1.DoctorResponse{Diagnoses: make([]*txmgrv1.Diagnosis, len(ds))}
 	for n, d := range ds {
@@ -78,7 +78,7 @@ func FromChecks(ds []txn.Check) *txmgrv1.DoctorResponse {
 	return m
 }
 
-// ToChecks reads the message for what a doctor found.
+// ToChecks reads the message for the results of health checks.
 func ToChecks(m *txmgrv1.DoctorResponse) []txn.Check {
 	ds := make([]txn.Check, len(m.GetDiagnoses()))
 	for n, d := range m.GetDiagnoses() {

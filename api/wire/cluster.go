@@ -45,7 +45,7 @@ func (r *fieldReader) members(ms []*txmgrv1.Member) []txn.Member {
 	return members
 }
 
-// FromBackup gives the message for what a copy of the state is.
+// FromBackup gives the message for the description of a backup.
 func FromBackup(b txn.Backup) *txmgrv1.Backup {
 	return &txmgrv1.Backup{
 		Cluster: Text(b.Cluster), Incarnation: b.Incarnation, Index: b.Index, Term: b.Term, Tick: b.Tick,
@@ -53,7 +53,7 @@ func FromBackup(b txn.Backup) *txmgrv1.Backup {
 	}
 }
 
-// ToBackup reads the message for what a copy of the state is.
+// ToBackup reads the message for the description of a backup.
 func ToBackup(m *txmgrv1.Backup) (txn.Backup, error) {
 	var r fieldReader
 	b := txn.Backup{

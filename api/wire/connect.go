@@ -17,19 +17,19 @@ import (
 const (
 	HeaderCode       = "Txmgr-Code"
 	HeaderState      = "Txmgr-State"
-	HeaderRetryAfter = "Retry-After" // whole seconds, as HTTP has it
+	HeaderRetryAfter = "Retry-After" // whole seconds, as in HTTP
 )
 
 // Headers between the nodes of a cluster and their clients.
 const (
-	// HeaderLeader is the URL of the leader's API, in the answers of other nodes
-	// that know it: a client that can reach it spares the way round.
+	// HeaderLeader is the URL of the leader's API, in the responses of followers that know
+	// it: a client that can reach the leader saves the forwarding.
 	HeaderLeader = "Txmgr-Leader"
-	// HeaderStale set to "true" by a caller lets the node that is asked answer what
-	// only looks, from what it has applied so far.
+	// HeaderStale, set to "true" by a client, allows the node that is called to answer a read
+	// from what it has applied so far.
 	HeaderStale = "Txmgr-Stale"
-	// HeaderForwarded marks a call that comes from another node, and names it. It
-	// is not passed on again.
+	// HeaderForwarded marks a call that another node has forwarded, and names that node. The
+	// call is not forwarded again.
 	HeaderForwarded = "Txmgr-Forwarded"
 )
 
@@ -55,8 +55,8 @@ func ToConnect(f *txmgrv1.Failure) *connect.Error {
 	return ToConnectAs(f, code)
 }
 
-// ToConnectAs is [ToConnect] with another code of connect: who has not said who he
-// is, for example, HTTP and gRPC tell from who may not do what he wants.
+// ToConnectAs is [ToConnect] with another code of connect: HTTP and gRPC, for example, tell
+// an unauthenticated caller from one without permission.
 func ToConnectAs(f *txmgrv1.Failure, code connect.Code) *connect.Error {
 	e := connect.NewError(code, errors.New(f.GetMessage()))
 	if d, err := connect.NewErrorDetail(f); err == nil {
@@ -72,9 +72,9 @@ func ToConnectAs(f *txmgrv1.Failure, code connect.Code) *connect.Error {
 	return e
 }
 
-// FromConnect gives back the error that a server sent through connect or gRPC.
-// For what did not come from a txmgr server (a proxy, a broken connection, a
-// message that could not be decoded) it chooses the sentinel by the code.
+// FromConnect gives back the error that a server sent through connect or gRPC. For an error
+// that does not come from a txmgr server (a proxy, a broken connection, a message that could
+// not be decoded) it chooses the sentinel by the code.
 func FromConnect(err error) error {
 	if err == nil {
 		return nil
@@ -102,7 +102,7 @@ var errProtocol = errors.New("the server did not answer as a txmgr server of thi
 func sentinelOf(code connect.Code) error {
 	switch code {
 	case connect.CodeInvalidArgument, connect.CodeOutOfRange, connect.CodeResourceExhausted:
-		// Resources of a message are its size: it would not fit next time either.
+		// Means that the message is too large: a retry would not help.
 		return txn.ErrInvalid
 	case connect.CodePermissionDenied, connect.CodeUnauthenticated:
 		return txn.ErrDenied

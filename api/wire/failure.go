@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// kinds are the names under which the sentinels travel. They are a contract.
+// kinds are the names of the sentinels in messages. They are a contract.
 var kinds = []struct {
 	err  error
 	name string
@@ -34,8 +34,8 @@ var kinds = []struct {
 	{txn.ErrInvalid, "invalid"},
 }
 
-// FromError gives the message for an error of a coordinator. op and id are used
-// where the error itself does not say them. It is nil for a nil error.
+// FromError gives the message for an error of a coordinator. op and id are used if the error
+// does not contain them. It is nil for a nil error.
 func FromError(err error, op string, id txn.ID) *txmgrv1.Failure {
 	if err == nil {
 		return nil
@@ -65,8 +65,8 @@ func FromError(err error, op string, id txn.ID) *txmgrv1.Failure {
 	return f
 }
 
-// Classify gives an error of a context the sentinel that it means for the call
-// op: one that [Decides] may have decided, anything else may be tried again.
+// Classify wraps an error of a context in the sentinel that it means for the call op: in
+// doubt if op [Decides], a wait timeout for a wait, else unavailable.
 func Classify(err error, op string) error {
 	if txn.CodeOf(err) != txn.CodeError {
 		return err
@@ -84,8 +84,8 @@ func Classify(err error, op string) error {
 	}
 }
 
-// Decides reports whether the call op may decide to commit, or leave the decision
-// to a branch: without its answer nobody knows whether it did.
+// Decides reports whether the call op may decide to commit, or delegate the decision to a
+// branch: without its answer it is not known whether it did.
 func Decides(op string) bool { return op == "commit" || op == "vote" || op == "delegate" }
 
 // ToError gives back the error that [FromError] was given: op, id, state and
@@ -94,8 +94,8 @@ func ToError(f *txmgrv1.Failure) error {
 	if f == nil {
 		return nil
 	}
-	// A state or cause that this version does not know is left out rather than
-	// made an error in the place of the error.
+	// A state or cause that this version does not know is left out: it must not replace the
+	// error by another one.
 	var state txn.State
 	var cause txn.Cause
 	_ = state.UnmarshalText([]byte(f.GetState()))
@@ -114,8 +114,8 @@ func ToError(f *txmgrv1.Failure) error {
 	return e
 }
 
-// sentinel finds the sentinel, or the several, that the failure is. Those that
-// follow from the cause come back with it.
+// sentinel returns the sentinel of the failure, or several joined, including those that its
+// cause implies.
 func sentinel(f *txmgrv1.Failure) error {
 	var found error
 	for _, k := range kinds {
@@ -137,7 +137,7 @@ func sentinel(f *txmgrv1.Failure) error {
 	return errors.New("failure without a code")
 }
 
-// implied reports whether the cause brings err with it: see [txn.Error.Unwrap].
+// implied reports whether the cause implies err: see [txn.Error.Unwrap].
 func implied(f *txmgrv1.Failure, err error) bool {
 	var c txn.Cause
 	_ = c.UnmarshalText([]byte(f.GetCause()))
@@ -149,7 +149,7 @@ func implied(f *txmgrv1.Failure, err error) bool {
 	return false
 }
 
-// kindOf gives the name under which a sentinel travels.
+// kindOf returns the name of a sentinel in messages.
 func kindOf(err error) string {
 	for _, k := range kinds {
 		if k.err == err {
@@ -168,8 +168,8 @@ func has(names []string, name string) bool {
 	return false
 }
 
-// detail keeps the text of an error that was not a [txn.Error] to begin with,
-// without what [txn.Error] says itself.
+// detail returns the text of an error that was not a [txn.Error] originally, without the part
+// that [txn.Error] adds itself.
 func detail(f *txmgrv1.Failure, e *txn.Error) string {
 	m := f.GetMessage()
 	for _, said := range []string{e.Error(), e.Err.Error()} {
@@ -181,15 +181,15 @@ func detail(f *txmgrv1.Failure, e *txn.Error) string {
 	return m
 }
 
-// RetryAfterError says when to try again. A coordinator may return one; it goes
-// over the wire and comes back.
+// RetryAfterError says when to retry. A coordinator may return one; it is transmitted to the
+// client.
 type RetryAfterError struct {
 	After time.Duration
 	Err   error
 }
 
-// Error says what the error says; After is for programs.
+// Error returns the text of Err; After is for programs.
 func (e *RetryAfterError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the error.
+// Unwrap returns Err.
 func (e *RetryAfterError) Unwrap() error { return e.Err }

@@ -22,8 +22,8 @@ var sentinels = []error{
 	txn.ErrEndedByApplication, txn.ErrForgotten,
 }
 
-// Invariant 4: an error comes back as the same sentinels, no more and no fewer,
-// by either way.
+// Invariant 4: an error comes back as the same sentinels, no more and no fewer, over either
+// transport.
 func TestErrorsComeBack(t *testing.T) {
 	id := txn.ID{1, 2, 3}
 	cases := []error{
@@ -141,7 +141,7 @@ func TestCodesForPeople(t *testing.T) {
 	}
 }
 
-// What to do next depends on what it is, not on the code alone.
+// The next step depends on the heuristic outcome, not on the code alone.
 func TestNextAfterAHazard(t *testing.T) {
 	id := txn.ID{1, 2, 3}
 	for want, err := range map[string]error{
@@ -155,7 +155,7 @@ func TestNextAfterAHazard(t *testing.T) {
 	}
 }
 
-// What a proxy or a stranger answers is an error with a sensible sentinel.
+// The response of a proxy or of another server is an error with a sensible sentinel.
 func TestErrorsOfStrangers(t *testing.T) {
 	for code, want := range map[connect.Code]error{
 		connect.CodeUnavailable: txn.ErrUnavailable, connect.CodeInvalidArgument: txn.ErrInvalid, connect.CodeResourceExhausted: txn.ErrInvalid,
@@ -173,7 +173,7 @@ func TestErrorsOfStrangers(t *testing.T) {
 	}
 }
 
-// Invariant 3 for failures: whatever arrives, an error comes out.
+// Invariant 3 for failures: every message gives an error.
 func FuzzToError(f *testing.F) {
 	seed, err := proto.Marshal(wire.FromError(&txn.Error{Op: "commit", ID: txn.ID{1}, Cause: txn.CauseTimeout, Err: txn.ErrRolledBack}, "", txn.ID{}))
 	if err != nil {
@@ -195,7 +195,7 @@ func FuzzToError(f *testing.F) {
 	})
 }
 
-// Whatever message arrives, reading it ends with a value or an error.
+// Every message gives a value or an error.
 func FuzzToInfo(f *testing.F) {
 	seed, err := proto.Marshal(wire.FromInfo(exampleInfo(f)))
 	if err != nil {

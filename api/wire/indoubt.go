@@ -110,7 +110,7 @@ func (r *fieldReader) probe(m *txmgrv1.BranchInquiry) txn.BranchProbe {
 	return b
 }
 
-// FromResolution gives the message for a person's word about a transaction.
+// FromResolution gives the message for an operator's resolution of a transaction.
 func FromResolution(id txn.ID, r txn.Resolution) *txmgrv1.ResolveRequest {
 	ending := txn.BranchRolledBack
 	if r.Commit {
@@ -121,8 +121,8 @@ func FromResolution(id txn.ID, r txn.Resolution) *txmgrv1.ResolveRequest {
 	}
 }
 
-// ToResolution reads the message for a person's word about a transaction. The
-// ending has no default: what is not said must not be recorded. Errors are
+// ToResolution reads the message for an operator's resolution of a transaction. The outcome
+// has no default: nothing must be recorded that the operator did not state. Errors are
 // [txn.ErrInvalid].
 func ToResolution(m *txmgrv1.ResolveRequest) (txn.Resolution, error) {
 	r := txn.Resolution{Commit: m.GetEnding() == txn.BranchCommitted.String(), Reason: m.GetReason(), By: m.GetBy()}

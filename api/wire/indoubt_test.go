@@ -49,7 +49,7 @@ var (
 	})
 )
 
-// Invariant 1 for what people ask and say.
+// Invariant 1 for the requests of operators and their answers.
 func TestRoundTripsOfDoubt(t *testing.T) {
 	for name, check := range map[string]func(*rapid.T){
 		"doubts": func(t *rapid.T) {
@@ -100,9 +100,8 @@ func TestRoundTripsOfDoubt(t *testing.T) {
 	}
 }
 
-// A person gets the same object, in the same order, from the API and from a
-// program that encodes the types of package txn: with everything said, and with
-// as little said as can be.
+// The API gives the same object, in the same order, as a program that encodes the types of
+// package txn, with every field set and with as few as possible.
 func TestJSONOfDoubtIsThatOfTheTypes(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	full := exampleInfo(t)
@@ -167,7 +166,7 @@ func marshal(v any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// A Doubt is a Transaction and more: what a Transaction has, it has too.
+// A Doubt has all fields of a Transaction, and more.
 func TestDoubtHasAllOfATransaction(t *testing.T) {
 	doubt := (&txmgrv1.Doubt{}).ProtoReflect().Descriptor().Fields()
 	all := (&txmgrv1.Transaction{}).ProtoReflect().Descriptor().Fields()
@@ -183,7 +182,7 @@ func TestDoubtHasAllOfATransaction(t *testing.T) {
 	}
 }
 
-// Whatever explanation arrives, reading it ends with a value or an error.
+// Every explanation gives a value or an error.
 func FuzzToExplanation(f *testing.F) {
 	seed, err := proto.Marshal(wire.FromExplanation(txn.Explanation{
 		Transaction: exampleInfo(f), Branches: []txn.BranchProbe{{Branch: "b1", Attempts: []txn.CallAttempt{{Took: 5}}}}, Audit: []txn.AuditRecord{{ID: txn.ID{1}}},

@@ -170,7 +170,7 @@ func formatID(id txn.ID) string {
 	return id.String()
 }
 
-// decodeError is the error of reading what the other side sent.
+// decodeError is the error of a message that could not be decoded.
 func (r *fieldReader) decodeError(what string) error {
 	if r.err == nil {
 		return nil

@@ -16,13 +16,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// JSON is a codec of connect for the JSON form of the API: names as in the
-// .proto files, fields in the order in which they are written there, all of them
-// present but unset optional ones, 64-bit numbers as numbers, no white space. The
-// same message always gives the same bytes.
+// JSON is a codec of connect for the JSON form of the API: names as in the .proto files,
+// fields in the order of those files, all of them present except unset optional ones, 64-bit
+// numbers as numbers, no white space. The same message always gives the same bytes.
 //
-// It reads what protojson reads, but refuses unknown fields: a misspelt
-// "timeot" must not begin a transaction with the default timeout.
+// It reads what protojson reads, but refuses unknown fields: a misspelt "timeot" must not
+// begin a transaction with the default timeout.
 type JSON struct {
 	// ContentSubtype is the name; empty means "json". The codec has to be
 	// registered under "json; charset=utf-8" as well, which curl users send.
@@ -71,8 +70,8 @@ func (JSON) Unmarshal(data []byte, message any) error {
 	return nil
 }
 
-// explain takes the library's own prefix off, whose spacing varies on purpose,
-// and says which fields there are when one was not known.
+// explain removes the library's own prefix, whose spacing varies on purpose, and lists the
+// known fields if one is unknown.
 func explain(err error, m protoreflect.MessageDescriptor) error {
 	what := strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0")
 	if !strings.Contains(what, "unknown field") {
@@ -136,7 +135,7 @@ func appendList(b []byte, f protoreflect.FieldDescriptor, l protoreflect.List) (
 	return append(b, ']'), nil
 }
 
-// appendMap writes a map in the order of its keys, which are texts in this API.
+// appendMap writes a map in the order of its keys, which are strings in this API.
 func appendMap(b []byte, f protoreflect.FieldDescriptor, m protoreflect.Map) ([]byte, error) {
 	keys := make([]string, 0, m.Len())
 	m.Range(func(k protoreflect.MapKey, _ protoreflect.Value) bool {
@@ -180,15 +179,15 @@ func appendValue(b []byte, f protoreflect.FieldDescriptor, v protoreflect.Value)
 	}
 }
 
-// appendNumber writes a number in the form of encoding/json. JSON has none for what is
-// not finite: 0 stands for it.
+// appendNumber writes a number in the form of encoding/json. A number that is not finite,
+// which JSON cannot express, is written as 0.
 func appendNumber(b []byte, v float64) []byte {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		v = 0
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
-		return append(b, '0') // cannot be: it is finite
+		return append(b, '0') // impossible: v is finite
 	}
 	return append(b, text...)
 }

@@ -60,8 +60,7 @@ func TestJSONOfTransactionIsGolden(t *testing.T) {
 	}
 }
 
-// A person gets the same object from the API and from a program that encodes the
-// types of package txn.
+// The API gives the same object as a program that encodes the types of package txn.
 func TestJSONIsThatOfTheTypes(t *testing.T) {
 	decision := txn.PoolDecision{At: time.Unix(5, 0).UTC(), From: 16, To: 32, Why: "more is done", Rate: 0.1, Busy: 15.99, Bound: 1, Mean: txn.Duration(time.Second), Queued: 7}
 	pool := txn.Pool{Participant: "bank", Limit: 32, Throughput: 1e21, Decisions: []txn.PoolDecision{decision, {At: time.Unix(6, 0).UTC()}}}
@@ -126,7 +125,7 @@ func TestNamesAndKinds(t *testing.T) {
 			m := f.Messages().Get(i)
 			for j := range m.Fields().Len() {
 				field := m.Fields().Get(j)
-				pipe := f == txmgrv1.File_txmgr_v1_pipe_proto // is binary: nobody reads its JSON
+				pipe := f == txmgrv1.File_txmgr_v1_pipe_proto // is binary: its JSON is not used
 				if string(field.Name()) != field.JSONName() && !pipe {
 					t.Errorf("%s: JSON name %q: add json_name", field.FullName(), field.JSONName())
 				}
@@ -153,7 +152,7 @@ func fill(d protoreflect.MessageDescriptor) protoreflect.Message {
 		case f.IsList() && f.Kind() == protoreflect.MessageKind:
 			m.Mutable(f).List().Append(protoreflect.ValueOfMessage(fill(f.Message())))
 		case f.IsList():
-			m.Mutable(f).List().Append(protoreflect.ValueOfString("s")) // lists of others: a panic says so
+			m.Mutable(f).List().Append(protoreflect.ValueOfString("s")) // other kinds of lists panic
 		case f.Kind() == protoreflect.MessageKind:
 			m.Set(f, protoreflect.ValueOfMessage(fill(f.Message())))
 		default:

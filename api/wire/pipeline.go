@@ -112,7 +112,7 @@ func ToVotes(m *txmgrv1.VoteCall) (txn.Votes, error) {
 	return txn.Votes{ClientCompletes: m.GetOwnPhaseTwo(), Reason: m.GetReason(), Votes: votes}, err
 }
 
-// FromCompletionReports gives the command for acknowledgements.
+// FromCompletionReports gives the command for completion reports.
 func FromCompletionReports(acks []txn.CompletionReport) *txmgrv1.DoneCall {
 	m := &txmgrv1.DoneCall{Acks: make([]*txmgrv1.BranchAck, len(acks))}
 	for i, a := range acks {
@@ -121,7 +121,7 @@ func FromCompletionReports(acks []txn.CompletionReport) *txmgrv1.DoneCall {
 	return m
 }
 
-// ToCompletionReports reads the command for acknowledgements.
+// ToCompletionReports reads the command for completion reports.
 func ToCompletionReports(m *txmgrv1.DoneCall) ([]txn.CompletionReport, error) {
 	acks := make([]txn.CompletionReport, len(m.GetAcks()))
 	for i, a := range m.GetAcks() {
@@ -172,12 +172,12 @@ func ToBranch(m *txmgrv1.EnlistReply) txn.Branch {
 	return txn.Branch{ID: txn.BranchID(m.GetId()), Participant: m.GetParticipant(), XID: m.GetXid()}
 }
 
-// FromOutcome gives the reply to whatever answers with an outcome.
+// FromOutcome gives the reply to a call that returns an outcome.
 func FromOutcome(o txn.Outcome) *txmgrv1.OutcomeReply {
 	return &txmgrv1.OutcomeReply{State: uint32(o.State), Cause: uint32(o.Cause), Hazard: uint32(o.Heuristic), EndedByHand: o.EndedByApplication}
 }
 
-// ToOutcome reads the reply to whatever answers with an outcome.
+// ToOutcome reads the reply to a call that returns an outcome.
 func ToOutcome(m *txmgrv1.OutcomeReply) (txn.Outcome, error) {
 	if m.GetState() > uint32(txn.RolledBack) || m.GetCause() > uint32(txn.CauseOperator) || m.GetHazard() > uint32(txn.HeuristicHazard) {
 		return txn.Outcome{}, fmt.Errorf("outcome not understood, perhaps from another version of txmgr: state %d, cause %d, hazard %d",

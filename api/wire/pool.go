@@ -7,7 +7,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// FromPools gives the message for how many calls participants get at once.
+// FromPools gives the message for the concurrency limits of participants.
 func FromPools(ps []txn.Pool) *txmgrv1.PoolsResponse {
 	m := &txmgrv1.PoolsResponse{Pools: make([]*txmgrv1.Pool, len(ps))}
 	for n, p := range ps {
@@ -23,7 +23,7 @@ func FromPools(ps []txn.Pool) *txmgrv1.PoolsResponse {
 	return m
 }
 
-// ToPools reads the message for how many calls participants get at once.
+// ToPools reads the message for the concurrency limits of participants.
 func ToPools(m *txmgrv1.PoolsResponse) ([]txn.Pool, error) {
 	var r fieldReader
 	ps := make([]txn.Pool, len(m.GetPools()))

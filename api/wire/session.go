@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// FormatSession gives the text form of a session's id; that of none is empty.
+// FormatSession gives the text form of a session's id, which is empty for the zero id.
 func FormatSession(id txn.SessionID) string {
 	if id.IsZero() {
 		return ""
@@ -17,7 +17,8 @@ func FormatSession(id txn.SessionID) string {
 	return id.String()
 }
 
-// ToSessionID reads the id of a session; the empty text is none. Errors are [txn.ErrInvalid].
+// ToSessionID reads the id of a session; the empty text gives the zero id. Errors are
+// [txn.ErrInvalid].
 func ToSessionID(s string) (txn.SessionID, error) {
 	if s == "" {
 		return txn.SessionID{}, nil

@@ -47,7 +47,7 @@ func fromCauses(counts map[txn.Cause]uint64) map[string]uint64 {
 	return m
 }
 
-// toCauses leaves out what a newer server counts and this release has no name for.
+// toCauses leaves out the causes of a newer server that this release does not know.
 func toCauses(m map[string]uint64) map[txn.Cause]uint64 {
 	counts := make(map[txn.Cause]uint64, len(m))
 	for _, c := range txn.Causes() {

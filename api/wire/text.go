@@ -8,12 +8,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Text mends what is not UTF-8, which protobuf refuses to carry: one bad byte
-// from a database's error message must not take a whole batch with it.
+// Text replaces invalid UTF-8, which protobuf refuses to encode: one invalid byte in a
+// database's error message must not make a whole batch fail.
 func Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// TextMap is [Text] for keys and values. A map that needs no mending comes back
-// itself.
+// TextMap is [Text] for keys and values. A map of valid texts is returned itself.
 func TextMap(m map[string]string) map[string]string {
 	for k, v := range m {
 		if Text(k) != k || Text(v) != v {
@@ -31,7 +30,7 @@ func sanitizedMap(m map[string]string) map[string]string {
 	return mended
 }
 
-// textList is [Text] for each of some lines, never nil.
+// textList is [Text] for each line; its result is never nil.
 func textList(lines []string) []string {
 	mended := make([]string, len(lines))
 	for n, l := range lines {
@@ -40,7 +39,7 @@ func textList(lines []string) []string {
 	return mended
 }
 
-// optional leaves a field out whose value says nothing.
+// optional returns nil, which leaves the field out, for a zero value.
 func optional[T comparable](v T) *T {
 	if v == *new(T) {
 		return nil

@@ -121,7 +121,7 @@ func overTheWire[M proto.Message](t *rapid.T, m M) M {
 	return again.(M)
 }
 
-// Invariant 1: what goes over comes back.
+// Invariant 1: every value comes back equal.
 func TestRoundTrips(t *testing.T) {
 	status := rapid.Custom(func(t *rapid.T) txn.ParticipantStatus {
 		return txn.ParticipantStatus{
@@ -331,7 +331,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// Invariant 2: text that is not UTF-8 is mended, not a broken stream.
+// Invariant 2: invalid UTF-8 is replaced, and does not break the stream.
 func TestBadTextIsMended(t *testing.T) {
 	const bad = "caf\xe9"
 	info := txn.Info{State: txn.Active, Name: bad, Reason: bad, Labels: map[string]string{bad: bad}, Branches: []txn.BranchInfo{{ID: 1, LastError: bad, Detail: bad, State: txn.BranchEnlisted}}}
@@ -373,7 +373,7 @@ func TestBadTextIsMended(t *testing.T) {
 	}
 }
 
-// Invariant 3: what arrives and cannot be understood is an error of the right kind.
+// Invariant 3: a request that cannot be decoded is an error of the right kind.
 func TestRefusedRequests(t *testing.T) {
 	for name, err := range map[string]error{
 		"duration":  second(wire.ParseDuration("timeout", "30")),
@@ -404,7 +404,7 @@ func TestRefusedRequests(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Answers that this version does not understand are errors, not zero values.
+// Responses that this version cannot decode are errors, not zero values.
 func TestRefusedAnswers(t *testing.T) {
 	good := wire.FromInfo(txn.Info{ID: txn.ID{1}, State: txn.Active, Branches: []txn.BranchInfo{{ID: 1, State: txn.BranchEnlisted}}})
 	for name, spoil := range map[string]func(*txmgrv1.Transaction){
@@ -487,8 +487,7 @@ func TestPipeNumbers(t *testing.T) {
 	}
 }
 
-// Whatever batch arrives, reading its commands ends with values or errors that
-// blame the caller.
+// Every batch gives commands or errors that are the caller's fault.
 func FuzzCommands(f *testing.F) {
 	seed, err := proto.Marshal(&txmgrv1.Batch{Commands: []*txmgrv1.Command{
 		{Seq: 1, Id: make([]byte, 16), Call: &txmgrv1.Command_Commit{Commit: &txmgrv1.CommitCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 1}}}}},

@@ -56,7 +56,8 @@ are the times from when calls could have begun to their ends, waiting included.`
 	}
 }
 
-// completeOptimizers offers what can decide how many calls a participant gets at once.
+// completeOptimizers completes the names of the optimizers, which choose the concurrency limit of a
+// participant.
 func completeOptimizers(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return []cobra.Completion{"knee", "throughput", "mean", "p99", "fixed:16"}, cobra.ShellCompDirectiveNoFileComp
 }
@@ -97,7 +98,7 @@ func (a *app) printPools(pools []txn.Pool) error {
 	return a.print.Print(output.Document{Value: whole, IDs: names, Tables: tables})
 }
 
-// formatRate is a number of something in a second, with three digits at most behind nothing.
+// formatRate formats a rate per second with at most three digits after the point.
 func formatRate(v float64) string {
 	switch {
 	case v == 0:
@@ -110,7 +111,7 @@ func formatRate(v float64) string {
 	return strconv.FormatFloat(v, 'f', 0, 64)
 }
 
-// lastDecision is a decision in a cell.
+// lastDecision formats a decision of the optimizer for a table cell.
 func lastDecision(d *txn.PoolDecision) string {
 	if d == nil {
 		return ""

@@ -16,8 +16,8 @@ import (
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 )
 
-// app is one run of the command line: where it reads, writes and looks for its
-// environment, and the flags that all commands have.
+// app is one run of the command line: its streams, its environment, and the flags that all commands
+// have.
 type app struct {
 	in       io.Reader
 	out, err io.Writer
@@ -25,7 +25,7 @@ type app struct {
 
 	address        string
 	tokenFile      string
-	token          string // of the environment; --token-file beats it
+	token          string // from the environment; --token-file takes precedence
 	caCert         string
 	cert, key      string
 	format         string
@@ -38,11 +38,11 @@ type app struct {
 	print *output.Printer // set by prepare, before any command runs
 }
 
-// run carries out one command line and gives the exit code.
+// run runs one command line and returns the exit code.
 func (a *app) run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // the second signal is not ours any more: it ends the process
+	context.AfterFunc(ctx, stop) // the second signal has its default effect: it ends the process
 	a.print = &output.Printer{Out: a.out, Err: a.err}
 	root := rootCommand(a)
 	root.SetArgs(args)
@@ -56,13 +56,13 @@ func (a *app) run(args []string) int {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = &output.Failure{Code: output.CodeInterrupted, What: "interrupted", Err: err}
 	}
-	if a.print.Format == "" { // the flags could not be read to their end
+	if a.print.Format == "" { // the flags were not parsed completely
 		a.print.Format, _ = output.ParseFormat(a.outputFormat(args))
 	}
 	return a.fail(err)
 }
 
-// fail prints an error and gives the exit code.
+// fail prints an error and returns the exit code.
 func (a *app) fail(err error) int {
 	f := output.Explain(err)
 	if f.Next == output.Unreachable && a.address == client.DefaultAddress && !a.usesTLS() {
@@ -71,8 +71,8 @@ func (a *app) fail(err error) int {
 	return a.print.Fail(f)
 }
 
-// withHangup gives what is to be tidied up a context that also ends with the terminal,
-// unless nohup says that it shall not.
+// withHangup returns a context for commands that clean up: it also ends on SIGHUP, unless nohup has
+// made the process ignore that signal.
 func withHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return ctx, func() {}
@@ -80,8 +80,8 @@ func withHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
-// prepare settles the flags that all commands have: flags beat environment, and
-// environment beats defaults.
+// prepare determines the values of the flags that all commands have: flags take precedence over the
+// environment, and the environment over defaults.
 func (a *app) prepare(cmd *cobra.Command) error {
 	if err := fromEnvironment(cmd.Flags(), a.env, globalEnvironment()); err != nil {
 		return err
@@ -108,18 +108,18 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	return output.Usage("auto, always or never", "--color is %q", a.color)
 }
 
-// outputFormat is the format that was asked for by a command line of which no more may
-// be understood.
+// outputFormat returns the output format that a command line asks for, even if the rest of the line
+// cannot be parsed.
 func (a *app) outputFormat(args []string) string {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.ParseErrorsAllowlist.UnknownFlags = true
 	f.Usage = func() {}
 	format := f.StringP("output", "o", a.env("TXMGR_OUTPUT"), "")
-	_ = f.Parse(args) // what is wrong with them is said already
+	_ = f.Parse(args) // errors of parsing are reported already
 	return *format
 }
 
-// dial gives a client. It does not talk to the coordinator yet.
+// dial returns a client. It does not connect yet.
 func (a *app) dial() (*client.Client, error) {
 	address, err := checkAddress(a.address, a.usesTLS())
 	if err != nil {
@@ -128,7 +128,7 @@ func (a *app) dial() (*client.Client, error) {
 	return a.dialAt(address)
 }
 
-// clientCmd makes the body of a command that talks to a coordinator.
+// clientCmd returns the RunE function of a command that calls a coordinator.
 func (a *app) clientCmd(body func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.dial()
@@ -139,9 +139,9 @@ func (a *app) clientCmd(body func(ctx context.Context, c *client.Client, args []
 	}
 }
 
-// fanoutCmd is online for a command that makes the coordinator ask participants,
-// which takes as long as they do: the client has more patience with it, unless a
-// person said how much.
+// fanoutCmd is [app.clientCmd] for a command that makes the coordinator call participants. The call
+// takes as long as the participants take, so the client's request timeout does not apply, unless
+// --request-timeout is given.
 func (a *app) fanoutCmd(body func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		ctx, cancel := a.withTimeout(ctx)
@@ -150,7 +150,8 @@ func (a *app) fanoutCmd(body func(ctx context.Context, c *client.Client, args []
 	})
 }
 
-// withTimeout bounds a call that asks participants by what a person said, if he did.
+// withTimeout bounds a call that makes the coordinator call participants by --request-timeout, if
+// it is given.
 func (a *app) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.requestTimeout == defaultRequestTimeout {
 		return context.WithCancel(ctx)
@@ -158,8 +159,8 @@ func (a *app) withTimeout(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, a.requestTimeout)
 }
 
-// shortCmd is online for a command that is done after a few calls: all of them
-// share the patience of --request-timeout.
+// shortCmd is [app.clientCmd] for a command that completes after a few calls: all of them share
+// --request-timeout.
 func (a *app) shortCmd(body func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)

@@ -28,7 +28,7 @@ nothing else meanwhile.`,
 	return bench
 }
 
-// benchView is where and how something was measured.
+// benchView says where and how a benchmark was measured.
 type benchView struct {
 	Began    time.Time `json:"began"`
 	Took     float64   `json:"took_seconds"`
@@ -52,7 +52,7 @@ type timeoutsBenchView struct {
 	Sleepers []timeoutbench.SleeperCell `json:"sleepers,omitempty"`
 }
 
-// sleepersName is what --only calls the experiment of the heap.
+// sleepersName is the name of the heap experiment in --only.
 const sleepersName = "sleepers"
 
 func benchTimeoutsCommand(a *app) *cobra.Command {
@@ -141,7 +141,8 @@ or packed.`,
 	return cmd
 }
 
-// benchConfig checks what is to be measured, and returns the queues for sleepers if the experiment is.
+// benchConfig validates the flags and returns the configuration, and the queues for sleepers if
+// that experiment is selected.
 func benchConfig(sizes, loads, only string, rounds int) (c timeoutbench.Config, sleepers []string, err error) {
 	if rounds < 1 || rounds > timeoutbench.MaxRounds {
 		return c, nil, output.Usage(fmt.Sprintf("--rounds 1 to %d", timeoutbench.MaxRounds), "--rounds is %d", rounds)
@@ -181,7 +182,8 @@ func benchConfig(sizes, loads, only string, rounds int) (c timeoutbench.Config, 
 	return c, sleepers, nil
 }
 
-// selectNames reads names with commas between them and returns those of all that are named, in the order of all.
+// selectNames parses a comma-separated list of names and returns the named elements of all, in the
+// order of all.
 func selectNames(flag, list string, all []string) ([]string, error) {
 	named := make(map[string]bool)
 	for name := range strings.SplitSeq(list, ",") {
@@ -252,7 +254,7 @@ func benchCell(c timeoutbench.Cell, ok, wide bool) string {
 	return text
 }
 
-// benchMeasureCommand is what bench timeouts starts for each measurement.
+// benchMeasureCommand is the command that bench timeouts starts for each measurement.
 func benchMeasureCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "measure STRUCTURE SIZE LOAD",
@@ -276,7 +278,7 @@ func benchMeasureCommand(a *app) *cobra.Command {
 	}
 }
 
-// benchSleepCommand is what bench timeouts starts for each queue of sleepers.
+// benchSleepCommand is the command that bench timeouts starts for each queue of sleepers.
 func benchSleepCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "sleep QUEUE",

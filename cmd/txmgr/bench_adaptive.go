@@ -17,7 +17,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// adaptiveFlags are what bench adaptive is asked for.
+// adaptiveFlags are the flags of bench adaptive.
 type adaptiveFlags struct {
 	apps, users, pools, load, out, study string
 	time                                 time.Duration
@@ -135,7 +135,7 @@ func benchAdaptive(ctx context.Context, a *app, asked adaptiveFlags) error {
 	return nil
 }
 
-// adaptiveFailure tells what is missing on the machine from what went wrong.
+// adaptiveFailure adds the next step to an error whose cause is that PostgreSQL is not installed.
 func adaptiveFailure(err error) error {
 	if errors.Is(err, testdb.ErrMissing) {
 		return &output.Failure{
@@ -146,7 +146,7 @@ func adaptiveFailure(err error) error {
 	return err
 }
 
-// adaptiveConfig checks what is to be measured.
+// adaptiveConfig validates the flags and returns the configuration.
 func adaptiveConfig(asked adaptiveFlags) (c adaptivebench.Config, err error) {
 	c.Time, c.Speed = asked.time, asked.speed
 	var apps []string
@@ -184,7 +184,7 @@ func contenderNames(all []adaptivebench.Contender) []string {
 	return names
 }
 
-// usageCells are what an experiment took of the machine: processors, and megabytes a second.
+// usageCells formats the resources that an experiment used: processors, and megabytes a second.
 func usageCells(x adaptivebench.Result) []string {
 	use, ok := x.MeanUse()
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 )
 
-// pictureFile is a file that is begun before a long measurement, so that it cannot fail for its name afterwards, and takes its
-// place when it is whole. nil is none.
+// pictureFile is created before a long measurement, so that a wrong file name fails at once, and is
+// moved to its place when it is complete. nil means that no picture was requested.
 type pictureFile struct {
 	file *os.File
 	path string
@@ -30,7 +30,7 @@ func createPicture(path string) (*pictureFile, error) {
 	return &pictureFile{f, path}, nil
 }
 
-// write writes the picture and puts it into its place.
+// write writes the picture and moves it to its place.
 func (d *pictureFile) write(svg string) error {
 	if d == nil {
 		return nil
@@ -46,9 +46,9 @@ func (d *pictureFile) write(svg string) error {
 	return nil
 }
 
-// discard takes away what is left when the picture was not kept.
+// discard removes the temporary file if the picture was not written.
 func (d *pictureFile) discard() {
 	if d != nil {
-		_, _ = d.file.Close(), os.Remove(d.file.Name()) // closed and gone if it was kept
+		_, _ = d.file.Close(), os.Remove(d.file.Name()) // closed and moved already if it was written
 	}
 }

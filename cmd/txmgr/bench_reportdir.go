@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/internal/adaptivebench"
 )
 
-// reportDir is a directory for a report, made before a long measurement, so that it
-// cannot fail for its name afterwards. Empty is none.
+// reportDir is the directory of a report. It is created before a long measurement, so that a wrong
+// name fails at once. Empty means that no report was requested.
 type reportDir string
 
 func createReportDir(path string) (reportDir, error) {
@@ -30,10 +30,10 @@ func createReportDir(path string) (reportDir, error) {
 	return reportDir(path), nil
 }
 
-// indexPath is the file to begin with.
+// indexPath is the first page of the report.
 func (f reportDir) indexPath() string { return filepath.Join(string(f), "report.html") }
 
-// write writes the files of a report; those of an earlier one are replaced.
+// write writes the files of a report and replaces those of an earlier one.
 func (f reportDir) write(r interface {
 	Files() ([]adaptivebench.File, error)
 },

@@ -15,7 +15,7 @@ import (
 	"github.com/txmgr/txmgr/internal/adaptivestudy"
 )
 
-// studyFlags adds what a study is asked for to bench adaptive.
+// studyFlags adds the flags of a study to bench adaptive.
 func studyFlags(cmd *cobra.Command, asked *adaptiveFlags) {
 	f := cmd.Flags()
 	f.StringVar(&asked.study, "study", "", "vary a parameter of the optimizers: "+strings.Join(adaptivestudy.Names(), ", "))
@@ -45,7 +45,7 @@ func setStudyDefaults(cmd *cobra.Command, asked *adaptiveFlags) error {
 	return nil
 }
 
-// parseStudy checks what is to be studied.
+// parseStudy validates the flags and returns the study and its configuration.
 func parseStudy(asked adaptiveFlags) (adaptivestudy.Study, adaptivebench.Config, error) {
 	names, err := selectNames("--study", asked.study, adaptivestudy.Names())
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/txmgr/txmgr/internal/timeoutbench"
 )
 
-// managers are what bench survival compares.
+// managers are the timeout managers that bench survival compares.
 var managers = []struct {
 	name string
 	make func() timeoutbench.Manager
@@ -33,7 +33,7 @@ type survivalBenchView struct {
 	Rows       []survivalRowView `json:"rows"`
 }
 
-// survivalRowView is one manager at one number of pending transactions; its figures are the medians.
+// survivalRowView is one manager with one number of pending transactions. Its figures are medians.
 type survivalRowView struct {
 	Manager string `json:"manager"`
 	Pending int    `json:"pending"`
@@ -94,7 +94,7 @@ Figures are medians of the rounds.`,
 	return cmd
 }
 
-// pendingCounts reads numbers of transactions, of which one may be 0.
+// pendingCounts parses a list of numbers of pending transactions; one of them may be 0.
 func pendingCounts(list string) ([]int, error) {
 	counts, rest := []int{}, []string{}
 	for text := range strings.SplitSeq(list, ",") {
@@ -157,7 +157,7 @@ func survivalTable(rows []survivalRowView) output.Table {
 	return t
 }
 
-// roundDuration keeps three digits of a duration.
+// roundDuration rounds a duration to three digits.
 func roundDuration(d time.Duration) string {
 	unit := time.Duration(1)
 	for d/unit >= 1000 {

@@ -12,8 +12,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestServerWhoseLogIsStuck: nobody reads the pipe that a server logs into, and it is full. The server starts, answers calls that
-// it logs, and ends when it is told to.
+// TestServerWhoseLogIsStuck: the pipe into which a server logs is full and is not read. The server
+// starts, answers calls that it logs, and ends when it is terminated.
 func TestServerWhoseLogIsStuck(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -37,7 +37,7 @@ func TestServerWhoseLogIsStuck(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	overdue := time.AfterFunc(waitTimeout, func() { _ = cmd.Process.Kill() }) // what became of it is told by what is missing
+	overdue := time.AfterFunc(waitTimeout, func() { _ = cmd.Process.Kill() }) // the missing output fails the test
 	defer overdue.Stop()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
@@ -52,7 +52,7 @@ func TestServerWhoseLogIsStuck(t *testing.T) {
 	if _, err := c.Enlist(t.Context(), b.ID, txn.Enlistment{Participant: "nobody"}); !errors.Is(err, txn.ErrNotFound) {
 		t.Errorf("a call that is refused, which is a line at level INFO: %v", err)
 	}
-	for range 2000 { // more lines than may wait
+	for range 2000 { // more lines than the queue holds
 		if _, err := c.Get(t.Context(), b.ID); err != nil {
 			t.Fatal(err)
 		}

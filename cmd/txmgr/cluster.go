@@ -50,7 +50,7 @@ Without a leader the exit code is 10.`,
 			if err := a.printCluster(s); err != nil {
 				return err
 			}
-			// A node that has just been told who leads may not know any node yet.
+			// A node that has only just learned who leads may not have the list of members yet.
 			if !slices.ContainsFunc(s.Members, func(m txn.Member) bool { return m.Leader }) {
 				return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Cause: s.WaitingFor, Next: "look at the logs of the nodes; more than half of the voters have to reach each other"}
 			}
@@ -59,8 +59,8 @@ Without a leader the exit code is 10.`,
 	}
 }
 
-// leaderStatus gives the leader's own view, which alone knows of the others, or s when
-// it cannot be had.
+// leaderStatus returns the status from the leader, the only node that knows the state of the
+// others, or s if the leader cannot be reached.
 func (a *app) leaderStatus(ctx context.Context, s txn.Status) txn.Status {
 	i := slices.IndexFunc(s.Members, func(m txn.Member) bool { return m.Leader })
 	if s.Leader || i < 0 || s.Members[i].API == "" {
@@ -70,7 +70,7 @@ func (a *app) leaderStatus(ctx context.Context, s txn.Status) txn.Status {
 	if err != nil {
 		return s
 	}
-	defer func() { _ = c.Close() }() // it has answered, or not
+	defer func() { _ = c.Close() }() // the status was received, or the call failed
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
 	if better, err := c.Status(ctx); err == nil && better.Cluster == s.Cluster && better.Leader {
@@ -82,7 +82,7 @@ func (a *app) leaderStatus(ctx context.Context, s txn.Status) txn.Status {
 	return s
 }
 
-// leaderID is the id of the node that leads; empty when none does.
+// leaderID is the id of the leader; empty if there is none.
 func leaderID(s txn.Status) string {
 	if s.Leader {
 		return s.Node
@@ -90,7 +90,7 @@ func leaderID(s txn.Status) string {
 	return s.LeaderID
 }
 
-// clusterView is the part of the status that is about the nodes.
+// clusterView is the part of the status that describes the nodes.
 type clusterView struct {
 	Cluster        string       `json:"cluster"`
 	Incarnation    uint64       `json:"incarnation"`
@@ -100,7 +100,7 @@ type clusterView struct {
 	Members        []txn.Member `json:"members"`
 }
 
-// sortedByName puts nodes into an order that does not depend on who is asked.
+// sortedByName sorts nodes, so that their order does not depend on the node that answered.
 func sortedByName(members []txn.Member) []txn.Member {
 	return slices.SortedFunc(slices.Values(members), func(a, b txn.Member) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))

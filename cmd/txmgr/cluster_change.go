@@ -15,7 +15,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// joinTimeout is how long the coordinator may at least try to reach a node that is to join.
+// joinTimeout is the minimum time that the coordinator has to reach a node that joins.
 const joinTimeout = 15 * time.Second
 
 func clusterJoinCommand(a *app) *cobra.Command {
@@ -89,7 +89,7 @@ It is refused when the others could not decide without it.`,
 	return cmd
 }
 
-// requireReason refuses what is done for ever without a reason.
+// requireReason returns an error if a change that cannot be undone has no reason.
 func requireReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
 		return output.Usage(`--reason "..." says why; the audit keeps it`, "no reason given")
@@ -97,7 +97,7 @@ func requireReason(reason string) error {
 	return nil
 }
 
-// nodeFailure says where the names of nodes are found.
+// nodeFailure adds to an error how to find the names of the nodes.
 func nodeFailure(err error) error {
 	if txn.CodeOf(err) != txn.CodeNotFound {
 		return err
@@ -144,10 +144,11 @@ fraction of a second that it takes.`,
 	}
 }
 
-// electionTimeout is how long it may take until a node hears who leads now.
+// electionTimeout bounds the wait until a node knows the new leader.
 const electionTimeout = 5 * time.Second
 
-// statusAfterElection is the status once a leader is known, or that there is none yet.
+// statusAfterElection returns the status once a leader is known, or after electionTimeout the
+// status without one.
 func statusAfterElection(ctx context.Context, c *client.Client) (txn.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, electionTimeout)
 	defer cancel()

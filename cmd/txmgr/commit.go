@@ -63,7 +63,7 @@ ends first the exit code is 7, and the transaction is still decided.`,
 	return cmd
 }
 
-// parse reads the votes; branches may be called by their participants.
+// parse parses the votes; a branch may be named by its participant.
 func (o *commitOptions) parse(ctx context.Context, c *client.Client, id txn.ID) ([]txn.BranchVote, error) {
 	if len(o.votes) == 0 {
 		return nil, nil
@@ -100,7 +100,7 @@ func (o *commitOptions) parse(ctx context.Context, c *client.Client, id txn.ID) 
 	return votes, nil
 }
 
-// missingVotes says how to give the votes whose lack refused a commit.
+// missingVotes adds to an error how to give the votes that were missing.
 func missingVotes(ctx context.Context, c *client.Client, id txn.ID, err error) error {
 	if !errors.Is(err, txn.ErrConflict) || errors.Is(err, txn.ErrNotActive) {
 		return err

@@ -21,7 +21,7 @@ func configCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// setting is one setting of a server, and where its value is from.
+// setting is one setting of a server, and the source of its value.
 type setting struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
@@ -55,7 +55,7 @@ retention that it was made with.`,
 	}
 }
 
-// settings reads a file as a server would, and says where each value is from.
+// settings reads a file as a server would, and returns each setting with the source of its value.
 func (a *app) settings(args []string) (*serverOptions, []setting, error) {
 	o := new(serverOptions)
 	f := pflag.NewFlagSet("server", pflag.ContinueOnError)

@@ -9,15 +9,15 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Where a value is from that nothing sets.
+// The sources of values that are not configured.
 const (
 	fromDefault   = "default"
 	fromDirectory = "default of a new data directory"
 	fromNothing   = "not set"
 )
 
-// effectiveDefault is the value that a flag has in effect when nothing sets it, and where that is
-// from; value is the flag's own.
+// effectiveDefault is the effective value of a flag that is not configured, and the source of that
+// value; value is the flag's own default.
 func (o *serverOptions) effectiveDefault(flag, value string) (effective, from string) {
 	switch flag {
 	case "interval":
@@ -49,8 +49,8 @@ func (o *serverOptions) effectiveDefault(flag, value string) (effective, from st
 	return value, fromDefault
 }
 
-// clusterDefault is unset for what a server says of itself to other nodes, if it is not
-// alone.
+// clusterDefault is effectiveDefault for the settings of a node in a cluster: its addresses for the
+// other nodes, and its name.
 func (o *serverOptions) clusterDefault(flag string) (effective, from string) {
 	if o.singleNode() {
 		return "", fromNothing
@@ -77,7 +77,7 @@ func (o *serverOptions) clusterDefault(flag string) (effective, from string) {
 	}
 	c, err := o.cluster(api, o.scheme(), o.insecure)
 	if err != nil {
-		return "", fromNothing // config validate says what is wrong
+		return "", fromNothing // config validate reports the error
 	}
 	return c.API, "listen"
 }

@@ -51,7 +51,7 @@ protection. What is wrong is said, all of it, with exit code 2.`,
 	}
 }
 
-// validate finds what a server would stumble over, without starting one.
+// validate finds settings with which a server would not start, without starting one.
 func (o *serverOptions) validate() error {
 	quiet := slog.New(slog.DiscardHandler)
 	var errs []error

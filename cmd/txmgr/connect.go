@@ -13,12 +13,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// tokenVariable holds the secret of a token. There is no flag for it: command lines
-// are seen by everybody on the machine.
+// tokenVariable holds the secret of a token. There is no flag for it: every user of the machine can
+// read command lines.
 const tokenVariable = "TXMGR_TOKEN"
 
-// loadToken settles who is calling. --token-file beats TXMGR_TOKEN, which beats
-// TXMGR_TOKEN_FILE.
+// loadToken determines the token: --token-file takes precedence over TXMGR_TOKEN, which takes
+// precedence over TXMGR_TOKEN_FILE.
 func (a *app) loadToken(flags *pflag.FlagSet) {
 	if f := flags.Lookup("token-file"); f != nil && f.Changed {
 		return
@@ -28,11 +28,11 @@ func (a *app) loadToken(flags *pflag.FlagSet) {
 	}
 }
 
-// usesTLS reports whether certificates are given: then an address without a scheme is
-// one of https.
+// usesTLS reports whether certificates are given. Then an address without a scheme is an https
+// address.
 func (a *app) usesTLS() bool { return a.caCert != "" || a.cert != "" }
 
-// dialAt gives a client for addresses that have been checked.
+// dialAt returns a client for addresses that have been checked.
 func (a *app) dialAt(address string) (*client.Client, error) {
 	if address == client.DefaultAddress && a.usesTLS() {
 		address = strings.Replace(address, "http://", "https://", 1)
@@ -45,12 +45,12 @@ func (a *app) dialAt(address string) (*client.Client, error) {
 		FailFast: true,
 		Token:    a.token, TokenFile: a.tokenFile,
 		CACertFile: a.caCert, CertFile: a.cert, KeyFile: a.key,
-		Log: slog.New(slog.DiscardHandler), // what it has to say is noted above
+		Log: slog.New(slog.DiscardHandler), // the program reports the errors itself
 	})
 }
 
-// readCmd is brief for a command that only looks, and so can be answered by a node that
-// lags behind, when a person allows it.
+// readCmd is [app.shortCmd] for a command that only reads: with --stale a node that lags behind may
+// answer it.
 func (a *app) readCmd(cmd *cobra.Command, body func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	var stale bool
 	cmd.Flags().BoolVar(&stale, "stale", false, "let the node that is asked answer what it knows, which may be out of date")

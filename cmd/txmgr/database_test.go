@@ -40,8 +40,8 @@ func cmdPostgres(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// shareMariaDB gives the one MariaDB of all scripts, which is started by the first
-// that wants it and ends with the test: making one takes seconds.
+// shareMariaDB returns the MariaDB that all scripts share. The first script that needs it starts
+// it, and it ends with the test: creating one takes seconds.
 func shareMariaDB(t *testing.T) func() (*testdb.MariaDB, error) {
 	var running atomic.Pointer[testdb.MariaDB]
 	t.Cleanup(func() {
@@ -77,11 +77,11 @@ func cmdMariaDB(shared func() (*testdb.MariaDB, error)) func(*testscript.TestScr
 		}
 		ts.Setenv("MYSQL_HOST", "127.0.0.1")
 		ts.Setenv("MYSQL_TCP_PORT", fmt.Sprint(m.Port()))
-		ts.Setenv("HOME", ts.Getenv("WORK")) // no file of options of this machine
+		ts.Setenv("HOME", ts.Getenv("WORK")) // no option file of this machine
 	}
 }
 
-// buildMailer gives examples/mailer, which is built for the first that wants it.
+// buildMailer returns the path of examples/mailer, which the first script that needs it builds.
 func buildMailer(t *testing.T) func() (string, error) {
 	program := filepath.Join(t.TempDir(), "mailer")
 	return sync.OnceValues(func() (string, error) {

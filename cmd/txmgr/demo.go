@@ -50,14 +50,14 @@ stopped and removed.
 	cmd.Flags().IntVar(&nodes, "nodes", 3, "how many processes the coordinator is: 1 or 3")
 	_ = cmd.RegisterFlagCompletionFunc("nodes", cobra.FixedCompletions([]string{"1", "3"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		signal.Ignore(syscall.SIGPIPE) // whoever stops reading must not stop the tidying up
+		signal.Ignore(syscall.SIGPIPE) // a reader that closes the pipe must not stop the cleanup
 		program, err := os.Executable()
 		if err != nil {
 			return fmt.Errorf("find this program: %w", err)
 		}
 		story := a.demoReporter()
 		if story.Out != nil {
-			_, _ = fmt.Fprintln(story.Out, "txmgr demo: two databases and a service, one transaction, everything that can go wrong") // nobody to tell
+			_, _ = fmt.Fprintln(story.Out, "txmgr demo: two databases and a service, one transaction, everything that can go wrong") // an error of standard output has no recipient
 		}
 		ctx, stop := withHangup(cmd.Context())
 		defer stop()
@@ -70,8 +70,8 @@ stopped and removed.
 	return cmd
 }
 
-// demoReporter goes to standard output, because it is what was asked for, but gives way
-// to the summary that a program asks for.
+// demoReporter reports to standard output, unless the output format is for programs: then standard
+// output is for the summary.
 func (a *app) demoReporter() demo.Reporter {
 	s := demo.Reporter{Out: a.out, Color: a.print.ColorOut}
 	if a.print.Format.Structured() || a.print.Format == output.IDFormat {
@@ -90,7 +90,7 @@ func (a *app) demoReporter() demo.Reporter {
 	return s
 }
 
-// logWriter is what is written as lines of a log.
+// logWriter writes lines to a log.
 type logWriter struct{ log *slog.Logger }
 
 // Write implements [io.Writer].
@@ -109,7 +109,7 @@ func (a *app) printDemoEnd(s demo.Summary) error {
 			return err
 		}
 	} else if s.OK && a.print.Format != output.IDFormat {
-		_, _ = fmt.Fprintf(a.out, demoEnd, s.Kills, time.Duration(s.Took).Round(100*time.Millisecond)) // nobody to tell
+		_, _ = fmt.Fprintf(a.out, demoEnd, s.Kills, time.Duration(s.Took).Round(100*time.Millisecond)) // an error of standard output has no recipient
 	}
 	if s.OK {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/txmgr/txmgr/internal/testdb"
 )
 
-// TestInterruptedDemoLeavesNothing interrupts the tour at its worst moments, on
-// databases that outlive it.
+// TestInterruptedDemoLeavesNothing interrupts the demo at its worst moments, on databases that
+// outlive it.
 func TestInterruptedDemoLeavesNothing(t *testing.T) {
 	server := testdb.OpenPostgres(t, testdb.PostgresConfig{NoFsync: true})
 	for _, c := range []struct{ nodes, moment string }{

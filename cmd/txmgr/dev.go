@@ -75,13 +75,12 @@ its own port, the next one 10 further, and any of them takes any call.`,
 	return cmd
 }
 
-// devLedgers are the databases of a throw-away server, with what is in them.
+// devLedgers are the databases of a throw-away server, with their first contents.
 func devLedgers() map[string]string {
 	return map[string]string{"bank": "set alice 100; set bob 100", "stock": "set apples 20"}
 }
 
-// seedDemoData registers the databases and gives them something to hold when they are
-// new.
+// seedDemoData registers the databases and puts accounts into new ones.
 func seedDemoData(ctx context.Context, n *node.Node, data string) error {
 	for _, name := range sortedKeys(devLedgers()) {
 		path := filepath.Join(data, name+".db")
@@ -98,7 +97,7 @@ func seedDemoData(ctx context.Context, n *node.Node, data string) error {
 	return nil
 }
 
-// printBanner says what there is and what to do with it.
+// printBanner prints what runs and the next commands.
 func (a *app) printBanner(address, data string, keep bool) error {
 	fate := "lost when this ends; --data-dir keeps it"
 	if keep {
@@ -112,7 +111,7 @@ func (a *app) printBanner(address, data string, keep bool) error {
 		fmt.Sprintf(devBanner, address, data, fate, elsewhere))
 }
 
-// printClusterBanner is welcome for several coordinators.
+// printClusterBanner is printBanner for several coordinators.
 func (a *app) printClusterBanner(addresses []string, data string, keep bool) error {
 	fate := "lost when this ends; --data-dir keeps it"
 	if keep {

@@ -23,9 +23,9 @@ import (
 
 const (
 	maxDevNodes = 7
-	// devPortStride is how far the ports of two coordinators are apart.
+	// devPortStride is the distance between the ports of two coordinators.
 	devPortStride = 10
-	// devFormTimeout bounds the forming of the cluster.
+	// devFormTimeout bounds the bootstrap of the cluster.
 	devFormTimeout = time.Minute
 )
 
@@ -63,7 +63,7 @@ func (a *app) devCluster(ctx context.Context, o serverOptions, log *slog.Logger,
 		}
 	}()
 	for _, d := range nodes {
-		running.Go(func() { stop(d.server.Serve(serving, d.listener)) }) // the first one to end ends all
+		running.Go(func() { stop(d.server.Serve(serving, d.listener)) }) // the first one that ends stops all
 	}
 	if err := seedDemoCluster(serving, nodes, data); err != nil {
 		return err
@@ -85,8 +85,8 @@ func (a *app) devCluster(ctx context.Context, o serverOptions, log *slog.Logger,
 	return nil
 }
 
-// listenDevPorts takes the ports of all coordinators, so that one that is taken is said
-// before anything is written.
+// listenDevPorts opens the ports of all coordinators, so that a port in use is reported before
+// anything is written.
 func listenDevPorts(o serverOptions, size int, data string, closing *closers) ([]*devNode, error) {
 	host, port, err := net.SplitHostPort(o.listen)
 	first, perr := strconv.ParseUint(port, 10, 16)
@@ -113,8 +113,8 @@ func listenDevPorts(o serverOptions, size int, data string, closing *closers) ([
 	return nodes, nil
 }
 
-// devRaftAddresses are where the coordinators find each other: the same ones as
-// before when the data was kept, since all of them cannot move at once.
+// devRaftAddresses are the raft addresses of the coordinators. If the data was kept they are those
+// of the run before: not all nodes of a cluster can change their address at once.
 func devRaftAddresses(data, host string, first, size int) ([]string, error) {
 	file := filepath.Join(data, "raft-addresses")
 	old, err := os.ReadFile(file)
@@ -135,12 +135,12 @@ func devRaftAddresses(data, host string, first, size int) ([]string, error) {
 	for i := range size {
 		address := net.JoinHostPort(host, strconv.Itoa(first+i*devPortStride+1))
 		if first == 0 {
-			// Free now, and as good as surely a moment later.
+			// It is free now, and almost certainly still free when the node listens on it.
 			l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 			if err != nil {
 				return nil, err
 			}
-			defer func() { _ = l.Close() }() // together, so that no port comes twice
+			defer func() { _ = l.Close() }() // closed after the loop, so that no port is chosen twice
 			address = l.Addr().String()
 		}
 		addresses = append(addresses, address)
@@ -151,7 +151,7 @@ func devRaftAddresses(data, host string, first, size int) ([]string, error) {
 	return addresses, os.WriteFile(file, []byte(strings.Join(addresses, "\n")+"\n"), 0o600)
 }
 
-// closeDevNodes closes all at once: one that is alone would look for the others.
+// closeDevNodes closes all nodes at once: the last one would otherwise try to reach the others.
 func closeDevNodes(nodes []*devNode) error {
 	errs := make([]error, len(nodes))
 	var running sync.WaitGroup
@@ -164,8 +164,8 @@ func closeDevNodes(nodes []*devNode) error {
 	return errors.Join(errs...)
 }
 
-// muteHandler says nothing once its context is done: what coordinators say of each
-// other while all of them end is no news.
+// muteHandler discards log records once its context is done: what the coordinators report about
+// each other while all of them shut down is of no interest.
 type muteHandler struct {
 	slog.Handler
 	ctx context.Context

@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// The levels of a diagnosis in the API.
+// The levels of a check in the API.
 const (
 	levelOK      = "ok"
 	levelFailure = "failure"
@@ -52,7 +52,7 @@ With a failure the exit code is 10. -o id prints where the failures are.`,
 	}
 }
 
-// writeChecks lists findings, with what to do about them.
+// writeChecks lists the results of checks, each with its remedy.
 func writeChecks(p *output.Page, found []txn.Check) {
 	for _, d := range found {
 		level := d.Level
@@ -73,7 +73,7 @@ func checkScope(d txn.Check) string {
 	return d.Participant
 }
 
-// failingScopes names the places with a failure, each once.
+// failingScopes returns the scopes with a failed check, each once.
 func failingScopes(found []txn.Check) []string {
 	places := []string{}
 	for _, d := range found {
@@ -84,7 +84,7 @@ func failingScopes(found []txn.Check) []string {
 	return places
 }
 
-// checkFailure is the failure of a look that found one; nil when none was found.
+// checkFailure is the failure of a health check in which a check failed; nil if none did.
 func checkFailure(found []txn.Check, next string) error {
 	var causes []string
 	for _, d := range found {

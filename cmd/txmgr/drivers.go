@@ -8,14 +8,14 @@ import (
 	"github.com/txmgr/txmgr/participant/web"
 )
 
-// drivers are the kinds of participants that this program knows.
+// drivers are the drivers of this program, by kind.
 func drivers() map[string]participant.Driver {
 	return map[string]participant.Driver{
 		ledger.Kind: ledger.Driver, mariadb.Kind: mariadb.Driver, postgres.Kind: postgres.Driver, web.Kind: web.Driver,
 	}
 }
 
-// kinds names them for people, the most usual ones first.
+// kinds lists the kinds for people, the most usual ones first.
 func kinds() []string {
 	return []string{postgres.Kind, mariadb.Kind, web.Kind, ledger.Kind}
 }

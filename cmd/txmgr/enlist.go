@@ -81,7 +81,7 @@ func (a *app) readPayload(name string) ([]byte, error) {
 		if err != nil {
 			return nil, output.Usage("", "read the payload: %v", err)
 		}
-		defer func() { _ = f.Close() }() // only read
+		defer func() { _ = f.Close() }() // read only
 		in = f
 	}
 	data, err := io.ReadAll(io.LimitReader(in, txn.MaxPayload+1))

@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 )
 
-// variable says which flag an environment variable stands in for.
+// variable names the flag that an environment variable sets.
 type variable struct{ name, flag string }
 
 func globalEnvironment() []variable {
@@ -25,8 +25,7 @@ func globalEnvironment() []variable {
 	}
 }
 
-// fromEnvironment gives flags that are not on the command line the values of
-// the environment.
+// fromEnvironment sets the flags that are not on the command line to the values of the environment.
 func fromEnvironment(flags *pflag.FlagSet, env func(string) string, vars []variable) error {
 	for _, v := range vars {
 		f := flags.Lookup(v.flag)

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// failingArgs are arguments with which a command fails that would otherwise run, or need no
+// failingArgs are arguments with which commands fail that would otherwise run, or need no
 // coordinator.
 var failingArgs = map[string][]string{
 	"txmgr server":                {"--data-dir", "file/x", "--listen", "127.0.0.1:0"},
@@ -33,8 +33,8 @@ var failingArgs = map[string][]string{
 	"txmgr completion powershell": {"too", "many"},
 }
 
-// With --output json every command says on standard error what can be read line by line:
-// logs of one form, and at most one error of another one, which is last.
+// With --output json standard error of every command can be parsed line by line: logs of one form,
+// and at most one error of another form, which is last.
 func TestErrorsAndLogsHaveOneShape(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("file", nil, 0o600); err != nil {
@@ -58,7 +58,7 @@ func TestErrorsAndLogsHaveOneShape(t *testing.T) {
 		for line := range strings.Lines(c.Example + "\n") {
 			for _, words := range commandLines(line) {
 				if !slices.Equal(words[:min(len(words), len(path))], path) {
-					continue // an example of another command's
+					continue // an example of another command
 				}
 				checkErrorFormat(t, -1, words)
 				tried++

@@ -101,7 +101,7 @@ A file for -f looks like this:
 	return cmd
 }
 
-// script puts the transaction together. Flags beat the file.
+// script builds the transaction. Flags take precedence over the file.
 func (o *execOptions) script(a *app, args []string) (script, error) {
 	var s script
 	if o.file != "" {
@@ -151,8 +151,8 @@ type stepView struct {
 	branchexec.Result
 }
 
-// exec runs the statements and commits. What they answered is printed only when
-// it was committed: before that it is not true.
+// exec runs the statements and commits. It prints their results only after the commit: before it
+// they are not final.
 func (a *app) exec(ctx context.Context, c *client.Client, s script, dsns []string) (err error) {
 	sides, err := a.openExecutors(ctx, c, s, dsns)
 	if err != nil {
@@ -177,7 +177,7 @@ func (a *app) exec(ctx context.Context, c *client.Client, s script, dsns []strin
 		return nil
 	})
 	if err != nil && view.ID.IsZero() && !s.session.IsZero() {
-		return explainSession(err) // it was not begun
+		return explainSession(err) // the transaction was not begun
 	}
 	if err != nil {
 		return execFailure(err)
@@ -187,7 +187,7 @@ func (a *app) exec(ctx context.Context, c *client.Client, s script, dsns []strin
 	return a.printExec(view, took)
 }
 
-// execFailure keeps what the database said, which stands behind the outcome.
+// execFailure keeps the text of the database, which is the cause of the outcome.
 func execFailure(err error) error {
 	var e *txn.Error
 	byHand := errors.Is(err, txn.ErrEndedByApplication)
@@ -207,7 +207,7 @@ func execFailure(err error) error {
 	return &f
 }
 
-// openExecutors opens each participant that is named once.
+// openExecutors opens each participant that the script names, once.
 func (a *app) openExecutors(ctx context.Context, c *client.Client, s script, dsns []string) (map[string]branchexec.Executor, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 	defer cancel()
@@ -264,7 +264,7 @@ func (a *app) printExec(v execView, took time.Duration) error {
 	for _, s := range v.Steps {
 		rows := formatInt(s.Affected)
 		if s.Deferred {
-			rows = "" // it has none
+			rows = "" // the statement returned no rows
 		}
 		steps.Add(s.On, rows, s.Run)
 		if len(s.Columns) == 0 {
@@ -276,7 +276,7 @@ func (a *app) printExec(v execView, took time.Duration) error {
 	return a.print.Print(output.Document{Value: v, IDs: []string{v.ID.String()}, Tables: tables})
 }
 
-// withParticipant names the participant in an error, once.
+// withParticipant puts the name of the participant into an error, once.
 func withParticipant(participant string, err error) error {
 	if strings.HasPrefix(err.Error(), participant+": ") {
 		return err

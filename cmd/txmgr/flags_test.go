@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestEveryFlagIsRead: a field that a flag is bound to, and that nothing reads, is a flag without an effect. Compilers and
-// linters see the address that is taken, and are content.
+// TestEveryFlagIsRead: a field that a flag is bound to and that is never read is a flag without an
+// effect. Compilers and linters count its address as a use.
 func TestEveryFlagIsRead(t *testing.T) {
 	names, err := filepath.Glob("*.go")
 	if err != nil {
@@ -46,7 +46,7 @@ func TestEveryFlagIsRead(t *testing.T) {
 		t.Fatalf("only %d flags found: the test looks for the wrong thing", len(bound))
 	}
 	for field, where := range bound {
-		if !read[field] && !ast.IsExported(field) { // an exported one is of a struct that is handed on whole
+		if !read[field] && !ast.IsExported(field) { // an exported one belongs to a struct that is passed on as a whole
 			t.Errorf("%v: nothing reads %s", where, field)
 		}
 	}
@@ -59,7 +59,8 @@ func note(read map[string]bool, n ast.Node) bool {
 	return true
 }
 
-// boundTo gives x.field of a call f.KindVar(&x.field, …) or f.KindVarP(&x.field, …); nil for any other call.
+// boundTo returns x.field of a call f.KindVar(&x.field, …) or f.KindVarP(&x.field, …); nil for any
+// other call.
 func boundTo(call *ast.CallExpr) *ast.SelectorExpr {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || len(call.Args) < 3 || !strings.HasSuffix(strings.TrimSuffix(method.Sel.Name, "P"), "Var") {

@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// helpCommand is cobra's, but an unknown topic is an error.
+// helpCommand is the help command of cobra, except that an unknown topic is an error.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",

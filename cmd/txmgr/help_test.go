@@ -39,7 +39,7 @@ func TestEveryCommandIsExplained(t *testing.T) {
 	})
 }
 
-// Examples are command lines that are understood.
+// Examples are valid command lines.
 func TestExamplesAreUnderstood(t *testing.T) {
 	text := devBanner[strings.Index(devBanner, "In another terminal"):] + demoEnd
 	walk(newRoot(), func(c *cobra.Command) { text += c.Example + "\n" })
@@ -73,8 +73,8 @@ func parseExample(t *testing.T, line string, words []string) {
 	}
 }
 
-// commandLines finds what comes after each "txmgr" of a line of shell. It knows
-// as much of a shell as the examples need.
+// commandLines finds the arguments after each "txmgr" in a line of shell. It parses as much of the
+// shell as the examples need.
 func commandLines(line string) (all [][]string) {
 	var words []string
 	word, quote, inWord := "", rune(0), false

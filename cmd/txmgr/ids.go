@@ -16,8 +16,8 @@ import (
 // maxShownIDs is how many transactions an ambiguous prefix lists.
 const maxShownIDs = 5
 
-// resolveID finds the transaction that an argument means: a whole id, or any
-// prefix that only one transaction has; "tx_" may be left out.
+// resolveID finds the transaction that an argument names: a complete id, or a prefix of exactly one
+// id; "tx_" may be left out.
 func resolveID(ctx context.Context, c *client.Client, arg string) (txn.ID, error) {
 	prefix, err := idPrefix(arg)
 	if err != nil {
@@ -49,8 +49,7 @@ func resolveID(ctx context.Context, c *client.Client, arg string) (txn.ID, error
 	return txn.ID{}, output.Usage("give more of the id", "%s is the beginning of several transactions: %s", prefix, strings.Join(ids, ", "))
 }
 
-// idPrefix checks what is typed for an id, and brings it into the form in which
-// ids are written.
+// idPrefix validates a typed id or prefix, and normalizes it.
 func idPrefix(arg string) (string, error) {
 	if cluster, id, branch, ok := txn.ParseXID(arg); ok {
 		return "", output.Usage("its transaction is "+id.String(), "%s names branch %s of a transaction of cluster %s", arg, branch, cluster)
@@ -63,11 +62,11 @@ func idPrefix(arg string) (string, error) {
 	return txn.IDPrefix + rest, nil
 }
 
-// completionTimeout bounds what a shell waits for a Tab.
+// completionTimeout bounds the wait of a shell for a completion.
 const completionTimeout = 2 * time.Second
 
-// complete makes a completion that asks the coordinator. A coordinator that is
-// not there completes to nothing.
+// complete returns a completion that calls the coordinator. If the coordinator cannot be reached,
+// the completion is empty.
 func (a *app) complete(candidates func(ctx context.Context, c *client.Client, args []string, word string) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if a.prepare(cmd) != nil {
@@ -77,15 +76,15 @@ func (a *app) complete(candidates func(ctx context.Context, c *client.Client, ar
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		defer func() { _ = c.Close() }() // the candidates are there
+		defer func() { _ = c.Close() }() // the candidates were received
 		ctx, cancel := context.WithTimeout(cmd.Context(), min(completionTimeout, a.requestTimeout))
 		defer cancel()
 		return candidates(ctx, c, args, word), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// completeTX completes the first argument with transactions, the second one
-// with participants when the command takes one.
+// completeTX completes the first argument with transactions, and the second one with participants
+// if the command takes one.
 func (a *app) completeTX(thenParticipant bool) cobra.CompletionFunc {
 	return a.complete(func(ctx context.Context, c *client.Client, args []string, word string) []string {
 		switch {

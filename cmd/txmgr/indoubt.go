@@ -72,7 +72,7 @@ func (a *app) printInDoubt(found []txn.InDoubt) error {
 	return a.print.Print(output.Document{Value: values, IDs: ids, Tables: []output.Table{t}})
 }
 
-// formatAge is how long ago something was; empty when it is not known when.
+// formatAge formats the time since t; empty if t is not known.
 func formatAge(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -141,7 +141,7 @@ The command does not wait for the end: txmgr wait TX does.`,
 	return cmd
 }
 
-// retryAll lists first, to be able to say what is tried again.
+// retryAll lists the transactions first, so that it can report which ones are retried.
 func (a *app) retryAll(ctx context.Context, c *client.Client) error {
 	found, err := c.InDoubts(ctx)
 	if err != nil {
@@ -173,7 +173,7 @@ func (a *app) printRetried(ids []string) error {
 	return a.print.Print(output.Document{Value: values, IDs: ids, Tables: []output.Table{t}})
 }
 
-// explainNext points from a refusal to the page with the reasons.
+// explainNext adds to a refusal the command that explains the reasons.
 func explainNext(id txn.ID, err error) error {
 	if !errors.Is(err, txn.ErrConflict) {
 		return err
@@ -183,7 +183,7 @@ func explainNext(id txn.ID, err error) error {
 	return &f
 }
 
-// completeInDoubt completes a transaction: those in doubt, or any when none is.
+// completeInDoubt completes a transaction: those in doubt, or any if there is none.
 func (a *app) completeInDoubt(heuristicsOnly bool) cobra.CompletionFunc {
 	return a.complete(func(ctx context.Context, c *client.Client, args []string, word string) (out []string) {
 		if len(args) > 0 {

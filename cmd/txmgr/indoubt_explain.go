@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// printExplanation lays out the page that is read when something is wrong.
+// printExplanation prints the explanation of a transaction in doubt.
 func (a *app) printExplanation(e txn.Explanation) error {
 	e = normalizeExplanation(e)
 	var p output.Page
@@ -34,7 +34,7 @@ func (a *app) printExplanation(e txn.Explanation) error {
 	return a.print.Print(output.Document{Value: e, IDs: []string{t.ID.String()}, Page: p})
 }
 
-// normalizeExplanation makes its lists lists, as programs want them.
+// normalizeExplanation replaces nil lists by empty ones, as programs expect.
 func normalizeExplanation(e txn.Explanation) txn.Explanation {
 	e.Transaction = normalize(e.Transaction)
 	if e.Summary == nil {
@@ -101,7 +101,7 @@ func firstLabel(i int, label string) string {
 	return label
 }
 
-// loggedState says what the log knows of a branch.
+// loggedState describes the state of a branch in the log.
 func loggedState(t txn.Info, b txn.BranchInfo) string {
 	said := "it has not voted"
 	switch {
@@ -121,8 +121,8 @@ func loggedState(t txn.Info, b txn.BranchInfo) string {
 	return "rollback; " + said
 }
 
-// reportedState is what the participant answered. Of a branch that ended as decided the
-// log keeps nothing by which it could be asked for proof.
+// reportedState describes the answer of the participant. For a branch that ended as decided, the
+// log keeps nothing by which the participant could be asked for a commit record.
 func reportedState(b txn.BranchInfo, q txn.BranchProbe) string {
 	if q.Error != "" {
 		return "it cannot be asked: " + q.Error
@@ -141,7 +141,7 @@ func reportedState(b txn.BranchInfo, q txn.BranchProbe) string {
 		said = "it ended " + q.Outcome
 	}
 	detail := q.Detail
-	if q.Prepared { // which has been said
+	if q.Prepared { // that was printed already
 		detail = strings.TrimPrefix(strings.TrimPrefix(detail, "it is prepared"), "; ")
 	}
 	if detail == "" {
@@ -150,7 +150,7 @@ func reportedState(b txn.BranchInfo, q txn.BranchProbe) string {
 	return said + ": " + detail
 }
 
-// attemptLines tells what was tried; the same that came several times in a row, once.
+// attemptLines describes the attempts; equal consecutive ones are one line.
 func attemptLines(all []txn.CallAttempt) (lines []string) {
 	for i := 0; i < len(all); {
 		end := i + 1
@@ -175,7 +175,7 @@ func attemptLines(all []txn.CallAttempt) (lines []string) {
 
 func formatClock(t time.Time) string { return t.UTC().Format("15:04:05.000Z") }
 
-// explainActions tells what can be done, and why the rest cannot.
+// explainActions lists the actions that are possible, and why the others are not.
 func explainActions(p *output.Page, choices []txn.Action) {
 	for _, allowed := range []bool{true, false} {
 		begun := false

@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// The same attempt, many times, is one line: the change is what matters.
+// Equal consecutive attempts are one line: only a change matters.
 func TestAttemptsThatAreTheSameAreOneLine(t *testing.T) {
 	at := func(second int, call, result string, failed bool) txn.CallAttempt {
 		return txn.CallAttempt{At: time.Date(2026, 11, 21, 3, 0, second, 0, time.UTC), Took: txn.Duration(2 * time.Millisecond), Call: call, Result: result, Failed: failed}
@@ -48,7 +48,7 @@ func TestWhatAParticipantSaysNow(t *testing.T) {
 	}
 }
 
-// How a branch ended that ended as decided is no question any more.
+// The end of a branch that ended as decided is not asked for.
 func TestWhatIsLeftOfAFinishedBranch(t *testing.T) {
 	q := txn.BranchProbe{Outcome: "unknown", Detail: "no session is on record"}
 	if got := reportedState(txn.BranchInfo{State: txn.BranchCommitted}, q); got != "it is not prepared there any more" {

@@ -15,10 +15,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// userVariable names who does something, for the audit.
+// userVariable names the operator for the audit.
 const userVariable = "TXMGR_USER"
 
-// operatorName is who does something: user@host, unless the environment says better.
+// operatorName is the name of the operator: user@host, unless the environment sets another one.
 func (a *app) operatorName() string {
 	if who := strings.TrimSpace(a.env(userVariable)); who != "" {
 		return who
@@ -94,8 +94,7 @@ shows it.`,
 	return cmd
 }
 
-// resolveTarget finds the transaction that a person wants to settle, and refuses to do
-// it without a reason.
+// resolveTarget finds the transaction that the operator resolves, and requires a reason.
 func (a *app) resolveTarget(ctx context.Context, c *client.Client, arg, reason string) (txn.ID, txn.Info, error) {
 	if strings.TrimSpace(reason) == "" {
 		return txn.ID{}, txn.Info{}, output.Usage(`--reason "..." says why; the audit keeps it`, "no reason given")
@@ -110,7 +109,7 @@ func (a *app) resolveTarget(ctx context.Context, c *client.Client, arg, reason s
 	return id, info, err
 }
 
-// question says what is about to be recorded.
+// question describes what will be recorded.
 func (o *resolveOptions) question(info txn.Info) string {
 	word := "rolled back"
 	if o.commit {
@@ -126,7 +125,7 @@ func (o *resolveOptions) question(info txn.Info) string {
 	return fmt.Sprintf("Record, on your word, that %s %s %s?", of, info.ID, word)
 }
 
-// findBranch finds the branch that is meant; zero for none.
+// findBranch finds the branch that an argument names; zero for no argument.
 func findBranch(info txn.Info, word string) (txn.BranchID, error) {
 	if word == "" {
 		return 0, nil
@@ -173,12 +172,12 @@ It repairs nothing: do that first.`,
 	return cmd
 }
 
-// printResolved says where a transaction is after a person's word.
+// printResolved prints the state of a transaction after the operator's resolution.
 func (a *app) printResolved(ctx context.Context, c *client.Client, id txn.ID, done string) error {
 	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 	defer cancel()
 	info, err := c.Get(ctx, id)
-	if errors.Is(err, txn.ErrNotFound) { // its retention was over long ago
+	if errors.Is(err, txn.ErrNotFound) { // its retention time has expired
 		info, err = txn.Info{ID: id}, nil
 	}
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLostAnswerOfACommitIsInDoubt: the connection breaks after the request was
-// sent, so a commit may have been carried out. A begin may simply be repeated.
+// TestLostAnswerOfACommitIsInDoubt: the connection breaks after the request was sent, so a commit
+// may have been carried out. A begin may simply be repeated.
 func TestLostAnswerOfACommitIsInDoubt(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

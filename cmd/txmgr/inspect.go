@@ -59,8 +59,8 @@ With --watch it is shown again at every change of its state, until it is finishe
 	return cmd
 }
 
-// follow shows a transaction until it is finished. It waits for the decision and
-// then for the end, so that no change can fall between two looks.
+// follow shows a transaction until it is finished. It waits for the decision and then for the
+// completion, so that it misses neither change.
 func (a *app) follow(ctx context.Context, c *client.Client, id txn.ID) error {
 	info, err := c.Get(ctx, id)
 	if err != nil {
@@ -71,7 +71,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, id txn.ID) error {
 			a.print.Note("")
 		}
 		if a.print.Format == output.JSONFormat {
-			a.print.Format = output.JSONLFormat // one line for each look
+			a.print.Format = output.JSONLFormat // one line for each change
 		}
 		if err := a.printInfo(info); err != nil || info.State.Finished() {
 			return err

@@ -11,8 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestInterruptedIs130 stops a watch once it has shown something, so that it is
-// certainly at work.
+// TestInterruptedIs130 interrupts a watch once it has printed something, so that it certainly runs.
 func TestInterruptedIs130(t *testing.T) {
 	address := startServer(t)
 	var problems bytes.Buffer
@@ -30,7 +29,7 @@ func TestInterruptedIs130(t *testing.T) {
 		line, _ := bufio.NewReader(out).ReadString('\n')
 		seen <- line
 	}()
-	// Nothing tells when a watch has begun to watch, so there is always more to see.
+	// The begin of a watch is not observable, so changes are made all the time.
 	line := ""
 	for line == "" {
 		begin := txmgr(t, address, "begin", "-q", "--timeout", "100ms")
@@ -84,7 +83,7 @@ func startServer(t *testing.T) (address string) {
 	return address
 }
 
-// txmgr is this program, as TestMain puts it into PATH.
+// txmgr is this program, which TestMain puts into PATH.
 func txmgr(t *testing.T, address string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("txmgr", args...)

@@ -17,8 +17,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestWhoStopsHandsOver stops the server that leads while clients call it: another one
-// leads at once, while this one still has calls to finish, and no call fails.
+// TestWhoStopsHandsOver stops the leader while clients call it: another node leads at once, while
+// this one still completes calls, and no call fails.
 func TestWhoStopsHandsOver(t *testing.T) {
 	servers := startCluster(t, 3)
 	var all []string
@@ -88,7 +88,7 @@ func TestWhoStopsHandsOver(t *testing.T) {
 		t.Fatalf("it handed leadership over only when it had ended: %v", err)
 	default:
 	}
-	// What it was in the middle of still has its answer.
+	// The call in progress still gets its answer.
 	if _, err := held.Write([]byte("}")); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestWhoStopsHandsOver(t *testing.T) {
 	}
 }
 
-// holdCall begins a call, whose last byte is still to come.
+// holdCall begins a call and withholds its last byte.
 func holdCall(t *testing.T, address string) net.Conn {
 	t.Helper()
 	held, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
@@ -114,7 +114,7 @@ func holdCall(t *testing.T, address string) net.Conn {
 	if _, err := held.Write([]byte(call)); err != nil {
 		t.Fatal(err)
 	}
-	// It asks for the body, so it is in the middle of the call.
+	// The server asks for the body, so the call is in progress.
 	want := []byte("HTTP/1.1 100 Continue\r\n\r\n")
 	if _, err := io.ReadFull(held, want); err != nil || !strings.Contains(string(want), " 100 ") {
 		t.Fatalf("%q: %v", want, err)
@@ -141,7 +141,7 @@ func startCluster(t *testing.T, size int) map[string]*exec.Cmd {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			_ = cmd.Process.Kill() // what became of it is no question any more
+			_ = cmd.Process.Kill() // its exit status does not matter
 			_ = cmd.Wait()
 		})
 		line, err := bufio.NewReader(out).ReadString('\n')
@@ -154,7 +154,7 @@ func startCluster(t *testing.T, size int) map[string]*exec.Cmd {
 	return servers
 }
 
-// freeAddresses are free a moment before they are used.
+// freeAddresses returns addresses that are free just before they are used.
 func freeAddresses(t *testing.T, n int) (all []string) {
 	t.Helper()
 	for range n {
@@ -162,13 +162,13 @@ func freeAddresses(t *testing.T, n int) (all []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = l.Close() }() // together, so that none comes twice
+		defer func() { _ = l.Close() }() // closed together, so that none is chosen twice
 		all = append(all, l.Addr().String())
 	}
 	return all
 }
 
-// statusOf asks one server alone.
+// statusOf returns the status of one server.
 func statusOf(t *testing.T, address string) (txn.Status, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -182,11 +182,11 @@ func openClient(t *testing.T, address string) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() }) // its calls are over
+	t.Cleanup(func() { _ = c.Close() }) // its calls have ended
 	return c
 }
 
-// await polls until ok, or the patience of the tests is over.
+// await polls until ok, or until waitTimeout has passed.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)

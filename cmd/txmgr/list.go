@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// filterOptions are the flags by which list and watch choose transactions.
+// filterOptions are the flags by which list and watch select transactions.
 type filterOptions struct {
 	states      []string
 	participant string

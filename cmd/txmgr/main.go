@@ -1,8 +1,8 @@
-// Command txmgr coordinates transactions that span several databases: it is the
-// server, the tool to drive and to repair transactions, and a guided tour.
+// Command txmgr coordinates transactions that span several databases. It contains the server, the
+// commands that drive and repair transactions, and a demo.
 //
-// Every command is a file of this package. What is printed, and how, is the
-// business of internal/output; what the demo shows, of internal/demo.
+// Every command is a file of this package. internal/output defines what is printed and how;
+// internal/demo contains the scenarios of the demo.
 package main
 
 import "os"

@@ -15,7 +15,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// printManualSQL writes what somebody runs who takes part without the SDK.
+// printManualSQL prints the SQL for an application that takes part without the SDK.
 func (a *app) printManualSQL(ctx context.Context, c *client.Client, id txn.ID, b txn.Branch, e txn.Enlistment) error {
 	p, err := findParticipant(ctx, c, b.Participant)
 	if err != nil {
@@ -54,8 +54,8 @@ func findParticipant(ctx context.Context, c *client.Client, name string) (txn.Pa
 	return txn.Participant{}, fmt.Errorf("participant %s: %w", name, txn.ErrNotFound)
 }
 
-// postgresBackendQuery is the query whose answer is a [postgres.SessionRef]. It gives the
-// transaction its number, so it has to be run within it, and before the work.
+// postgresBackendQuery is the query that returns a [postgres.SessionRef]. It assigns the
+// transaction its xid, so it must run within the transaction, and before the work.
 const postgresBackendQuery = `SELECT format('pid=%s start=%s xid=%s system=%s timeline=%s written=%s', pid, to_char(backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), pg_current_xact_id(), (SELECT system_identifier FROM pg_control_system()), left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_logical_emit_message(false, 'txmgr', pg_current_xact_id()::text)) AS session FROM pg_stat_get_activity(pg_backend_pid());`
 
 func postgresManualSQL(id txn.ID, b txn.Branch, session string) string {
@@ -100,7 +100,7 @@ func mariadbManualSQL(id txn.ID, b txn.Branch, session, markerTable string) (str
 	return s.String(), nil
 }
 
-// webServiceCalls shows the calls that the coordinator makes to a web service.
+// webServiceCalls lists the calls that the coordinator makes to a web service.
 func webServiceCalls(id txn.ID, b txn.Branch, settings map[string]string, payload []byte) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "# the coordinator calls, when txmgr commit %s asks for the decision:\n", id)

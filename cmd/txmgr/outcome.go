@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// waitForOutcome ends a command that decided a transaction: it waits until nothing is
-// left to be done, unless told not to, and prints where the transaction is.
+// waitForOutcome ends a command that decided a transaction: it waits until the transaction is
+// complete, unless told not to, and prints its state.
 func (a *app) waitForOutcome(ctx context.Context, c *client.Client, id txn.ID, out txn.Outcome, began time.Time, noWait bool, timeout time.Duration) error {
 	if timeout == 0 {
 		timeout = a.requestTimeout
@@ -30,7 +30,7 @@ func (a *app) waitForOutcome(ctx context.Context, c *client.Client, id txn.ID, o
 	case errors.Is(err, txn.ErrWaitTimeout) || err != nil && wait.Err() != nil && ctx.Err() == nil:
 		return a.completingFailure(ctx, c, id, out.State, timeout, err)
 	case err != nil:
-		// The decision is known, whatever became of the question.
+		// The decision is known, although the call that read the outcome failed.
 		f := *output.Explain(err)
 		f.State = fmt.Sprintf("%v: %s", out.State, output.Meaning(out.State, out.Heuristic))
 		return &f
@@ -50,9 +50,9 @@ func (a *app) completingFailure(ctx context.Context, c *client.Client, id txn.ID
 	return f
 }
 
-// heuristicFailure turns a hazard into a failure, and a branch that was ended by hand: something
-// ended otherwise than decided, or may be committed although the rest is rolled back, and
-// a script must not take that for success.
+// heuristicFailure turns a heuristic outcome, and a branch that was ended by hand, into a failure:
+// a branch ended otherwise than decided, or may be committed although the rest is rolled back. A
+// script must not take that for success.
 func heuristicFailure(info txn.Info) error {
 	switch {
 	case info.Heuristic == 0 && info.EndedByApplication() && !info.State.Commits():

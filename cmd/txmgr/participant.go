@@ -80,7 +80,7 @@ func participantTable(all []txn.ParticipantStatus) output.Table {
 	return t
 }
 
-// formatShortDuration is span for what may take less than a millisecond.
+// formatShortDuration is formatDuration for durations that may be below a millisecond.
 func formatShortDuration(d txn.Duration) string {
 	if 0 < d && d < txn.Duration(time.Millisecond) {
 		return time.Duration(d).Round(time.Microsecond).String()
@@ -180,7 +180,7 @@ func participantRemoveCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// confirm asks a person. Where nobody can answer, --yes is the answer.
+// confirm asks the operator. If the input is not a terminal, only --yes confirms.
 func (a *app) confirm(question string) error {
 	if a.yes {
 		return nil
@@ -189,7 +189,7 @@ func (a *app) confirm(question string) error {
 	if a.noInput || !ok || !output.IsTerminal(in) {
 		return output.Usage("--yes answers it", "%s nobody is there to answer", question)
 	}
-	_, _ = fmt.Fprint(a.err, question+" [y/N] ") // the answer shows whether it was seen
+	_, _ = fmt.Fprint(a.err, question+" [y/N] ") // an error of writing shows in the answer
 	answer, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil {
 		return fmt.Errorf("read the answer: %w", err)

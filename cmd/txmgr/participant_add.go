@@ -110,8 +110,8 @@ registered is replicated, and shown to everybody.`,
 	return cmd
 }
 
-// printAdded shows a registration and what the doctor has to say; of what is as it
-// should be only the number.
+// printAdded prints a registration and the results of its health check; of the checks that passed
+// only the number.
 func (a *app) printAdded(p txn.Participant, changes []string, found []txn.Check) error {
 	for _, change := range changes {
 		a.print.Note("changed: %s", change)
@@ -139,8 +139,8 @@ func (a *app) printAdded(p txn.Participant, changes []string, found []txn.Check)
 	return a.print.Print(output.Document{Value: value, IDs: []string{p.Name}, Tables: []output.Table{t}, Page: page})
 }
 
-// registration turns the flags into settings. Paths are made absolute here,
-// since the server is at home in another directory.
+// registration turns the flags into settings. It makes paths absolute, since the server runs in
+// another directory.
 func (o *addOptions) registration(name string) (txn.Participant, error) {
 	p := txn.Participant{Name: name, Kind: o.kind, Settings: map[string]string{}}
 	if o.kind == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// confirmReplace finds out what a registration changes of one that is there, and asks when
-// that one is healthy: settings that are wrong take a working participant away from
+// confirmReplace finds out what a registration changes in an existing one, and asks for
+// confirmation if that one is healthy: wrong settings make a working participant unavailable to
 // every transaction.
 func (a *app) confirmReplace(ctx context.Context, c *client.Client, p txn.Participant) (changes []string, err error) {
 	calling, cancel := context.WithTimeout(ctx, a.requestTimeout)
@@ -33,7 +33,7 @@ func (a *app) confirmReplace(ctx context.Context, c *client.Client, p txn.Partic
 	return changes, a.confirm(fmt.Sprintf("Participant %s is registered and healthy. Change its settings: %s?", p.Name, strings.Join(changes, "; ")))
 }
 
-// settingChanges says what becomes of settings, in the order of their names.
+// settingChanges describes the changes of settings, in the order of their names.
 func settingChanges(old, now map[string]string) []string {
 	var all []string
 	keys := maps.Clone(old)
@@ -58,7 +58,7 @@ func settingChanges(old, now map[string]string) []string {
 	return all
 }
 
-// redacted is a setting without what may be a secret in it.
+// redacted is the value of a setting, without what may be a secret.
 func redacted(key, value string) string {
 	if key == "dsn" {
 		return "(not shown)"

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What changes is said, and no secret with it.
+// Changes are reported, without secrets.
 func TestDifferencesOfSettings(t *testing.T) {
 	old := map[string]string{"dsn": "postgres://me:s3cret@h/bank", "quota": "100", "fence": "on", "url": "http://me:s3cret@h/", "same": "x"}
 	now := map[string]string{"dsn": "postgres://me:0ther@h/bank", "quota": "50", "list": "/prepared", "url": "http://me:0ther@h/", "same": "x"}

@@ -12,12 +12,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// What a scan says of a branch beside what is to be done with it.
+// The classes of a scanned branch that needs no action.
 const (
-	classInProgress    = "leave"   // it is in good hands
-	classForeign       = "foreign" // it is not this cluster's
-	classOrphanedLocks = "ghost"   // its locks are held by nobody
-	classUnreachable   = "unseen"  // of a participant: it could not be looked at
+	classInProgress    = "leave"   // in progress, or waiting for its decision
+	classForeign       = "foreign" // of another cluster or application
+	classOrphanedLocks = "ghost"   // orphaned locks: no transaction of the server holds them
+	classUnreachable   = "unseen"  // of a participant: it could not be scanned
 )
 
 func recoverCommand(a *app) *cobra.Command {
@@ -89,7 +89,7 @@ func (a *app) printScan(found []txn.ScanResult) error {
 		if f.XID != "" {
 			ids = append(ids, f.XID)
 		}
-		// The name of what is not ours stands where the transaction would.
+		// A foreign branch has its XID in the column of the transaction.
 		tx, branch, state := f.XID, "", ""
 		if !f.ID.IsZero() {
 			tx, branch, state = f.ID.String(), f.Branch.String(), "unknown"
@@ -114,7 +114,7 @@ func (a *app) printScan(found []txn.ScanResult) error {
 	return a.print.Print(output.Document{Value: found, IDs: ids, Tables: []output.Table{t}})
 }
 
-// lineCount counts what a participant told in lines; empty for nothing.
+// lineCount counts the lines of a participant's text; empty for none.
 func lineCount(lines []string) string {
 	if len(lines) == 0 {
 		return ""
@@ -130,8 +130,8 @@ func labelled(label string, lines []string) []string {
 	return out
 }
 
-// needsAction reports whether something has to be done about a branch that was not. What
-// is not ours is nobody's to repair here.
+// needsAction reports whether a branch needs an action that was not taken. Foreign branches are
+// never repaired here.
 func needsAction(f txn.ScanResult) bool {
 	switch f.Class {
 	case classInProgress, classForeign, classUnreachable:

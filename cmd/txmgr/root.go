@@ -15,7 +15,7 @@ import (
 
 const defaultRequestTimeout = 10 * time.Second
 
-// The chapters of the help.
+// The groups of commands in the help.
 const (
 	groupTransactions = "transactions"
 	groupRepair       = "repair"
@@ -80,8 +80,8 @@ func globalFlags(a *app, f *pflag.FlagSet) {
 	f.BoolVar(&a.noInput, "no-input", false, "never ask: fail where a question would be")
 }
 
-// groupCommand makes a command that only holds others: alone it prints its help, and
-// an unknown word after it is an error.
+// groupCommand sets up a command that only holds others: without arguments it prints its help, and
+// an unknown argument is an error.
 func groupCommand(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -117,7 +117,7 @@ func flagFailure(cmd *cobra.Command, err error) error {
 	return output.Usage(next, "%v", err)
 }
 
-// argCount checks the number of arguments and says in words what they are.
+// argCount checks the number of arguments; its error describes them by what.
 func argCount(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && (most < 0 || len(args) <= most) {
@@ -130,8 +130,8 @@ func argCount(least, most int, what string) cobra.PositionalArgs {
 // noArgs is for commands without arguments.
 func noArgs() cobra.PositionalArgs { return argCount(0, 0, "no arguments") }
 
-// checkAddress reads one address, or several with commas between them; the
-// scheme may be left out, and is https when certificates are given.
+// checkAddress parses one address, or several separated by commas. The scheme may be left out; it
+// is https if certificates are given.
 func checkAddress(list string, secure bool) (string, error) {
 	scheme := "http://"
 	if secure {

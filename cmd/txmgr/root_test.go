@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Only whoever was told of no coordinator is advised to start a throw-away one.
+// The advice to start a throw-away coordinator is given only for the default address.
 func TestAdviceOfDevIsForTheDefaultAddress(t *testing.T) {
 	for _, c := range []struct {
 		args []string

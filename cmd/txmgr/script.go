@@ -13,8 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// readScript reads a transaction from a file, or from standard input. A key that
-// means nothing is an error.
+// readScript reads a transaction from a file, or from standard input. An unknown key is an error.
 func readScript(a *app, name string) (script, error) {
 	var root *yaml.Node
 	var err error
@@ -82,7 +81,7 @@ func (s *script) readStep(name string, item *yaml.Node) error {
 	return err
 }
 
-// statement is a text, or, for a web service, a map or a list that becomes JSON.
+// statement is a text or, for a web service, a map or a list that becomes JSON.
 func statement(v *yaml.Node) (string, error) {
 	if v.Kind == yaml.ScalarNode {
 		var text string
@@ -100,7 +99,7 @@ func statement(v *yaml.Node) (string, error) {
 	return string(data), nil
 }
 
-// fields hands the values of a map to whoever knows their keys, each key once.
+// fields passes the values of a map to the functions for their keys, each key once.
 func fields(name string, n *yaml.Node, known map[string]func(*yaml.Node) error) error {
 	if n.Kind != yaml.MappingNode {
 		return output.Usage("", "%s, line %d: want a map with %v", name, n.Line, sortedKeys(known))

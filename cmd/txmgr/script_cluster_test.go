@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// cmdPorts finds ports that are free, all at once, so that none comes twice.
+// cmdPorts finds free ports, all at once, so that none is chosen twice.
 func cmdPorts(ts *testscript.TestScript, _ bool, names []string) {
 	for _, name := range names {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -21,7 +21,7 @@ func cmdPorts(ts *testscript.TestScript, _ bool, names []string) {
 	}
 }
 
-// cmdEventually is for what becomes true by itself, such as a cluster that forms.
+// cmdEventually waits for a condition that becomes true by itself, such as a bootstrapped cluster.
 func cmdEventually(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 0 {
 		ts.Fatalf("usage: eventually CMD...")
@@ -42,8 +42,8 @@ func cmdEventually(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdHangup sends the coordinator what systemctl reload does, and waits until it says
-// that it has got it.
+// cmdHangup sends the coordinator the signal of systemctl reload, and waits until it logs that it
+// has received it.
 func cmdHangup(ts *testscript.TestScript, _ bool, _ []string) {
 	s := ts.Value(serverKey{}).(*testServer)
 	ts.Check(s.cmd.Process.Signal(syscall.SIGHUP))

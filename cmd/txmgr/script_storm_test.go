@@ -12,8 +12,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// cmdStorm begins transactions that expire together, and waits until recovery has rolled
-// every branch of them back.
+// cmdStorm begins transactions that expire together, and waits until recovery has rolled back all
+// their branches.
 func cmdStorm(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: storm N TIMEOUT PARTICIPANT...")
@@ -44,7 +44,7 @@ func cmdStorm(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(c.Close())
 }
 
-// inParallel calls do for every number below n, with 64 callers, and gives one of the errors.
+// inParallel calls do for every number below n, with 64 callers, and returns one of the errors.
 func inParallel(n int, do func(i int) error) (failed error) {
 	const callers = 64
 	var wg sync.WaitGroup

@@ -25,27 +25,28 @@ const waitTimeout = 60 * time.Second
 //	server [FLAGS]     starts txmgr server on $WORK/data and sets TXMGR_ADDR
 //	dev [FLAGS]        starts txmgr dev and sets TXMGR_ADDR; its output is in dev.out
 //	crash              kills it as a crash does
-//	terminate          asks it to end, which must succeed
+//	terminate          terminates it, which must succeed
 //	exits N CMD...     runs a command that must exit with N
-//	set NAME           sets a variable to what the last command wrote
+//	set NAME           sets a variable to the output of the last command
 //	postgres [SETTING=VALUE...] NAME...
 //	                   starts a PostgreSQL with these databases, sets variables of
 //	                   these names to their addresses and writes files NAME.dsn
-//	mariadb NAME...    makes databases on the MariaDB that all scripts share, sets
+//	mariadb NAME...    creates databases on the MariaDB that all scripts share, sets
 //	                   variables NAME to their names there, writes files NAME.dsn,
-//	                   and lets the mariadb client find the server
+//	                   and configures the mariadb client for the server
 //	mailer [FLAGS]     starts examples/mailer and sets MAILER_URL
 //	storm N TIMEOUT PARTICIPANT...
 //	                   begins N transactions that expire together, TIMEOUT from now, and
 //	                   waits until recovery has ended all of their branches
-//	serverlog FILE     writes what the coordinator has logged
-//	spoil FILE         overwrites the middle of a file with noise
-//	ports NAME...      sets variables to ports that are free
-//	eventually CMD...  runs a command again and again until it succeeds
+//	serverlog FILE     writes the log of the coordinator
+//	spoil FILE         overwrites the middle of a file with random bytes
+//	ports NAME...      sets variables to free ports
+//	eventually CMD...  repeats a command until it succeeds
 //
 // A script that needs time to pass uses txmgr wait.
 func TestScripts(t *testing.T) {
-	// Under nohup a process is born deaf to SIGHUP, and so are its children, unless it listens itself.
+	// Under nohup a process and its children ignore SIGHUP, unless it subscribes to the signal
+	// itself.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(hangups) })
@@ -214,7 +215,7 @@ func (l *lockedBuffer) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// String gives what was written so far.
+// String returns what was written so far.
 func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// closers closes what was opened, last one first.
+// closers closes what was opened, in reverse order.
 type closers struct {
 	list []closer
 }
@@ -52,8 +52,8 @@ func removeFunc(path string) func() error {
 	}
 }
 
-// writeAddress writes the file as a whole or not at all: whoever waits for it
-// may read it as soon as it is there.
+// writeAddress writes the file atomically: a reader that waits for the file may read it as soon as
+// it exists.
 func writeAddress(path, address string) error {
 	if err := renameio.WriteFile(path, []byte(address+"\n"), 0o644); err != nil {
 		return fmt.Errorf("write the address file: %w", err)
@@ -61,7 +61,8 @@ func writeAddress(path, address string) error {
 	return nil
 }
 
-// checkExposed refuses to offer an unprotected server to a network.
+// checkExposed refuses to serve other machines without TLS and authentication, unless --insecure
+// allows it.
 func (o *serverOptions) checkExposed(a net.Addr) error {
 	tls, auth := o.tlsCert != "", o.auth || o.rootTokenFile != ""
 	if tcp, ok := a.(*net.TCPAddr); ok && (tcp.IP.IsLoopback() || o.insecure || tls && auth) {
@@ -78,7 +79,7 @@ func (o *serverOptions) checkExposed(a net.Addr) error {
 		"%s can be reached from other machines, and this server has %s", cmp.Or(o.listen, a.String()), lacks)
 }
 
-// openListener takes the port of a server that is still to be made.
+// openListener listens on the port of a server that is not created yet.
 func (o *serverOptions) openListener() (net.Listener, error) {
 	l, err := net.Listen("tcp", o.listen)
 	if err == nil {
@@ -98,16 +99,15 @@ func (o *serverOptions) openListener() (net.Listener, error) {
 	return nil, f
 }
 
-// A server that is told to stop waits until calls can be passed on to the node that
-// leads next, at most for handOverTime; and for stepDownTimeout to hear that raft, which
-// has handed leadership over, does not lead here any more.
+// A server that stops waits until calls can be forwarded to the next leader, at most for
+// transferTimeout; and at most for stepDownTimeout until its raft reports that it no longer leads.
 const (
 	transferTimeout = 2 * time.Second
 	stepDownTimeout = 200 * time.Millisecond
 )
 
-// serveUntil serves until ctx ends. Then leadership goes to another node before the
-// drain begins, so that what comes meanwhile is passed on to it.
+// serveUntil serves until ctx ends. It then transfers leadership before it drains, so that calls
+// that arrive meanwhile are forwarded to the new leader.
 func serveUntil(ctx context.Context, s *server.Server, n *node.Node, l net.Listener, log *slog.Logger) error {
 	serving, drain := context.WithCancel(context.WithoutCancel(ctx))
 	defer drain()
@@ -126,8 +126,8 @@ func serveUntil(ctx context.Context, s *server.Server, n *node.Node, l net.Liste
 	return err
 }
 
-// transferLeadership makes another node lead, if there is one that can, and waits until it is
-// known here who does. It ends with ctx.
+// transferLeadership transfers leadership to another node, if one is able to lead, and waits until
+// this node knows the new leader. It ends with ctx.
 func transferLeadership(ctx context.Context, n *node.Node) {
 	if _, here := n.Leader(); !here || len(n.Members()) < 2 {
 		return
@@ -154,9 +154,8 @@ func transferLeadership(ctx context.Context, n *node.Node) {
 	}
 }
 
-// dataDirFailure says which directory it was. Its exit code is 1 whatever went
-// wrong, except that a setting which contradicts the directory is the caller's
-// mistake.
+// dataDirFailure names the directory. The exit code is 1 for all causes, except that a setting that
+// contradicts the directory is a usage error.
 func dataDirFailure(dir string, err error) error {
 	f := &output.Failure{Code: txn.CodeError, What: "cannot start the coordinator in " + dir, Cause: err.Error(), Err: err}
 	switch {
@@ -168,8 +167,8 @@ func dataDirFailure(dir string, err error) error {
 	return f
 }
 
-// handleHangups says that certificates need no signal, and lets none end the server that
-// was sent to have them read again.
+// handleHangups logs that certificates are reloaded without a signal, and keeps a SIGHUP that was
+// sent to reload them from ending the server.
 func handleHangups(log *slog.Logger) (stop func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGHUP)

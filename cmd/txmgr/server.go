@@ -111,7 +111,7 @@ func (o *serverOptions) flags(f *pflag.FlagSet) {
 	o.authOptions.flags(f)
 }
 
-// logger is the log of a server, on standard error: in the form of the errors there.
+// logger is the log of a server, on standard error, in the format of the errors there.
 func (a *app) logger(o *serverOptions) (*slog.Logger, error) {
 	chosen := *o
 	if chosen.logFormat == "" && a.print.Format.Structured() {
@@ -120,7 +120,7 @@ func (a *app) logger(o *serverOptions) (*slog.Logger, error) {
 	return chosen.logger(a.err)
 }
 
-// logger makes the log of a server.
+// logger returns the log of a server.
 func (o *serverOptions) logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
@@ -136,7 +136,7 @@ func (o *serverOptions) logger(w io.Writer) (*slog.Logger, error) {
 	return nil, output.Usage("text or json", "--log-format is %q", o.logFormat)
 }
 
-// printReady says on standard output that a server is ready.
+// printReady prints on standard output that a server is ready.
 func (a *app) printReady(value any, text string) error {
 	if a.print.Format.Structured() {
 		return a.print.Print(output.Document{Value: value})
@@ -145,7 +145,7 @@ func (a *app) printReady(value any, text string) error {
 	return err
 }
 
-// nodeConfig is what a server and a throw-away one have in common.
+// nodeConfig is the configuration that a server and a throw-away server share.
 func (o *serverOptions) nodeConfig(log *slog.Logger) (node.Config, error) {
 	c := node.Config{
 		DataDir: o.dataDir, Interval: o.interval, Retention: o.retention,
@@ -153,7 +153,7 @@ func (o *serverOptions) nodeConfig(log *slog.Logger) (node.Config, error) {
 		SnapshotBytes: o.snapshotBytes, Drivers: drivers(), Logger: log,
 	}
 	c.Recovery.SweepEvery = o.sweepInterval
-	if o.optimizer == "" { // a throw-away one
+	if o.optimizer == "" { // a throw-away server
 		return c, nil
 	}
 	choice, err := node.ParseOptimizer(o.optimizer)
@@ -173,14 +173,14 @@ func (o *serverOptions) serverConfig(log *slog.Logger) server.Config {
 // openTimeout bounds the start of a coordinator: reading the log.
 const openTimeout = 10 * time.Minute
 
-// serve runs a coordinator until ctx ends. It takes its port before it reads its
-// log, so that a port that is taken is said at once.
+// serve runs a coordinator until ctx ends. It listens on its port before it reads its log, so that
+// a port in use is reported at once.
 func (a *app) serve(ctx context.Context, o serverOptions, log *slog.Logger, ready func(address string, n *node.Node) error) (err error) {
-	signal.Ignore(syscall.SIGPIPE) // whoever stops reading must not stop the coordinator
+	signal.Ignore(syscall.SIGPIPE) // a closed pipe must not stop the coordinator
 	closing := new(closers)
 	defer func() { err = closing.close(err) }()
 
-	// The server needs its coordinator when it is made, and the port comes first.
+	// The server needs its coordinator when it is created, and the port has to be opened before.
 	listener, err := o.openListener()
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (a *app) serve(ctx context.Context, o serverOptions, log *slog.Logger, read
 	return serveUntil(ctx, s, n, listener, log)
 }
 
-// environmentName is the variable that stands in for a flag of the server.
+// environmentName is the environment variable for a flag of the server.
 func environmentName(flag string) string {
 	return "TXMGR_SERVER_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

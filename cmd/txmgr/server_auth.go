@@ -6,7 +6,7 @@ import (
 	"github.com/txmgr/txmgr/server"
 )
 
-// authOptions say who may call a server, and how it proves what it is.
+// authOptions configure who may call a server, and how the server authenticates itself.
 type authOptions struct {
 	tlsCert, tlsKey, tlsClientCA string
 	tlsCA                        string

@@ -11,10 +11,10 @@ import (
 	"github.com/txmgr/txmgr/node"
 )
 
-// defaultRaftListen is where a node listens for the others that was not told otherwise.
+// defaultRaftListen is the default address on which a node listens for other nodes.
 const defaultRaftListen = "127.0.0.1:7461"
 
-// clusterOptions are the settings of a server that is not alone.
+// clusterOptions are the settings of a server in a cluster of several nodes.
 type clusterOptions struct {
 	raftListen, advertise, apiAdvertise, name string
 	bootstrapExpect                           int
@@ -34,13 +34,13 @@ func (o *clusterOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.peerCA, "peer-ca", "", "a PEM file with the certificates that nodes are trusted by")
 }
 
-// singleNode reports whether nothing says that there are other nodes.
+// singleNode reports whether no setting refers to other nodes.
 func (o *clusterOptions) singleNode() bool {
 	return o.raftListen == "" && len(o.join) == 0 && o.bootstrapExpect <= 1
 }
 
-// cluster gives the node's settings; nil when it is alone. api is what the server
-// listens on, which others need to know in a form that they can reach.
+// cluster returns the cluster settings of the node; nil for a single node. api is the address on
+// which the server listens, which other nodes need in a form that they can reach.
 func (o *clusterOptions) cluster(api net.Addr, scheme string, insecure bool) (*node.Cluster, error) {
 	if o.singleNode() {
 		if name := o.unusedFlag(); name != "" {
@@ -80,7 +80,7 @@ func (o *clusterOptions) cluster(api net.Addr, scheme string, insecure bool) (*n
 	return c, nil
 }
 
-// unusedFlag names a flag that is given though the server is alone.
+// unusedFlag names a flag that is given although the server is a single node.
 func (o *clusterOptions) unusedFlag() string {
 	for _, f := range []struct{ name, value string }{
 		{"advertise", o.advertise}, {"api-advertise", o.apiAdvertise}, {"peer-cert", o.peerCert}, {"peer-key", o.peerKey}, {"peer-ca", o.peerCA},
@@ -92,8 +92,8 @@ func (o *clusterOptions) unusedFlag() string {
 	return ""
 }
 
-// advertisedAPI is the host and port of the server as others reach it: of all its
-// addresses, the one at which the nodes reach this one.
+// advertisedAPI is the host and port at which other nodes reach the server. If the server listens
+// on every address of the machine, the host is that of the node's raft address.
 func (o *clusterOptions) advertisedAPI(api net.Addr, c *node.Cluster) (string, error) {
 	tcp, ok := api.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsUnspecified() {

@@ -142,7 +142,7 @@ func sessionListCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// printSession shows one, as an object.
+// printSession prints one session, as an object.
 func (a *app) printSession(s txn.ClientSession) error {
 	return a.print.Print(output.Document{Value: s, IDs: []string{s.ID.String()}, Tables: []output.Table{sessionTable([]txn.ClientSession{s})}})
 }
@@ -172,7 +172,7 @@ func sessionTable(all []txn.ClientSession) output.Table {
 	return t
 }
 
-// explainSession says what now when a session is not there.
+// explainSession adds the next step to the error that a session does not exist.
 func explainSession(err error) error {
 	if txn.CodeOf(err) != txn.CodeNotFound {
 		return err
@@ -182,7 +182,7 @@ func explainSession(err error) error {
 	return &f
 }
 
-// completeSessions completes the first argument, or a flag, with the sessions that are open.
+// completeSessions completes the first argument, or a flag, with the open sessions.
 func (a *app) completeSessions(flag bool) cobra.CompletionFunc {
 	return a.complete(func(ctx context.Context, c *client.Client, args []string, _ string) (out []string) {
 		if len(args) > 0 && !flag {

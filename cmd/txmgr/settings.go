@@ -18,8 +18,8 @@ import (
 // maxConfig is the most bytes of a configuration file.
 const maxConfig = 1 << 20
 
-// resolve gives the flags of the server that are not on the command line their
-// values: of the environment, or else of the file.
+// resolve sets the flags of the server that are not on the command line: from the environment, or
+// else from the file.
 func (o *serverOptions) resolve(flags *pflag.FlagSet, env func(string) string) error {
 	given := map[string]bool{}
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
@@ -36,8 +36,8 @@ func (o *serverOptions) resolve(flags *pflag.FlagSet, env func(string) string) e
 	return fromFile(flags, o.config, vars, given)
 }
 
-// fromFile sets flags that are not given otherwise. A key that is no setting is
-// an error: a misspelt limit would not be kept.
+// fromFile sets flags that are not given otherwise. An unknown key is an error: a misspelt limit
+// would not be enforced.
 func fromFile(flags *pflag.FlagSet, name string, vars []variable, given map[string]bool) error {
 	root, err := readYAML(name)
 	if err != nil || root == nil {
@@ -59,8 +59,8 @@ func fromFile(flags *pflag.FlagSet, name string, vars []variable, given map[stri
 	return fields(name, root, known)
 }
 
-// relativeToFile makes a relative path in a file one that is relative to the file, so
-// that what belongs together can be moved together.
+// relativeToFile resolves a relative path in a file against the directory of the file, so that the
+// file and what it names can be moved together.
 func relativeToFile(file, flag, value string) string {
 	switch flag {
 	case "data-dir", "address-file", "root-token-file", "tls-cert", "tls-key", "tls-ca", "tls-client-ca", "peer-cert", "peer-key", "peer-ca":
@@ -71,8 +71,8 @@ func relativeToFile(file, flag, value string) string {
 	return value
 }
 
-// flagValue gives a value as it would stand on the command line. Only a setting that
-// takes several values may be a list.
+// flagValue returns a value as it would be written on the command line. Only a setting with several
+// values may be a list.
 func flagValue(f *pflag.Flag, value *yaml.Node) (string, error) {
 	var several []string
 	switch {
@@ -93,13 +93,13 @@ func readYAML(name string) (*yaml.Node, error) {
 	return parseYAML(name, data)
 }
 
-// readAtMost reads a file, which may be a device or a pipe that has no end.
+// readAtMost reads a file, which may be a device or a pipe without an end.
 func readAtMost(name string, most int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // read only
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(data)) > most {
 		err = fmt.Errorf("more than %d bytes", most)
@@ -118,7 +118,7 @@ func parseYAML(name string, data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// withoutPath leaves the name of the file out, which was said before.
+// withoutPath removes the file name from an error whose caller names the file.
 func withoutPath(err error) string {
 	var p *os.PathError
 	if errors.As(err, &p) {

@@ -70,8 +70,7 @@ what it knows, which may be newer than the last copy, and lack what the others d
 	return cmd
 }
 
-// save writes the copy beside its place and moves it there when it is whole and on
-// the disk.
+// save writes the copy beside its final name and renames it when it is complete and synced.
 func (a *app) save(ctx context.Context, c *client.Client, file string) (b txn.Backup, err error) {
 	w, err := renameio.NewPendingFile(file, renameio.WithPermissions(0o600))
 	if err != nil {
@@ -88,7 +87,7 @@ func (a *app) save(ctx context.Context, c *client.Client, file string) (b txn.Ba
 	return b, w.CloseAtomicallyReplace()
 }
 
-// countingWriter counts what passes.
+// countingWriter counts the bytes written to it.
 type countingWriter struct {
 	to io.Writer
 	n  atomic.Int64
@@ -101,10 +100,10 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// progressInterval is how often a copy says how far it is.
+// progressInterval is the interval between two progress reports of a copy.
 const progressInterval = 10 * time.Second
 
-// reportProgress says from time to time how far a copy is, until it is stopped.
+// reportProgress reports the progress of a copy periodically, until it is stopped.
 func (a *app) reportProgress(c *countingWriter) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})

@@ -31,7 +31,7 @@ participants branches may still be prepared. No server is asked.`,
 			if err != nil {
 				return err
 			}
-			defer func() { _ = f.Close() }() // it was only read
+			defer func() { _ = f.Close() }() // read only
 			b, c, err := node.InspectBackup(bufio.NewReaderSize(contextReader{cmd.Context(), f}, 1<<20))
 			if err != nil {
 				return backupFailure(args[0], err)
@@ -144,7 +144,7 @@ What is left of the old cluster must never run again.`,
 		if err != nil {
 			return err
 		}
-		defer func() { _ = f.Close() }() // it was only read
+		defer func() { _ = f.Close() }() // read only
 		b, err := node.RestoreBackup(cmd.Context(), bufio.NewReaderSize(f, 1<<20), dir)
 		if err != nil {
 			return backupFailure(args[0], err)

@@ -65,7 +65,7 @@ func notReadyFailure(s txn.Status) error {
 	}
 }
 
-// delegated names the open transactions that no deadline ends.
+// delegated names the open transactions to which no deadline applies.
 func delegated(s txn.Status) string {
 	if s.Delegated == 0 {
 		return ""
@@ -73,7 +73,7 @@ func delegated(s txn.Status) string {
 	return fmt.Sprintf(", of them %d delegated", s.Delegated)
 }
 
-// causes says why transactions were rolled back.
+// causes lists the causes of rollbacks.
 func causes(s txn.Status) string {
 	var of []string
 	for _, c := range txn.Causes() {

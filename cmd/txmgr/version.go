@@ -41,7 +41,7 @@ program's SHA-256. Those of the servers are in txmgr status and txmgr cluster st
 	}
 }
 
-// version reads what the go command wrote into the program.
+// version reads the build information of the program.
 func version() versionView {
 	v := versionView{Version: node.Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

@@ -9,8 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// normalize gives a transaction the form that programs rely on: lists and maps are
-// never null.
+// normalize gives a transaction the form on which programs rely: lists and maps are never null.
 func normalize(t txn.Info) txn.Info {
 	if t.Labels == nil {
 		t.Labels = map[string]string{}
@@ -29,8 +28,8 @@ func normalizeAll(all []txn.Info) []txn.Info {
 	return out
 }
 
-// branchTable shows the branches of one transaction. Those with a hazard need two
-// columns more, which would be empty else.
+// branchTable lists the branches of one transaction. It has two more columns only if a branch has a
+// heuristic outcome.
 func branchTable(t txn.Info) output.Table {
 	heuristics := slices.ContainsFunc(t.Branches, func(b txn.BranchInfo) bool { return b.Heuristic != 0 || b.Detail != "" })
 	table := output.Table{Columns: []output.Column{
@@ -74,7 +73,7 @@ func branchSummary(t txn.Info) string {
 	return strings.Join(parts, ", ")
 }
 
-// waitReason says what a decided transaction waits for.
+// waitReason describes what a decided transaction waits for.
 func waitReason(t txn.Info) string {
 	for _, b := range t.Branches {
 		if b.LastError != "" && !b.State.Finished() {
@@ -88,7 +87,7 @@ func waitReason(t txn.Info) string {
 	return ""
 }
 
-// stateWithHeuristic is the state with its hazard, if there is one.
+// stateWithHeuristic is the state with the heuristic outcome, if there is one.
 func stateWithHeuristic(s txn.State, h txn.Heuristic) string {
 	if h == 0 {
 		return s.String()

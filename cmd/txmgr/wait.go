@@ -71,8 +71,8 @@ to commit. When waiting takes too long the exit code is 7.`,
 	return cmd
 }
 
-// existingID finds a transaction that is there. What waits is more patient with a
-// coordinator that is not there than a person who mistyped its address.
+// existingID finds an existing transaction. --request-timeout bounds only this look-up, so that a
+// wrong address fails soon; the wait itself tolerates an unreachable coordinator for longer.
 func (a *app) existingID(ctx context.Context, c *client.Client, arg string) (txn.ID, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 	defer cancel()
@@ -83,8 +83,7 @@ func (a *app) existingID(ctx context.Context, c *client.Client, arg string) (txn
 	return id, err
 }
 
-// waitUntil waits for the decision first, so that a wait for the other one ends
-// at once.
+// waitUntil waits for the decision first, so that a wait for the opposite outcome fails at once.
 func waitUntil(ctx context.Context, c *client.Client, id txn.ID, goal string) (txn.Info, error) {
 	info, err := c.Wait(ctx, id, txn.UntilDecided)
 	if err != nil {
@@ -101,7 +100,7 @@ func waitUntil(ctx context.Context, c *client.Client, id txn.ID, goal string) (t
 	return c.Wait(ctx, id, txn.UntilFinished)
 }
 
-// timeoutFailure is the failure of a wait that took too long. It asks once more, for
+// timeoutFailure is the failure of a wait that timed out. It reads the transaction once more for
 // the reason.
 func (a *app) timeoutFailure(ctx context.Context, c *client.Client, id txn.ID, timeout time.Duration, err error) *output.Failure {
 	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)

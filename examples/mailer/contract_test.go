@@ -25,7 +25,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// secret signs what the tests send.
+// secret signs the requests of the tests.
 const secret = "a-secret-of-the-contract-tests"
 
 // goodMail and badMail are payloads.
@@ -38,20 +38,20 @@ const (
 type exchange struct {
 	phase  string
 	branch string // a name; the same name is the same branch
-	// change makes the request another than a coordinator's; it is signed later.
+	// change turns the request into one that a coordinator does not send; it is signed later.
 	change func(*http.Request)
 	body   string // goodMail if empty
 	status int
 	vote   string
 	// outcome is the header of that name.
 	outcome string
-	counts  string // after it: free/held/sent; empty: not looked at
-	// restart kills the service before, and starts it again.
+	counts  string // after it: free/held/sent; empty: not checked
+	// restart kills the service before the request, and restarts it.
 	restart bool
 }
 
-// contract is what docs/reference/web.md says of a service, in any language, of
-// which five mails may leave.
+// contract is the contract of a service in docs/reference/web.md, for any language, with a quota of
+// five mails.
 var contract = []exchange{
 	{phase: "prepare", branch: "a", status: 200, vote: "prepared", counts: "4/1/0"},
 	{phase: "prepare", branch: "a", status: 200, vote: "prepared", counts: "4/1/0", restart: true},
@@ -71,19 +71,19 @@ var contract = []exchange{
 	{phase: "rollback", branch: "c", status: 200, outcome: "never-prepared", counts: "4/0/1", restart: true},
 	{phase: "prepare", branch: "c", status: 409, vote: "no", counts: "4/0/1", restart: true},
 
-	// A commit of what nobody prepared leaves nothing.
+	// A commit of a branch that was never prepared leaves nothing.
 	{phase: "commit", branch: "d", status: 404, outcome: "unknown", counts: "4/0/1"},
 	{phase: "commit", branch: "d", status: 404, outcome: "unknown", counts: "4/0/1", restart: true},
 	{phase: "prepare", branch: "d", status: 200, vote: "prepared", counts: "3/1/1"},
 	{phase: "rollback", branch: "d", status: 200, outcome: "rolled-back", counts: "4/0/1"},
 
-	// A no is final, and needs no rollback.
+	// A vote no is final, and needs no rollback.
 	{phase: "prepare", branch: "e", body: badMail, status: 409, vote: "no", counts: "4/0/1"},
 	{phase: "prepare", branch: "e", status: 409, vote: "no", counts: "4/0/1", restart: true},
 	{phase: "rollback", branch: "e", status: 200, outcome: "rolled-back", counts: "4/0/1"},
 	{phase: "commit", branch: "e", status: 409, outcome: "rolled-back", counts: "4/0/1"},
 
-	// What can be promised has an end.
+	// The quota limits the number of prepared branches.
 	{phase: "prepare", branch: "f1", status: 200, vote: "prepared"},
 	{phase: "prepare", branch: "f2", status: 200, vote: "prepared"},
 	{phase: "prepare", branch: "f3", status: 200, vote: "prepared"},
@@ -95,7 +95,7 @@ var contract = []exchange{
 	{phase: "commit", branch: "f3", status: 200, outcome: "committed"},
 	{phase: "commit", branch: "f4", status: 200, outcome: "committed", counts: "1/0/4"},
 
-	// What is no request of a coordinator changes nothing.
+	// A request that is not a coordinator's changes nothing.
 	{phase: "abort", branch: "h", status: 400},
 	{phase: "", branch: "h", status: 400},
 	{phase: "prepare", branch: "h", change: func(r *http.Request) { r.URL.Path = "/txmgr/commit" }, status: 400},
@@ -115,7 +115,7 @@ func header(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-// TestContract holds all services to the same exchanges.
+// TestContract tests all services with the same exchanges.
 func TestContract(t *testing.T) {
 	for name, start := range services {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +165,7 @@ func (x exchange) payload() string {
 	return x.body
 }
 
-// TestSignatures: what is not signed, or badly, or too long ago, is not done.
+// TestSignatures: a request without a signature, or with a wrong or old one, is not carried out.
 func TestSignatures(t *testing.T) {
 	for name, start := range services {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestCopiesAtOnce: eight copies of each request.
+// TestCopiesAtOnce: eight concurrent copies of each request.
 func TestCopiesAtOnce(t *testing.T) {
 	for name, start := range services {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestCopiesAtOnce(t *testing.T) {
 	}
 }
 
-// TestCoordinatorSpeaksWithAll: the other end of the contract, and the list.
+// TestCoordinatorSpeaksWithAll: a real coordinator with each service, and the list.
 func TestCoordinatorSpeaksWithAll(t *testing.T) {
 	t.Setenv("TXMGR_TEST_SECRET", secret)
 	for name, start := range services {
@@ -297,7 +297,7 @@ func TestCoordinatorSpeaksWithAll(t *testing.T) {
 	}
 }
 
-// branch is a branch by its names.
+// branch is the names of a branch.
 type branch struct {
 	tx  txn.ID
 	xid string
@@ -318,7 +318,7 @@ var next struct {
 	n int
 }
 
-// request is a coordinator's, by hand.
+// request builds a request as a coordinator does.
 func (s *service) request(t *testing.T, phase string, b branch, body string) *http.Request {
 	t.Helper()
 	if body == "" {
@@ -342,7 +342,7 @@ func (s *service) request(t *testing.T, phase string, b branch, body string) *ht
 	return r
 }
 
-// sign signs as docs/reference/web.md says, independently of package web.
+// sign signs a request as docs/reference/web.md says, independently of package web.
 func sign(r *http.Request, body string, now time.Time) {
 	t := strconv.FormatInt(now.Unix(), 10)
 	lines := []string{r.Method, r.URL.RequestURI()}
@@ -376,7 +376,7 @@ func send(t *testing.T, r *http.Request) (status int, h http.Header, body string
 	return resp.StatusCode, resp.Header, string(text)
 }
 
-// counts gives free/held/sent.
+// counts returns free/held/sent.
 func (s *service) counts(t *testing.T) string {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodGet, strings.TrimSuffix(s.url, "/txmgr")+"/counts", nil)
@@ -409,7 +409,7 @@ func (s *service) page(t *testing.T, query string) (p listPage) {
 	return p
 }
 
-// wantMails looks into the outbox: these mails left, and no other.
+// wantMails checks the outbox: it contains the mails of these branches, and no other.
 func (s *service) wantMails(t *testing.T, branches ...branch) {
 	t.Helper()
 	want, got := map[string]bool{}, map[string]bool{}

@@ -20,8 +20,8 @@ type mail struct {
 	Body    string `json:"body"`
 }
 
-// callbacks is the work of the service. The payload comes with every phase, so
-// nothing of a mail has to be kept between them.
+// callbacks are the callbacks of the service. The payload comes with every phase, so that nothing
+// of a mail has to be stored between them.
 func callbacks[S any](b mailStore[S], outbox string) web.Callbacks[S] {
 	return web.Callbacks[S]{
 		Prepare: func(ctx context.Context, s S, br web.Branch) error {
@@ -61,9 +61,8 @@ func parse(payload []byte) (m mail, err error) {
 	return m, nil
 }
 
-// deliver writes the mail under a name that is the branch's alone. This is outside
-// of the database, so it may be done again after a crash, and then makes no second
-// mail.
+// deliver writes the mail under a name that contains the branch's XID. The file is not part of the
+// local transaction: after a crash it may be written again, and it is still one mail.
 func (m mail) deliver(outbox, xid string) error {
 	name := filepath.Join(outbox, xid+".eml")
 	f, err := os.CreateTemp(outbox, ".*.tmp")
@@ -75,7 +74,7 @@ func (m mail) deliver(outbox, xid string) error {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // a leftover harms nobody
+		_ = os.Remove(f.Name()) // a leftover file does no harm
 	}
 	return err
 }

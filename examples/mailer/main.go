@@ -1,19 +1,18 @@
-// Command mailer is a small web service that takes part in global transactions: a
-// mail leaves when the transaction commits, and none leaves when it does not.
+// Command mailer is a small web service that takes part in global transactions: a mail is sent if,
+// and only if, the transaction commits.
 //
 //	go run ./examples/mailer -listen 127.0.0.1:8025
 //	txmgr participant add mail --kind web \
 //	    --set url=http://127.0.0.1:8025/txmgr --set list=/prepared
 //
-// An application enlists it with what is to be sent:
+// An application enlists it with the mail:
 //
 //	mail := web.New("mail")
 //	err := mail.EnlistJSON(ctx, tx, map[string]string{"to": "alice@example.org", "subject": "Hello", "body": "…"})
 //
-// Mails are limited: prepare sets one aside, commit uses it, rollback gives it
-// back. The counts, and the barrier, are kept in a ledger file, or with -dsn in
-// PostgreSQL. "Sent" means: written to the folder of -outbox, for whatever sends
-// mails there.
+// The number of mails is limited: prepare reserves one, commit uses the reservation, rollback
+// releases it. The counters and the barrier are kept in a ledger file, or with -dsn in PostgreSQL.
+// "Sent" means: written to the directory of -outbox, from which a mail program would send it.
 package main
 
 import (
@@ -73,7 +72,7 @@ func run(ctx context.Context, c config) (err error) {
 	return serve(ctx, l, handler)
 }
 
-// serve serves until ctx ends, and then finishes what is under way.
+// serve serves until ctx ends, and then completes the requests in progress.
 func serve(ctx context.Context, l net.Listener, handler http.Handler) error {
 	s := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,

@@ -25,8 +25,8 @@ import (
 	"github.com/txmgr/txmgr/participant/web"
 )
 
-// serviceVariable makes the test program a service: the variable says with which
-// arguments. TXMGR_MAILER_MARIADB makes it one on MariaDB.
+// serviceVariable makes the test program a service: its value is the arguments.
+// TXMGR_MAILER_MARIADB makes it one on MariaDB.
 const (
 	serviceVariable = "TXMGR_MAILER_SERVICE"
 	mariadbVariable = "TXMGR_MAILER_MARIADB"
@@ -75,7 +75,7 @@ func runAll(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// services are those that are held to the contract.
+// services are the implementations that are tested against the contract.
 var services = map[string]func(t *testing.T, quota int) *service{
 	"go on ledger": func(t *testing.T, quota int) *service {
 		return startMailer(t, quota, "")
@@ -89,7 +89,7 @@ var services = map[string]func(t *testing.T, quota int) *service{
 	"python": startPython,
 }
 
-// service is a process that can be killed and started again, on its address.
+// service is a process that can be killed and restarted, on its address.
 type service struct {
 	url, outbox string
 	address     string
@@ -136,8 +136,8 @@ func started(t *testing.T, data string, command func(string) *exec.Cmd) *service
 	return s
 }
 
-// freeAddress is below the ports of outgoing connections: nobody takes it while the
-// service is down.
+// freeAddress returns an address with a port below those of outgoing connections: none of them
+// takes it while the service is down.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	var last error
@@ -244,7 +244,7 @@ func moveRowsMariaDB(ctx context.Context, tx *sql.Tx, from, to string) error {
 	return err
 }
 
-// TestMailerEndsWhenTold: a signal ends it without an error.
+// TestMailerEndsWhenTold: the service ends without an error when it is terminated.
 func TestMailerEndsWhenTold(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -18,23 +18,22 @@ import (
 	"github.com/txmgr/txmgr/participant/web"
 )
 
-// The counts of mails. Their sum is the quota.
+// The counters of mails. Their sum is the quota.
 const (
 	free = "free"
 	held = "held"
 	sent = "sent"
 )
 
-// mailStore is a database with the counts and the barrier. S is a local transaction
-// of it.
+// mailStore is a database with the counters and the barrier. S is a local transaction of it.
 type mailStore[S any] struct {
 	barrier web.Store[S]
-	// move counts one mail there instead of here.
+	// move decrements one counter and increments the other.
 	move func(ctx context.Context, s S, from, to string) error
 	read func(ctx context.Context) (map[string]int64, error)
 }
 
-// open gives the service, on whichever database.
+// open opens the configured database and returns the service.
 func open(ctx context.Context, c config) (h http.Handler, done func() error, err error) {
 	var secret []byte
 	if c.secretFile != "" {
@@ -49,7 +48,7 @@ func open(ctx context.Context, c config) (h http.Handler, done func() error, err
 	return onLedger(ctx, c, o)
 }
 
-// optionsOf gives the options with a secret; nil is none.
+// optionsOf returns the options with a secret; nil means none.
 func optionsOf(secret []byte) web.Options {
 	o := web.Options{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	if secret != nil {
@@ -85,7 +84,7 @@ func onPostgres(ctx context.Context, c config, o web.Options) (http.Handler, fun
 		fmt.Sprintf("INSERT INTO mail_count VALUES ('%s', %d), ('%s', 0), ('%s', 0) ON CONFLICT DO NOTHING", free, c.quota, held, sent),
 	} {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
-			_ = db.Close() // the error that matters is the other
+			_ = db.Close() // the caller needs the other error
 			return nil, nil, err
 		}
 	}
@@ -97,8 +96,8 @@ func onPostgres(ctx context.Context, c config, o web.Options) (http.Handler, fun
 	return newMailer(ctx, b, c.outbox, o), db.Close, nil
 }
 
-// moveRows locks both rows in the order of their names, so that two that move in
-// opposite directions do not wait for each other.
+// moveRows locks both rows in the order of their names, so that two moves in opposite directions do
+// not deadlock.
 func moveRows(ctx context.Context, tx *sql.Tx, from, to string) error {
 	if _, err := tx.ExecContext(ctx, "SELECT 1 FROM mail_count WHERE name IN ($1, $2) ORDER BY name FOR UPDATE", from, to); err != nil {
 		return err
@@ -132,8 +131,8 @@ func readRows(ctx context.Context, db *sql.DB) (_ map[string]int64, err error) {
 	return counts, rows.Err()
 }
 
-// newMailer puts the service together: the contract below /txmgr/, the counts at
-// /counts. The barrier's old rows are forgotten until ctx ends.
+// newMailer builds the service: the contract below /txmgr/, the counters at /counts. Old barrier
+// rows are pruned until ctx ends.
 func newMailer[S any](ctx context.Context, b mailStore[S], outbox string, o web.Options) http.Handler {
 	go prune(ctx, b.barrier, o.Logger)
 	mux := http.NewServeMux()
@@ -150,8 +149,8 @@ func newMailer[S any](ctx context.Context, b mailStore[S], outbox string, o web.
 	return mux
 }
 
-// outcomeRetention is how long the ends of branches are remembered: longer than a coordinator
-// is ever down.
+// outcomeRetention is how long the outcomes of branches are kept: longer than any downtime of a
+// coordinator.
 const outcomeRetention = 7 * 24 * time.Hour
 
 func prune[S any](ctx context.Context, store web.Store[S], log *slog.Logger) {

@@ -24,7 +24,7 @@ func Example_attach() {
 	bank, stock := postgres.New("bank", pool), mariadb.New("stock", db)
 
 	// The warehouse: a handler that works in the transaction of the request.
-	inTransaction := txnhttp.New(m, txnhttp.TrustAll, txnhttp.Options{}) // everybody: on loopback alone
+	inTransaction := txnhttp.New(m, txnhttp.TrustAll, txnhttp.Options{}) // any client: it listens on loopback only
 	defer inTransaction.Close(context.Background())
 	warehouse, stop, err := serve(inTransaction.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tx, _ := txn.FromContext(r.Context())

@@ -48,8 +48,8 @@ func Example_embedded() {
 	// <nil>
 }
 
-// When the answer to a commit is lost, the error says so, and carries the id to ask
-// with. Nothing was lost but the answer: the outcome is in the coordinator's log.
+// When the answer to a commit is lost, the error says so, and carries the id for a query. Only the
+// answer is lost: the outcome is in the coordinator's log.
 func Example_inDoubt() {
 	reset()
 	m, err := client.Dial(address)
@@ -83,8 +83,8 @@ func Example_inDoubt() {
 	// balance 90, items 3, letters 0
 }
 
-// A session says that the process lives. What is begun in it is rolled back soon after
-// the process is gone, long before the timeout of the transaction.
+// A session is a lease of the process. Transactions begun in it are rolled back soon after the
+// process has crashed, long before their timeout.
 func Example_session() {
 	reset()
 	m, err := client.Dial(address)
@@ -115,8 +115,8 @@ func Example_session() {
 	// balance 90, items 3, letters 0
 }
 
-// finished waits until nothing is left to be done for any transaction: who asks
-// the databases earlier may see some of them committed and others not yet.
+// finished waits until every transaction is complete: a query of the databases before that may find
+// some of them committed and others not yet.
 func finished(m *client.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -45,8 +45,8 @@ func Example() {
 	// balance 90, items 2, letters 0
 }
 
-// The transaction of the database driver is there for libraries that want one.
-// Committing it by hand is refused.
+// The transaction of the database driver can be passed to libraries that need one. Committing it
+// manually is refused.
 func Example_tx() {
 	reset()
 	m, err := client.Dial(address)
@@ -73,8 +73,8 @@ func Example_tx() {
 	// balance 100, items 3, letters 0
 }
 
-// A transaction that is not finished in its time is rolled back by the
-// coordinator, and its context ends.
+// A transaction that is not finished before its timeout is rolled back by the coordinator, and its
+// context ends.
 func Example_timeout() {
 	reset()
 	m, err := client.Dial(address)

@@ -13,8 +13,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// mailerHandler is a service that takes part: it keeps a letter ready at prepare,
-// and sends it at commit.
+// mailerHandler is a service that takes part: it stores a letter at prepare, and sends it at
+// commit.
 func mailerHandler() http.Handler {
 	return http.StripPrefix("/txmgr", web.Handler(web.SQL(letters, web.MariaDB, ""), web.Callbacks[*sql.Tx]{
 		Prepare: func(ctx context.Context, tx *sql.Tx, b web.Branch) error {
@@ -35,8 +35,8 @@ func mailerHandler() http.Handler {
 	}, web.Options{}))
 }
 
-// A web service takes part like a database: the coordinator asks it for its vote
-// when the transaction is committed.
+// A web service takes part like a database: the coordinator calls it for its vote when commit is
+// requested.
 func Example_webService() {
 	reset()
 	m, err := client.Dial(address)

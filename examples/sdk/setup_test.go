@@ -23,13 +23,13 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// What the examples find there.
+// The setup of the examples.
 var (
 	address    string        // of the coordinator
 	pool       *pgxpool.Pool // of the database of accounts, registered as "bank"
 	db         *sql.DB       // of the database of items, registered as "stock"
 	letters    *sql.DB       // of the service that sends letters, registered as "mailer"
-	directory  string        // for whoever needs files
+	directory  string        // for files
 	drivers    = map[string]participant.Driver{postgres.Kind: postgres.Driver, mariadb.Kind: mariadb.Driver, web.Kind: web.Driver}
 	background = context.Background()
 )
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// withSetup starts everything, runs, and ends everything.
+// withSetup starts everything, calls run, and stops everything.
 func withSetup(run func() int) (code int, err error) {
 	var undo []func() error
 	defer func() {
@@ -109,7 +109,7 @@ func tables() error {
 	return err
 }
 
-// serve serves at a free port of loopback.
+// serve serves on a free port of loopback.
 func serve(h http.Handler) (url string, stop func() error, err error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -120,7 +120,7 @@ func serve(h http.Handler) (url string, stop func() error, err error) {
 	return "http://" + ln.Addr().String(), s.Close, nil
 }
 
-// coordinator is what `txmgr server` is, in this process.
+// coordinator runs what `txmgr server` runs, in this process.
 func coordinator(bank, stock, mailer string) (stop func() error, err error) {
 	quiet := slog.New(slog.DiscardHandler)
 	n, err := node.Open(background, node.Config{DataDir: directory + "/server", Logger: quiet, Drivers: drivers})
@@ -154,7 +154,7 @@ func coordinator(bank, stock, mailer string) (stop func() error, err error) {
 	}, nil
 }
 
-// reset gives every example the same beginning.
+// reset restores the initial contents for every example.
 func reset() {
 	_, err := pool.Exec(background, `UPDATE account SET balance = 100`)
 	_, e := db.Exec(`UPDATE item SET n = 3`)

@@ -3,8 +3,8 @@
 //
 //	go run ./examples/transfer --from postgres://… --to postgres://… --amount 10
 //
-// Both databases have to be registered with the coordinator, as "from" and "to"
-// (txmgr participant add), and to have a table
+// Register both databases with the coordinator as "from" and "to" (txmgr participant add), and
+// create in both the table
 //
 //	CREATE TABLE account (id int PRIMARY KEY, balance int CHECK (balance >= 0))
 package main
@@ -58,8 +58,8 @@ func run(ctx context.Context, server, from, to string, amount int) (err error) {
 	return transfer(ctx, m, postgres.New("from", payer), postgres.New("to", payee), amount)
 }
 
-// transfer is what an application writes: work on each database with one
-// context and one transaction. Returning nil commits, an error rolls back.
+// transfer is the code of an application: work on each database with one context and one
+// transaction. Returning nil commits, an error rolls back.
 func transfer(ctx context.Context, m txn.Manager, from, to *postgres.DB, amount int) error {
 	return txn.Run(ctx, m, txn.Options{Name: "transfer", Timeout: 30 * time.Second}, func(ctx context.Context, tx *txn.Tx) error {
 		if _, err := from.Exec(ctx, tx, `UPDATE account SET balance = balance - $1 WHERE id = 1`, amount); err != nil {

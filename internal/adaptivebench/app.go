@@ -2,13 +2,13 @@ package adaptivebench
 
 import "context"
 
-// App is an application of the source: what a worker does for a request.
+// App is an application of the dissertation: what a worker does for a request.
 type App struct {
-	// Name is what it is called by, Title how the source writes it.
+	// Name identifies it, Title is its name in the dissertation.
 	Name, Title string
-	// About says in a few words what it does.
+	// About describes it in a few words.
 	About string
-	// Database says that it needs a private PostgreSQL.
+	// Database means that it needs a private PostgreSQL.
 	Database bool
 
 	open func(ctx context.Context, db *database) (service, error)
@@ -37,6 +37,6 @@ func appOf(name string) (App, bool) {
 type service struct {
 	// answer does the work of one request; for many goroutines.
 	answer func(ctx context.Context) (string, error)
-	// check compares what was done with how many requests were answered. It may be nil.
+	// check compares what was done with the number of answered requests. It may be nil.
 	check func(ctx context.Context, answered uint64) error
 }

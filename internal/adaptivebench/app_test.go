@@ -16,7 +16,7 @@ func TestPrimeIsRight(t *testing.T) {
 	if candidates != 21 {
 		t.Errorf("%d candidates", candidates)
 	}
-	// One of the 21, as the source's distribution of work has it.
+	// One of the 21, as the dissertation's distribution of work has it.
 	for low, want := range map[int32]int32{1_000_000: 1_000_003, 10_000_000: 10_000_019} {
 		for n := low; n < low+21; n++ {
 			if prime(n) != (n == want) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Conditions say where and how something was measured. What could not be learnt is
+// Conditions are where and how something was measured. Unknown values are
 // empty, or negative for a part.
 type Conditions struct {
 	Began      time.Time     `json:"began"`
@@ -23,25 +23,25 @@ type Conditions struct {
 	PostgreSQL string        `json:"postgresql"`
 	// LoadBefore is the load average of the minute before.
 	LoadBefore string `json:"load_before"`
-	// Idle is the part of the processors that nobody used, Stolen the part that the
+	// Idle is the unused part of the processors, Stolen the part that the
 	// host of a virtual machine took, from 0 to 1.
 	Idle   float64 `json:"idle"`
 	Stolen float64 `json:"stolen"`
 }
 
-// Watch learns under which conditions something is measured.
+// Watch records the conditions of a measurement.
 type Watch struct {
 	conditions Conditions
 	began      time.Time
 	before     cpuTimes
 }
 
-// Begin is called before.
+// Begin is called before the measurement.
 func Begin() Watch {
 	return Watch{beginConditions(), time.Now(), readCPUTimes()}
 }
 
-// End is called afterwards, and may be called again.
+// End is called after the measurement, and may be called again.
 func (w Watch) End() Conditions {
 	c := w.conditions
 	c.Took = time.Since(w.began)
@@ -61,7 +61,7 @@ func beginConditions() Conditions {
 	}
 }
 
-// commit is what this program was built from.
+// commit is the commit that this program was built from.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -82,7 +82,7 @@ func commit() string {
 	return revision + changed
 }
 
-// cpuTimes is how the processors have spent their time, in whatever the kernel counts.
+// cpuTimes is how the processors have spent their time, in the kernel's unit.
 type cpuTimes struct{ total, idle, stolen float64 }
 
 func readCPUTimes() cpuTimes { return parseCPUTimes(fileText("/proc/stat")) }
@@ -100,7 +100,7 @@ func parseCPUTimes(stat string) (p cpuTimes) {
 		}
 		p.total += n
 		switch i {
-		case 3, 4: // idle, and idle with a disk to wait for
+		case 3, 4: // idle, and idle while waiting for a disk
 			p.idle += n
 		case 7:
 			p.stolen += n
@@ -109,7 +109,7 @@ func parseCPUTimes(stat string) (p cpuTimes) {
 	return p
 }
 
-// fileText is a file of the kernel, empty where there is none.
+// fileText is the text of a kernel file, empty where there is none.
 func fileText(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -8,40 +8,40 @@ import (
 	"time"
 )
 
-// What can be asked for.
+// Limits of a configuration.
 const (
 	// MaxUsers is the largest number of users: each has a connection to the server and
 	// one to the database.
 	MaxUsers = 1000
-	// MinTime and MaxTime bound how long an experiment of the source lasts.
+	// MinTime and MaxTime bound how long an experiment of the dissertation lasts.
 	MinTime, MaxTime = time.Minute, 24 * time.Hour
 	// MaxSpeed is the largest factor: a window of ten seconds becomes one of ten
 	// milliseconds.
 	MaxSpeed = 1000
-	// DefaultTime is the source's, DefaultSpeed a factor with which everything that is
+	// DefaultTime is the dissertation's, DefaultSpeed a factor with which everything that is
 	// measured by default takes less than 25 minutes.
 	DefaultTime  = 25 * time.Minute
 	DefaultSpeed = 45
 )
 
 const (
-	sourcePeriod = 10 * time.Second // of the source's optimizers
+	sourcePeriod = 10 * time.Second // of the dissertation's optimizers
 	fixedShare   = 5                // a fixed pool is measured for a fifth of the time
 )
 
-// Config says what a run measures.
+// Config configures a run.
 type Config struct {
 	Apps       []string
 	Contenders []Contender
 	Users      []int // a varying load takes the largest alone
 	Loads      []string
 
-	// Time is how long an experiment of the source lasts, Speed by how much it is
+	// Time is how long an experiment of the dissertation lasts, Speed the factor by which it is
 	// shortened.
 	Time  time.Duration
 	Speed float64
 
-	// Step is called when an experiment begins, and Done when it is over. Both may be nil.
+	// Step is called when an experiment begins, and Done when it ends. Both may be nil.
 	Step func(Task)
 	Done func()
 }
@@ -56,7 +56,7 @@ type Task struct {
 	Optimizer string `json:"optimizer,omitempty"`
 }
 
-// group is what is compared in one picture.
+// group is the task without its contender: tasks of one group are compared in one picture.
 func (t Task) group() Task {
 	t.Contender = ""
 	return t
@@ -79,7 +79,7 @@ func ParseUsers(list string) ([]int, error) {
 	return slices.Compact(all), nil
 }
 
-// Check says what is wrong with a configuration.
+// Check returns what is wrong with a configuration.
 func (c Config) Check() error {
 	for _, name := range c.Apps {
 		if _, ok := appOf(name); !ok {
@@ -107,7 +107,7 @@ func (c Config) Check() error {
 	return nil
 }
 
-// Tasks are the experiments, those that are compared one behind the other.
+// Tasks are the experiments; those that are compared follow each other.
 func (c Config) Tasks() []Task {
 	var tasks []Task
 	for _, app := range c.Apps {
@@ -126,7 +126,7 @@ func (c Config) Tasks() []Task {
 	return tasks
 }
 
-// Period is the length of a window of the source's optimizers, and of a point in a
+// Period is the length of a window of the dissertation's optimizers, and of a point in a
 // picture.
 func (c Config) Period() time.Duration { return time.Duration(float64(sourcePeriod) / c.Speed) }
 
@@ -139,7 +139,7 @@ func (c Config) Length(contender Contender) time.Duration {
 	return d
 }
 
-// Total is about how long everything takes.
+// Total is approximately how long everything takes.
 func (c Config) Total() time.Duration {
 	var total time.Duration
 	for _, t := range c.Tasks() {
@@ -148,7 +148,7 @@ func (c Config) Total() time.Duration {
 	return total
 }
 
-// taskOverhead is about what it takes to get from one experiment to the next.
+// taskOverhead is approximately the time from one experiment to the next.
 const taskOverhead = 150 * time.Millisecond
 
 func (c Config) contender(t Task) Contender {

@@ -16,24 +16,24 @@ const MaxPool = 1000
 
 // Contender is a pool of a fixed size, or one that an optimizer sizes.
 type Contender struct {
-	// Name is the size, or the optimizer's name; if Optimizer names that, it is what
-	// is particular to this one.
+	// Name is the size, or the optimizer's name; if Optimizer is set, it is what
+	// distinguishes this setting.
 	Name string
-	// Size is how many workers it has; 0 says that an optimizer decides.
+	// Size is how many workers it has; 0 means that an optimizer decides.
 	Size int
 	// Optimizer is the optimizer's name where contenders have one with several settings.
 	Optimizer string
 	Setting   Setting
 }
 
-// Setting is what an optimizer has otherwise than it was published. What is zero is
-// as it was.
+// Setting is how an optimizer differs from the published one. Zero means
+// no difference.
 type Setting struct {
-	// Period is from one decision to the next, in the source's time. A window of knee,
+	// Period is from one decision to the next, in the dissertation's time. A window of knee,
 	// which is not shortened, is a twentieth of it.
 	Period time.Duration
-	// Lock is for how long a direction is left alone after a step in it was of no use,
-	// in the source's time; for knee, how long a limit is left alone at first.
+	// Lock is for how long a direction is not tried again after a step in it was useless,
+	// in the dissertation's time; for knee, how long a limit is left alone at first.
 	Lock time.Duration
 	// Step is by how many workers the size changes at once. Knee has none.
 	Step int
@@ -46,7 +46,7 @@ func Optimizers() []string {
 	return []string{"throughput", "mean", "p99", "knee", "throughput-reconciled", "mean-reconciled", "p99-reconciled"}
 }
 
-// DefaultContenders are what the source compares, and knee.
+// DefaultContenders are the contenders of the dissertation, and knee.
 const DefaultContenders = "1,2,4,10,50,100,throughput,mean,p99,knee"
 
 // ParseContenders reads sizes and names of optimizers with commas between them.
@@ -70,8 +70,8 @@ func ParseContenders(list string) ([]Contender, error) {
 	return all, nil
 }
 
-// Make makes what sizes the pool, and the size to begin with, for experiments that are
-// so many times shortened.
+// Make makes the optimizer of the pool, and the size to begin with, for experiments that are
+// shortened by a factor of speed.
 func (c Contender) Make(speed float64) (adaptive.Optimizer, int, error) {
 	if c.Size > 0 {
 		return adaptive.Fixed(c.Size), c.Size, nil
@@ -97,16 +97,16 @@ func (c Contender) Make(speed float64) (adaptive.Optimizer, int, error) {
 }
 
 // kneeShare is how many windows of knee, half seconds as a rule, are in one of the
-// source's.
+// dissertation's.
 const kneeShare = 20
 
-// decisionRecorder writes down what an optimizer decides. It is read when the pool is closed.
+// decisionRecorder records an optimizer's decisions. It is read when the pool is closed.
 type decisionRecorder struct {
 	adaptive.Optimizer
 	resizes []Resize
 }
 
-// Observe passes on the window and keeps the decision if it changes something.
+// Observe passes the window on and keeps the decision if it changes something.
 func (o *decisionRecorder) Observe(w *adaptive.Window) adaptive.Decision {
 	d := o.Optimizer.Observe(w)
 	if d.Limit != w.Limit {

@@ -16,7 +16,7 @@ import (
 // rows is how many rows the table has before a run: the ids that DbRead draws from.
 const rows = 50_000
 
-// database is a private PostgreSQL with the source's table.
+// database is a private PostgreSQL with the dissertation's table.
 type database struct {
 	server  *testdb.Postgres
 	pool    *pgxpool.Pool
@@ -30,7 +30,7 @@ func openDatabase(ctx context.Context, users int) (_ *database, err error) {
 		MaxPrepared: -1,
 		Settings: map[string]string{
 			"max_connections": strconv.Itoa(users + 10),
-			// A checkpoint comes before a run, and not in it.
+			// A checkpoint is made before a run, and not in it.
 			"checkpoint_timeout": "1h",
 			"max_wal_size":       "8GB",
 		},
@@ -88,7 +88,7 @@ func (d *database) connect(ctx context.Context, n int) error {
 	return nil
 }
 
-// reset makes the table what it is before every run.
+// reset restores the table to its state before every run.
 func (d *database) reset(ctx context.Context) error {
 	for _, sql := range []string{
 		`TRUNCATE "Timestamp" RESTART IDENTITY`,

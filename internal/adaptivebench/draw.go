@@ -46,7 +46,7 @@ func newCanvas(width, height int, title, note string) *canvas {
 	return c
 }
 
-// done ends the drawing and gives it.
+// done ends the drawing and returns it.
 func (c *canvas) done() string {
 	c.WriteString("</svg>\n")
 	return c.String()
@@ -103,7 +103,7 @@ func linear(most float64, name func(float64) string) scale {
 	return s
 }
 
-// logarithmic is an axis from a power of ten to another, which have all between them.
+// logarithmic is an axis from one power of ten to another, with all values between them.
 func logarithmic(least, most float64, name func(float64) string) scale {
 	least, most = max(least, 1e-3), max(most, 1e-3)
 	low := math.Floor(math.Log10(least) + 1e-9)
@@ -121,7 +121,7 @@ func logarithmic(least, most float64, name func(float64) string) scale {
 	return s
 }
 
-// milliseconds is a latency as an axis has it.
+// milliseconds is a latency in the unit of the axes.
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // Number writes a number with about three digits.
@@ -156,7 +156,7 @@ func grouped(n int64) string {
 	return s
 }
 
-// clock writes a time of the source as its pictures do.
+// clock formats a time of the dissertation as its pictures do.
 func clock(d time.Duration) string {
 	d = d.Round(time.Second)
 	if d >= time.Hour {

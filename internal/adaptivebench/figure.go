@@ -32,7 +32,7 @@ var quantities = []quantity{
 // lineStyle is how a contender is drawn.
 type lineStyle struct{ title, class, colour string }
 
-// stylesOf gives the looks of the contenders of a group.
+// stylesOf returns the styles of the contenders of a group.
 func stylesOf(group []Result) []lineStyle {
 	styles, fixed := make([]lineStyle, len(group)), 0
 	for i, r := range group {
@@ -49,7 +49,7 @@ func stylesOf(group []Result) []lineStyle {
 	return styles
 }
 
-// poolTitle is what a contender is called in pictures.
+// poolTitle is the title of a contender in pictures.
 func poolTitle(name string) string {
 	if isFixed(name) {
 		return "fixed " + name
@@ -57,13 +57,13 @@ func poolTitle(name string) string {
 	return name
 }
 
-// isFixed tells the name of a pool of a fixed size.
+// isFixed reports whether a name is that of a pool of a fixed size.
 func isFixed(name string) bool {
 	_, err := strconv.Atoi(name)
 	return err == nil
 }
 
-// OverTime draws what the source draws of its experiments, for the results of one
+// OverTime draws what the dissertation draws of its experiments, for the results of one
 // application and load: throughput, latencies and the size of the pool over time, as
 // an SVG that can be read on a light and on a dark page.
 func (r Report) OverTime(group []Result) string {
@@ -89,7 +89,7 @@ func (r Report) OverTime(group []Result) string {
 	return c.done()
 }
 
-// howOverTime says below a title what a reader has to know of the picture.
+// howOverTime is the explanation below the title.
 func (r Report) howOverTime() string {
 	how := fmt.Sprintf("over %s of the source's time, %s times shortened", clock(r.Time), figureOfSpeed(r.Speed))
 	if r.Simulated {
@@ -98,10 +98,10 @@ func (r Report) howOverTime() string {
 	return how + "; latencies at the server, on logarithmic axes; dashed: fixed pools"
 }
 
-// figureOfSpeed writes a factor without needless digits.
+// figureOfSpeed formats a factor without needless digits.
 func figureOfSpeed(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// titleOf says what a picture shows.
+// titleOf is the title of a picture.
 func titleOf(t Task) string {
 	app, ok := appOf(t.App)
 	if !ok {
@@ -159,7 +159,7 @@ func (p *panel) metric(q quantity, group []Result) {
 	p.names()
 }
 
-// use shows what the programs took of the machine.
+// use draws the programs' use of the machine.
 func (p *panel) use(q usageMetric, group []Result) {
 	most := 0.0
 	for _, r := range group {
@@ -186,7 +186,7 @@ func (p *panel) use(q usageMetric, group []Result) {
 	p.names()
 }
 
-// sizes shows how large pools were: those that an optimizer sized, if there are any.
+// sizes draws the sizes of the pools: of those that an optimizer sized, if there are any.
 func (p *panel) sizes(group []Result) {
 	adaptive := 0
 	for _, r := range group {
@@ -237,7 +237,7 @@ func (p *panel) frame(title string, axis scale) {
 	}
 }
 
-// stroke draws a line and gives an empty one.
+// stroke draws a line and returns an empty one.
 func (p *panel) stroke(l lineStyle, line []point) []point {
 	if len(line) > 0 {
 		p.line(l.class, l.colour, line)
@@ -255,8 +255,8 @@ func (p *panel) names() {
 	}
 }
 
-// times writes the source's time below a panel, and the users above it if their
-// number varies.
+// times writes the dissertation's time below a panel, and the number of users above it if it
+// varies.
 func (p *panel) times(total time.Duration, r Result) {
 	const parts = 5
 	for k := range parts + 1 {

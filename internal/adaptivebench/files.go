@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// File is one of the files that a report is kept in.
+// File is one of the files of a report.
 type File struct {
 	Name string
 	Text string
 }
 
-// DataFile is the name of the one for programs.
+// DataFile is the name of the JSON file.
 const DataFile = "report.json"
 
 // Files are the report as an HTML page, as JSON, and each picture alone, and the
@@ -31,7 +31,7 @@ func (r Report) Files() ([]File, error) {
 		name := fileName(g[0].group())
 		files = append(files, File{name + "-time.svg", r.OverTime(g)}, File{name + "-bars.svg", r.Bars(g)})
 		for _, x := range g {
-			if x.log != "" { // what was simulated has none
+			if x.log != "" { // a simulated experiment has none
 				files = append(files, File{fileName(x.Task) + ".hlog", x.log})
 			}
 		}
@@ -39,7 +39,7 @@ func (r Report) Files() ([]File, error) {
 	return files, nil
 }
 
-// fileName is what the files of a task, or of a group of them, begin with.
+// fileName is the prefix of the files of a task, or of a group of them.
 func fileName(t Task) string {
 	name := fmt.Sprintf("%s-%s-%d", t.App, t.Load, t.Users)
 	for _, part := range []string{t.Optimizer, t.Contender} {

@@ -8,8 +8,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// TestHistogramLogIsReadAgain: the reader of the library finds in a log what was
-// recorded, with its times.
+// TestHistogramLogIsReadAgain: the reader of the library finds in a log the recorded values,
+// with their times.
 func TestHistogramLogIsReadAgain(t *testing.T) {
 	began := time.Date(2026, 11, 24, 1, 2, 3, 0, time.UTC)
 	tallies := []*tally{{from: 0, to: time.Second}, {from: time.Second, to: 3 * time.Second}}

@@ -14,7 +14,7 @@ type label struct {
 	text, colour string
 }
 
-// spreadLabels moves labels so far that none covers another, and none leaves the panel as
+// spreadLabels moves labels apart so that none covers another, and none leaves the panel as
 // long as there is room.
 func spreadLabels(labels []label, top, bottom float64) []label {
 	slices.SortStableFunc(labels, func(a, b label) int { return cmp.Compare(a.y, b.y) })

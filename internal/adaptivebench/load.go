@@ -24,9 +24,9 @@ const (
 // Loads are their names.
 func Loads() []string { return []string{FixedLoad, VaryingLoad} }
 
-// PhasesOf gives the phases of a load. Users is how many there are at most: 100 for
-// the source's varying load. A fixed load has two halves, so that what an optimizer
-// had to learn can be told from what it has learnt.
+// PhasesOf returns the phases of a load, with at most so many users: 100 for the dissertation's
+// varying load. A fixed load has two halves, so that the learning of an optimizer can be
+// distinguished from its result.
 func PhasesOf(load string, users int) []Phase {
 	if load == FixedLoad {
 		return []Phase{{"first half", users, 0.5}, {"second half", users, 0.5}}
@@ -45,19 +45,19 @@ type user interface {
 	close()
 }
 
-// closedLoop is users who send one request after the other without a pause. Its methods
-// are for one goroutine.
+// closedLoop is a number of users that send one request after the other without a pause. Its
+// methods are for one goroutine.
 type closedLoop struct {
 	ctx     context.Context
 	fail    func(error)           // of a request, or of a new user; for many goroutines
 	newUser func() (user, error)  // a new user; for many goroutines
 	took    func(d time.Duration) // a request that was answered; for many goroutines
-	leave   []chan struct{}       // of each user who is there
+	leave   []chan struct{}       // of each user that is present
 	all     sync.WaitGroup
 }
 
-// set has users come or go until there are n. Who goes waits for the answer to the
-// last request before.
+// set adds or removes users until there are n. A user that is removed first waits for the
+// answer to its last request.
 func (c *closedLoop) set(n int) {
 	for len(c.leave) < n {
 		gone := make(chan struct{})
@@ -71,13 +71,13 @@ func (c *closedLoop) set(n int) {
 	}
 }
 
-// end has all users go, and waits for them.
+// end removes all users, and waits for them.
 func (c *closedLoop) end() {
 	c.set(0)
 	c.all.Wait()
 }
 
-// runUser is the time of a user here.
+// runUser runs one user until it is removed.
 func (c *closedLoop) runUser(gone chan struct{}) {
 	u, err := c.newUser()
 	if err != nil {
@@ -102,8 +102,8 @@ func (c *closedLoop) runUser(gone chan struct{}) {
 	}
 }
 
-// runPhases has the phases pass, in total in the given time, and calls sample at the end
-// of each of about equal pieces, of which none is in two phases: piece is how long
+// runPhases runs the phases, in total in the given time, and calls sample at the end
+// of each of approximately equal pieces, of which none is in two phases: piece is how long
 // one should be. It ends early when ctx does.
 func (c *closedLoop) runPhases(phases []Phase, total, piece time.Duration, sample func(phase int, from, to time.Duration)) {
 	began := time.Now()

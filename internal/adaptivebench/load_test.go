@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fakeUser has a request take ten milliseconds.
+// fakeUser makes a request take ten milliseconds.
 type fakeUser struct{ here *atomic.Int64 }
 
 func (u fakeUser) request(ctx context.Context) error {
@@ -25,7 +25,7 @@ func (u fakeUser) request(ctx context.Context) error {
 
 func (u fakeUser) close() { u.here.Add(-1) }
 
-// seen is what a sample found.
+// seen is the result of a sample.
 type seen struct {
 	Phase    int
 	From, To time.Duration
@@ -56,7 +56,7 @@ func TestPhasesAndUsers(t *testing.T) {
 		want := []seen{
 			{0, 0, half, 50, 2500},
 			{0, half, 2 * half, 50, 2500},
-			// 49 users have been told to go, and wait for their answers first.
+			// 49 users have been removed, and wait for their answers first.
 			{1, 2 * half, 3 * half, 1, 49 + 51},
 			{1, 3 * half, 4 * half, 1, 50},
 			{2, 4 * half, 5 * half, 100, 5000},
@@ -67,7 +67,7 @@ func TestPhasesAndUsers(t *testing.T) {
 			{4, 9 * half, 10 * half, 50, 2500},
 		}
 		for i := range got {
-			// What is answered near a border belongs to either side.
+			// A request that is answered near a border may belong to either side.
 			if i < len(want) && got[i].Answered-want[i].Answered <= 150 && want[i].Answered-got[i].Answered <= 150 {
 				got[i].Answered = want[i].Answered
 			}

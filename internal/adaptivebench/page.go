@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// page is the report for people: one file that needs no other.
+// page is the report as HTML: one file without references to others.
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"ms":     func(d time.Duration) string { return Latency(d) },
 	"number": Number,
@@ -62,7 +62,7 @@ the optimizers are from. The optimizers begin with one worker.</p>
 </html>
 `
 
-// condition is a line of what a report was measured under.
+// condition is one line of the measurement's conditions.
 type condition struct{ Name, Value string }
 
 // groupView is the results of one application and load on the page.
@@ -73,7 +73,7 @@ type groupView struct {
 	Results        []Result
 }
 
-// Page is the report as one HTML file, with its pictures, that needs nothing else.
+// Page is the report as one HTML file, with its pictures, without references to others.
 func (r Report) Page() (string, error) {
 	view := struct {
 		Conditions []condition
@@ -87,7 +87,7 @@ func (r Report) Page() (string, error) {
 		app, _ := appOf(g[0].App)
 		v := groupView{
 			Title: titleOf(g[0].Task), About: "Each request: " + app.About + ".", Results: g,
-			OverTime: template.HTML(r.OverTime(g)), Bars: template.HTML(r.Bars(g)), // what they write is escaped there
+			OverTime: template.HTML(r.OverTime(g)), Bars: template.HTML(r.Bars(g)), // their texts are escaped there
 		}
 		for _, p := range g[0].Parts {
 			name := p.Name
@@ -105,7 +105,7 @@ func (r Report) Page() (string, error) {
 	return b.String(), nil
 }
 
-// conditions are what a reader has to know before the figures.
+// conditions are the conditions that precede the figures.
 func (r Report) conditions() []condition {
 	all := []condition{
 		{"measured", r.Began.Format(time.RFC3339) + ", in " + r.Conditions.Took.Round(time.Second).String()},
@@ -128,7 +128,7 @@ func (r Report) conditions() []condition {
 	return all
 }
 
-// share says who used the processors.
+// share describes who used the processors.
 func (r Report) share() string {
 	if r.Idle < 0 {
 		return "the use of the processors is unknown"
@@ -143,10 +143,10 @@ func orUnknown(s, prefix string) string {
 	return prefix + s
 }
 
-// RestText writes where a pool rested, and for which part of the time.
+// RestText formats the size at which a pool rested, and for which part of the time.
 func RestText(r Rest) string { return fmt.Sprintf("%d (%.0f %%)", r.At, 100*r.For) }
 
-// Latency writes a latency in milliseconds; "-" if there is none.
+// Latency formats a latency in milliseconds; "-" if there is none.
 func Latency(d time.Duration) string {
 	if d == 0 {
 		return "-"

@@ -19,8 +19,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wantReport fails unless the files of a report are well-formed, whole, and need
-// nothing from elsewhere.
+// wantReport fails unless the files of a report are well-formed, complete, and without
+// references to others.
 func wantReport(t *testing.T, r Report) {
 	t.Helper()
 	files, err := r.Files()
@@ -65,7 +65,7 @@ func wantReport(t *testing.T, r Report) {
 	}
 }
 
-// wantPicture looks whether a picture can be parsed, says who is who, and has
+// wantPicture checks that a picture can be parsed, labels its contenders, and has
 // everything within its borders.
 func wantPicture(t *testing.T, f File, r Report) {
 	t.Helper()
@@ -153,7 +153,7 @@ func atof(s string) float64 {
 	return v
 }
 
-// wantPage looks whether all that is opened on the page is closed, and whether it has
+// wantPage checks that all elements of the page are closed, and that it has
 // every group and contender.
 func wantPage(t *testing.T, html string, r Report) {
 	t.Helper()
@@ -190,7 +190,7 @@ func wantPage(t *testing.T, html string, r Report) {
 	}
 }
 
-// What is not there, is strange or is only half there can be drawn as well.
+// Missing, unusual and incomplete results can be drawn as well.
 func TestReportOfOddResults(t *testing.T) {
 	figures := func(rate float64, d time.Duration) Figures { return Figures{rate, d, 2 * d, 3 * d, 1} }
 	sample := func(at, rate float64, d time.Duration) Sample { return Sample{at, 1, figures(rate, d)} }

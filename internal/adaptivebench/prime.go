@@ -18,8 +18,8 @@ func openPrime(low int32) func(context.Context, *database) (service, error) {
 	}
 }
 
-// prime is the source's CheckPrime: it is there for the work that it makes, and
-// divides by everything below n, in the 32 bits that the source's int has.
+// prime is the dissertation's CheckPrime: its purpose is the work, and it
+// divides by everything below n, in the 32 bits that the dissertation's int has.
 func prime(n int32) bool {
 	for i := int32(2); i < n; i++ {
 		if n%i == 0 {

@@ -29,7 +29,7 @@ func (r *recorder) atUser(d time.Duration) {
 	r.now.users.Record(d)
 }
 
-// take gives what was counted since it was called last.
+// take returns what was counted since the last take.
 func (r *recorder) take() *tally {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,24 +7,24 @@ import (
 	"github.com/txmgr/txmgr/adaptive"
 )
 
-// Report is what a run has found out.
+// Report is the result of a run.
 type Report struct {
 	Conditions
 	// Time and Speed are those of the configuration, Period the length of a window of
-	// the source's optimizers that follows from them.
+	// the dissertation's optimizers that follows from them.
 	Time   time.Duration `json:"time_ns"`
 	Speed  float64       `json:"speed"`
 	Period time.Duration `json:"period_ns"`
-	// Simulated says that no machine did it: what the conditions say of one is of the
-	// machine that simulated it.
+	// Simulated means that the results are not measured: the conditions then describe the
+	// machine that simulated them.
 	Simulated bool `json:"simulated,omitempty"`
-	// Planned is how many experiments there were to be; fewer results say that the run
+	// Planned is the planned number of experiments; fewer results mean that the run
 	// was interrupted.
 	Planned int      `json:"planned"`
 	Results []Result `json:"results"`
 }
 
-// Figures are of some part of an experiment.
+// Figures are the figures of some part of an experiment.
 type Figures struct {
 	// Rate is in requests a second.
 	Rate float64 `json:"rate"`
@@ -33,13 +33,13 @@ type Figures struct {
 	P99  time.Duration `json:"p99_ns"`
 	// UserP99 is what users saw.
 	UserP99 time.Duration `json:"user_p99_ns"`
-	// Size is how many workers there might be, on the average of the time.
+	// Size is the pool's limit, on the average of the time.
 	Size float64 `json:"size"`
 }
 
 // Sample is a point of a picture.
 type Sample struct {
-	// At is its end, in seconds of the source's time.
+	// At is its end, in seconds of the dissertation's time.
 	At    float64 `json:"at_seconds"`
 	Users int     `json:"users"`
 	Figures
@@ -57,21 +57,21 @@ type Rest struct {
 	At int `json:"rests_at"`
 	// For is the part of the time, from 0 to 1.
 	For float64 `json:"rests_for"`
-	// After is how long it took until the pool first had it, in seconds of the source's
-	// time.
+	// After is how long it took until the pool first had this size, in seconds of the
+	// dissertation's time.
 	After float64 `json:"rests_after_seconds"`
 }
 
-// Result is an experiment.
+// Result is the result of an experiment.
 type Result struct {
 	Task
 	Figures
 	Rest
-	// Took is how long it was measured, in the time of the wall.
+	// Took is how long it was measured, in wall-clock time.
 	Took time.Duration `json:"took_ns"`
 	// Answered is how many requests ended in that time.
 	Answered uint64 `json:"answered"`
-	// PerWindow is how many of them one window of the optimizer held, on the average.
+	// PerWindow is the average number of requests in one window of the optimizer.
 	PerWindow float64 `json:"per_window"`
 	// Last is the size at the end.
 	Last    int      `json:"last_size"`
@@ -79,13 +79,13 @@ type Result struct {
 	Parts   []Part   `json:"parts"`
 	Samples []Sample `json:"samples"`
 	Resizes []Resize `json:"resizes"`
-	// Uses are of all of the time, a second or more each; none if nothing is known.
+	// Uses cover the whole time, a second or more each; none if nothing is known.
 	Uses []Use `json:"uses"`
 
 	log string // the histograms of all samples; see histogramLog
 }
 
-// Groups are the results that belong into one picture each, in the order of their contenders.
+// Groups are the results that belong in one picture each, in the order of their contenders.
 func (r Report) Groups() [][]Result {
 	var groups [][]Result
 	for _, x := range r.Results {
@@ -123,7 +123,7 @@ func (t *tally) figures(sizes Sizes) Figures {
 	return f
 }
 
-// resultOf sums up what was counted. scale is how many seconds of the source one of
+// resultOf sums the counts up. scale is how many seconds of the dissertation one of
 // the experiment stands for.
 func resultOf(t Task, phases []Phase, tallies []*tally, sizes Sizes, scale float64, window time.Duration) Result {
 	out := Result{Task: t, Start: sizes.Start, Last: sizes.Last(), Uses: []Use{}, Samples: []Sample{}, Parts: []Part{}, Resizes: []Resize{}}

@@ -20,7 +20,7 @@ func fixedOf(t *testing.T, n int) adaptive.Optimizer {
 	return o
 }
 
-// gauge has each who passes wait a moment, and keeps how many were there at most.
+// gauge makes each caller wait a moment, and keeps the largest number of concurrent ones.
 type gauge struct{ now, most atomic.Int64 }
 
 func newGauge() *gauge { return &gauge{} }

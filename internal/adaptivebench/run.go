@@ -16,7 +16,7 @@ import (
 const closeTimeout = time.Minute
 
 // Run measures everything. Contenders take turns in a random order. When ctx ends, or
-// an experiment fails, the report has those that were over, beside the error.
+// an experiment fails, the report has the completed experiments, beside the error.
 func Run(ctx context.Context, c Config) (_ Report, err error) {
 	r := Report{Time: c.Time, Speed: c.Speed, Results: []Result{}}
 	if err := c.Check(); err != nil {
@@ -64,10 +64,10 @@ func shuffled(tasks []Task) []int {
 	return order
 }
 
-// bench is what experiments have in common.
+// bench is the state that experiments share.
 type bench struct {
 	config       Config
-	closeTimeout time.Duration // that the end of an experiment may take
+	closeTimeout time.Duration // for the end of an experiment
 	db           *database     // nil until one is needed
 }
 
@@ -109,7 +109,7 @@ func (b *bench) experiment(ctx context.Context, t Task) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	runtime.GC() // what others have left behind is not this one's to clear away
+	runtime.GC() // garbage of earlier experiments must not burden this one
 	return b.underLoad(ctx, t, s, &decisionRecorder{Optimizer: optimizer}, start)
 }
 
@@ -121,7 +121,7 @@ func (b *bench) databasePID() int {
 	return b.db.server.PID()
 }
 
-// underLoad lets users have a server, and sums up how they fared.
+// underLoad runs the users against a server, and sums up their results.
 func (b *bench) underLoad(ctx context.Context, t Task, s service, w *decisionRecorder, start int) (_ Result, err error) {
 	pool, err := adaptive.New(adaptive.Config{Optimizer: w, Start: start, Queue: MaxUsers})
 	if err != nil {

@@ -20,7 +20,7 @@ func short(apps ...string) Config {
 	}
 }
 
-// TestRun is the whole of it, small: real HTTP, a real database, a pool of a fixed
+// TestRun is a complete small run: real HTTP, a real database, a pool of a fixed
 // size and one with an optimizer.
 func TestRun(t *testing.T) {
 	t.Parallel()
@@ -104,7 +104,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// TestLongExperiment: what an experiment's end may take begins with the end.
+// TestLongExperiment: the time limit for an experiment's end begins with the end.
 func TestLongExperiment(t *testing.T) {
 	t.Parallel()
 	c := short("prime1m")
@@ -131,7 +131,7 @@ func TestInterruptedRunKeepsWhatThereIs(t *testing.T) {
 	}
 }
 
-// A server that fails is no contender.
+// A server that fails gives no result.
 func TestFailedRequestEndsTheExperiment(t *testing.T) {
 	t.Parallel()
 	b := bench{config: short("prime1m"), closeTimeout: closeTimeout}
@@ -150,8 +150,8 @@ func TestFailedRequestEndsTheExperiment(t *testing.T) {
 	}
 }
 
-// The pool is what limits: no more requests are at work than it has workers, and as
-// many as there are users otherwise.
+// The pool is the limit: no more requests are processed than it has workers, and
+// otherwise as many as there are users.
 func TestPoolLimitsRequests(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ users, size, want int }{{8, 3, 3}, {2, 5, 2}} {

@@ -20,8 +20,8 @@ type appServer struct {
 	ended   chan error
 }
 
-// startServer begins to serve an application on a free port of the loopback address.
-// took is told how long each request was at the pool, for many goroutines.
+// startServer serves an application on a free port of the loopback address. It passes
+// to took how long each request was at the pool, from many goroutines.
 func startServer(s service, pool *adaptive.Pool, took func(time.Duration)) (*appServer, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -36,8 +36,8 @@ func startServer(s service, pool *adaptive.Pool, took func(time.Duration)) (*app
 	return out, nil
 }
 
-// handler has a worker of the pool find the answer, as the source's server does; what
-// is read and written is left to the server's own goroutines, as there to Netty's.
+// handler computes the answer on a worker of the pool, as the dissertation's server does; reading
+// and writing are left to the server's own goroutines, as there to Netty's.
 func handler(s service, pool *adaptive.Pool, took func(time.Duration)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -51,11 +51,11 @@ func handler(s service, pool *adaptive.Pool, took func(time.Duration)) http.Hand
 			return
 		}
 		took(time.Since(began))
-		_, _ = io.WriteString(w, answer) // a user who has gone needs none
+		_, _ = io.WriteString(w, answer) // a user that has left needs none
 	})
 }
 
-// close ends the server; requests that are under way are waited for until ctx ends.
+// close ends the server; requests that are under way are awaited until ctx ends.
 func (s *appServer) close(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {

@@ -4,7 +4,7 @@ import "time"
 
 // Resize is a change of a pool's size.
 type Resize struct {
-	// At is when, in seconds of the source's time.
+	// At is when, in seconds of the dissertation's time.
 	At   float64 `json:"at_seconds"`
 	Size int     `json:"size"`
 	Why  string  `json:"why"`
@@ -17,8 +17,8 @@ func ResizeAt(at time.Duration, size int, why string) Resize {
 	return Resize{At: at.Seconds(), Size: size, Why: why, at: at}
 }
 
-// Sizes is how large a pool was: the size to begin with, and the changes in their
-// order, whose times are of the same clock as what is asked for.
+// Sizes are the sizes of a pool over time: the size to begin with, and the changes in their
+// order, whose times are of the same clock as those of the queries.
 type Sizes struct {
 	Start   int
 	Changes []Resize
@@ -53,7 +53,7 @@ func (s Sizes) Mean(from, to time.Duration) float64 {
 }
 
 // Rest is the size that was in force for the longest time between two moments, the
-// first of several; scale is how many seconds of the source one of them stands for.
+// first of several; scale is how many seconds of the dissertation one of them stands for.
 func (s Sizes) Rest(from, to time.Duration, scale float64) Rest {
 	total, first := map[int]time.Duration{}, map[int]time.Duration{}
 	var order []int

@@ -11,16 +11,16 @@ import (
 // Use is what the programs of an experiment took of the machine in a piece of its time:
 // this one, which is the server and its users, and the database.
 type Use struct {
-	// At is its end, in seconds of the source's time.
+	// At is its end, in seconds of the dissertation's time.
 	At float64 `json:"at_seconds"`
 	// CPU is how many processors were busy with them, on the average.
 	CPU float64 `json:"processors"`
-	// Written is what the database wrote into its files and this program caused to be
-	// written to disk, in bytes a second.
+	// Written is what the database wrote to its files and this program caused to be
+	// written to disk, in bytes per second.
 	Written float64 `json:"written_bytes_per_second"`
 }
 
-// usageMetric is what a panel shows of it.
+// usageMetric is a quantity of it that a panel shows.
 type usageMetric struct {
 	title string
 	of    func(Use) float64
@@ -49,7 +49,7 @@ func (r Result) MeanUse() (Use, bool) {
 }
 
 // useEvery is how long a piece is at least: the kernel counts time in hundredths of a
-// second, and to ask for that of a hundred processes is work, too.
+// second, and reading it for a hundred processes is work, too.
 const useEvery = time.Second
 
 // meter reads what processes use, piece by piece.
@@ -67,7 +67,7 @@ func newMeter(database int) *meter {
 }
 
 // read adds the piece that ends now, unless it is too short. scale is how many seconds
-// of the source one of the experiment stands for.
+// of the dissertation one of the experiment stands for.
 func (m *meter) read(all []Use, now time.Duration, scale float64) []Use {
 	if !m.known || now-m.at < useEvery {
 		return all
@@ -88,8 +88,8 @@ func (m *meter) read(all []Use, now time.Duration, scale float64) []Use {
 // resourceUse is what processes have used since they began: seconds and bytes.
 type resourceUse struct{ cpu, written float64 }
 
-// readResourceUse adds up this process, and the database's with its children; false where
-// the kernel does not tell.
+// readResourceUse sums up this process, and the database's with its children; false where
+// the kernel does not report it.
 func readResourceUse(database int) (resourceUse, bool) {
 	total, ok := resourceUseOf(os.Getpid(), false)
 	if database == 0 || !ok {
@@ -106,13 +106,13 @@ func readResourceUse(database int) (resourceUse, bool) {
 	return total, ok
 }
 
-// hertz is in which parts of a second Linux tells programs of time.
+// hertz is the unit in which Linux reports times to programs, per second.
 const hertz = 100
 
-// resourceUseOf is this process, or one of the database's with those of its children that
-// have ended. Of the database, what it passed to write counts: PostgreSQL speaks to its
-// clients by other calls. This program does not, so what it made dirty counts; the
-// kernel counts that by blocks of memory, which for small writes into large files are
+// resourceUseOf is the use of this process, or of one of the database's with those of its
+// children that have ended. For the database, the bytes passed to write count: PostgreSQL talks
+// to its clients by other calls. This program does not, so the bytes that it made dirty count;
+// the kernel counts those by blocks of memory, which for small writes into large files are
 // many times what was written.
 func resourceUseOf(pid int, database bool) (resourceUse, bool) {
 	bytes := "write_bytes"

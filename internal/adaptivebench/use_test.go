@@ -119,7 +119,7 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// TestSettings: each changes what it says, in the source's time.
+// TestSettings: each changes what it says, in the dissertation's time.
 func TestSettings(t *testing.T) {
 	for _, tt := range []struct {
 		c     Contender

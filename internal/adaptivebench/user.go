@@ -37,7 +37,7 @@ func dial(ctx context.Context, address string) (user, error) {
 	return &client{
 		conn: conn, in: bufio.NewReader(conn),
 		text:    []byte("GET / HTTP/1.1\r\nHost: " + address + "\r\n\r\n"),
-		unwatch: context.AfterFunc(ctx, func() { _ = conn.Close() }), // whoever reads is told
+		unwatch: context.AfterFunc(ctx, func() { _ = conn.Close() }), // ends a read
 	}, nil
 }
 

@@ -25,7 +25,7 @@ type Scores struct {
 	All       []*Score
 }
 
-// Comparison is what came of all contenders in all scenarios.
+// Comparison is the result of all contenders in all scenarios.
 type Comparison struct {
 	Scenarios []*Scenario
 	Seeds     []uint64
@@ -95,7 +95,7 @@ type job struct {
 
 // add runs the jobs of a sweep, and keeps what the comparison needs of it.
 func (c *Comparison) add(ctx context.Context, jobs []job, s *sweep, done func()) error {
-	// The longest first, so that none is left alone at the end.
+	// The longest first, so that none runs alone at the end.
 	slices.SortStableFunc(jobs, func(a, b job) int { return cmp.Compare(b.limit, a.limit) })
 	next := make(chan job)
 	var workers sync.WaitGroup

@@ -17,7 +17,7 @@ const (
 	nameKnee16  = "knee as in recovery"
 )
 
-// Contenders are all optimizers of package adaptive: those of the source as they were
+// Contenders are all optimizers of package adaptive: those of the dissertation as they were
 // published, and as they were meant, begin with 1, as theirs did; the knee with the number
 // of processors, and, to see what that is worth, with 1 and with far too many; and as
 // package recovery has it, with shorter windows.

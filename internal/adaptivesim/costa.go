@@ -2,7 +2,7 @@ package adaptivesim
 
 import "time"
 
-// Workloads are those of the source: its four applications, as they are simulated.
+// Workloads are those of the dissertation: its four applications, as they are simulated.
 func Workloads() []*Workload { return []*Workload{prime1m, prime10m, dbRead, dbWrite} }
 
 // Users is a load of phases of the same length, each with so many users.

@@ -27,7 +27,7 @@ func knee(t *testing.T) adaptive.Optimizer {
 	return contender(t, nameKnee)
 }
 
-// TestCeilings shows how far the optimizers of the source go when more is always
+// TestCeilings shows how far the optimizers of the dissertation go when more is always
 // better: ten workers more are 10 % of 100, and 5 % of 200, so that beyond these sizes
 // no step is worth its threshold.
 func TestCeilings(t *testing.T) {

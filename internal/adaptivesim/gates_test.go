@@ -18,8 +18,8 @@ import (
 
 var seeds = flag.Int("adaptivesim.seeds", 1, "with how many seeds the optimizers are judged")
 
-// compared runs the suite once for all gates. Verbose runs, whose table somebody reads,
-// have all contenders; the others, those that the gates ask for.
+// compared runs the suite once for all gates. Verbose runs, whose table is for a reader,
+// have all contenders; the others, those that the gates need.
 var compared = sync.OnceValues(func() (*Comparison, error) {
 	contenders := Contenders()
 	if !testing.Verbose() {
@@ -52,8 +52,8 @@ func comparison(t *testing.T) *Comparison {
 	return c
 }
 
-// suite keeps the scenarios that the goals speak of; the others are there to see
-// whether the goals are met elsewhere, too.
+// suite keeps the scenarios of the goals; the others show whether the goals are met
+// elsewhere, too.
 func suite(s *Score) bool { return !other(s) }
 
 func other(s *Score) bool {
@@ -75,7 +75,7 @@ func open(s *Score) bool { return s.Scenario.Open() }
 func busy(s *Score) bool { return s.Rate >= 500 }
 
 // judge fails when the mean of a figure over the seeds of a scenario is on the wrong
-// side of a bound. With few seeds it is stricter, since chance is not averaged out.
+// side of a bound. With few seeds it is stricter, since randomness is not averaged out.
 func judge(t *testing.T, scores []*Score, figure func(*Score) float64, wrong func(mean float64) bool, what string) {
 	t.Helper()
 	for len(scores) > 0 {
@@ -107,7 +107,7 @@ func failed(t *testing.T, s *Score, format string, args ...any) {
 		s.Converged, s.Needless, s.Resizes, s.Limit, s.Need, s.Result.Summary(60))
 }
 
-// worst shows where a gate about all scenarios was lost.
+// worst shows where a gate about all scenarios failed.
 func worst(scores []*Score, figure func(*Score) float64) string {
 	var b strings.Builder
 	var at *Score
@@ -124,9 +124,9 @@ func worst(scores []*Score, figure func(*Score) float64) string {
 func part(s *Score) float64    { return s.Throughput }
 func settled(s *Score) float64 { return s.SettledP99 }
 
-// groups are the scenarios that the goals were set for, and those that they were not.
+// groups are the scenarios for which the goals were set, and the others.
 // Among these are two whose optimum is sharp, Bimodal and Tailed: a tenth more or less
-// of the limit is not told apart under a drift of 6 %, and costs as much again.
+// of the limit cannot be distinguished under a drift of 6 %, and costs as much again.
 var groups = []struct {
 	name  string
 	keep  func(*Score) bool
@@ -190,8 +190,8 @@ func TestConvergence(t *testing.T) {
 	}
 }
 
-// TestKnownLoad looks at the return of a load after quiet phases: what was learnt of it
-// holds from the first window on.
+// TestKnownLoad checks the return of a load after quiet phases: the limit learnt for it
+// applies from the first window on.
 func TestKnownLoad(t *testing.T) {
 	c := comparison(t)
 	var immediate, all int
@@ -270,7 +270,7 @@ func TestSize(t *testing.T) {
 		"at most 1.3 times the smallest good limit wanted")
 }
 
-// TestTable shows what was found: go test -v -run TestTable ./internal/adaptivesim.
+// TestTable prints all results: go test -v -run TestTable ./internal/adaptivesim.
 func TestTable(t *testing.T) {
 	c := comparison(t)
 	table := c.Table()

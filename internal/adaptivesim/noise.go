@@ -5,17 +5,17 @@ import (
 	"math/rand/v2"
 )
 
-// What a machine does besides the work, at strength 1.
+// The disturbances of a machine, at strength 1.
 const (
 	driftSigma = 0.06 // standard deviation of the logarithm of a station's speed
 	driftTime  = 20.0 // seconds after which a deviation has gone to 1/e
 	driftStep  = 1.0
 
-	pauseMean                     = 12.0 // seconds from one collection of garbage to the next
+	pauseMean                     = 12.0 // seconds from one garbage collection to the next
 	pauseShortest, pauseLongest   = 0.030, 0.150
 	hiccupMean                    = 150.0 // from one long stall to the next
 	hiccupShortest, hiccupLongest = 1.0, 2.5
-	stallLength                   = 2.5 // of those that a scenario asks for
+	stallLength                   = 2.5 // of the stalls that a scenario requests
 )
 
 // Kinds of pauses.
@@ -32,7 +32,7 @@ type noise struct {
 	strength float64
 
 	processors, backend float64 // logarithms of their speeds
-	pauses              int     // that lie over each other
+	pauses              int     // that overlap
 }
 
 func (s *simulation) beginNoise() {
@@ -56,7 +56,7 @@ func (s *simulation) drift() {
 	s.after(driftStep, speedDrifts, 0)
 }
 
-// pause stops the process. Backends, and a flush that is on its way, go on.
+// pause stops the process. Backends, and a flush that is under way, go on.
 func (s *simulation) pause(which int32) {
 	n := &s.noise
 	n.pauses++

@@ -12,14 +12,14 @@ var sizes = []int{
 	1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256, 320, 400, 500, 600, 700, 850, Max,
 }
 
-// What is as good as the best: this part of its throughput in a closed loop, this
-// much of its 99th percentile in an open one, where all comes through in the end.
+// A limit is as good as the best with this part of its throughput in a closed loop, and this
+// multiple of its 99th percentile in an open one, where all tasks complete in the end.
 const (
 	goodRate = 0.95
 	goodP99  = 1.15
 )
 
-// outcome is what a fixed limit makes of a phase. Times are in seconds.
+// outcome is the result of a fixed limit in a phase. Times are in seconds.
 type outcome struct {
 	rate       float64 // tasks a second
 	mean, p99  float64
@@ -35,8 +35,8 @@ func outcomeOf(p *PhaseResult) outcome {
 	}
 }
 
-// Oracle knows what each fixed limit would have made of a scenario, with the same
-// noise. It is not changed once it is made, and may be asked from many goroutines.
+// Oracle has the result of each fixed limit in a scenario, with the same
+// noise. It is not changed once it is made, and may be used by many goroutines.
 type Oracle struct {
 	scenario *Scenario
 	seed     uint64
@@ -69,7 +69,7 @@ func newOracle(s *Scenario, seed uint64, sizes []int, results []*Result) *Oracle
 }
 
 // bestOf takes the smallest times of all sizes that do as much as is possible: a
-// closed loop is fast with a small limit, too, when the limit keeps the users waiting
+// closed loop is also fast with a small limit, when the limit keeps the users waiting
 // elsewhere.
 func (o *Oracle) bestOf(phase int) outcome {
 	best := outcome{mean: math.Inf(1), p99: math.Inf(1), settledP99: math.Inf(1)}
@@ -87,7 +87,7 @@ func (o *Oracle) bestOf(phase int) outcome {
 	return best
 }
 
-// at gives a figure for any size: between two that were tried, a straight line over
+// at returns a figure for any size: between two that were tried, it is linear in
 // the logarithm of the size.
 func (o *Oracle) at(phase, size int, figure func(outcome) float64) float64 {
 	all := o.phases[phase]

@@ -1,11 +1,11 @@
 package adaptivesim
 
-// arrival is a task that has been submitted. What it is made of is drawn when it
-// starts: they start in the order of their submission, so that the n-th task is the
+// arrival is a task that has been submitted. Its contents are drawn when it
+// starts: tasks start in the order of their submission, so that the n-th task is the
 // same whatever the limit.
 type arrival struct {
 	at   float64
-	user int32 // whose it is; nobody's is -1
+	user int32 // its owner; -1 for none
 }
 
 // queue is first in, first out, in a ring that grows.
@@ -33,7 +33,7 @@ func (q *queue) pop() arrival {
 	return a
 }
 
-// each visits who waits, the longest first.
+// each visits the waiting tasks, the longest first.
 func (q *queue) each(visit func(arrival)) {
 	for i := range q.count {
 		visit(q.ring[(q.first+i)&(len(q.ring)-1)])

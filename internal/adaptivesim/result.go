@@ -8,7 +8,7 @@ import (
 	"github.com/txmgr/txmgr/adaptive"
 )
 
-// settling is how long after a change of the load an optimizer may take for it, in the
+// settling is the time that an optimizer has after a change of the load, in the
 // scores that leave the transition out.
 const settling = 30 * time.Second
 
@@ -23,7 +23,7 @@ func (t *tasks) add(sojourn time.Duration) {
 	t.Sojourn.Record(sojourn)
 }
 
-// PhaseResult is what came of one phase.
+// PhaseResult is the result of one phase.
 type PhaseResult struct {
 	Start, Length time.Duration
 	// All ended in the phase, Settled ended half a minute after its beginning or later.
@@ -32,7 +32,7 @@ type PhaseResult struct {
 	Limit float64
 
 	early   tasks   // ended in the first half-minute
-	settled float64 // moment at which that is over
+	settled float64 // moment at which the half-minute ends
 	counted float64 // moment up to which the limit is in the integral
 	limit   float64 // the integral
 }
@@ -58,7 +58,7 @@ func (p *PhaseResult) finished(now, arrived float64) {
 	}
 }
 
-// end adds up what the phase has in parts.
+// end sums up the parts of the phase.
 func (p *PhaseResult) end(now float64, limit int) {
 	p.countLimit(now, limit)
 	for _, part := range []*tasks{&p.early, &p.Settled} {
@@ -67,7 +67,7 @@ func (p *PhaseResult) end(now float64, limit int) {
 	}
 }
 
-// Decision is what an optimizer said, if it changed the limit or gave a reason.
+// Decision is a decision of an optimizer that changed the limit or gave a reason.
 type Decision struct {
 	At       time.Duration
 	Phase    int
@@ -75,7 +75,7 @@ type Decision struct {
 	Why      string
 }
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
 	Scenario  *Scenario
 	Limit     int // the first
@@ -84,7 +84,7 @@ type Result struct {
 	Samples   []Sample // see Scenario.Sample
 
 	// Left were never finished; LeftFor is the sum of the times for which they
-	// had been there at the end.
+	// had been present at the end.
 	Left    int
 	LeftFor time.Duration
 }
@@ -93,14 +93,14 @@ func newResult(s *Scenario, limit int) *Result {
 	return &Result{Scenario: s, Limit: limit, Phases: make([]PhaseResult, len(s.Phases))}
 }
 
-// countLeft counts, at the end, those who still wait. The few that run are left out.
+// countLeft counts, at the end, the tasks that still wait. The few that run are left out.
 func (s *simulation) countLeft() {
 	s.result.Left = s.queue.count
 	s.queue.each(func(a arrival) { s.result.LeftFor += duration(s.now - a.at) })
 }
 
-// MeanWait is the mean time that a task was there, including those that are there
-// still: an optimizer does not look better for leaving them.
+// MeanWait is the mean time for which a task was present, including those that still are:
+// an optimizer does not look better for leaving them.
 func (r *Result) MeanWait() time.Duration {
 	total, count := r.LeftFor, uint64(r.Left)
 	for i := range r.Phases {
@@ -124,7 +124,7 @@ func (r *Result) Resizes() []Decision {
 	return all
 }
 
-// Summary tells what the optimizer decided, and why, in the last decisions at most.
+// Summary lists the last decisions of the optimizer, with their reasons.
 func (r *Result) Summary(last int) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%9s  begins with %d\n", "0s", r.Limit)

@@ -22,7 +22,7 @@ const (
 	burstToggles             // the same; a burst begins or ends
 	windowEnds               // the optimizer is asked
 	phaseEnds                // arg: the next phase
-	speedDrifts              // processors and backend become a little faster or slower
+	speedDrifts              // processors and backend become slightly faster or slower
 	pauseBegins              // arg: which kind
 	pauseEnds
 	sampleEnds // arg: its number
@@ -44,8 +44,8 @@ type simulation struct {
 
 	now         float64
 	events      heap[event]
-	workRand    *rand.Rand // what tasks are made of
-	arrivalRand *rand.Rand // when they come
+	workRand    *rand.Rand // for the contents of tasks
+	arrivalRand *rand.Rand // for their arrivals
 	noise       noise
 
 	processors, backend station
@@ -56,8 +56,8 @@ type simulation struct {
 	spare       []*task // records to use again
 
 	phase      int
-	users      int32  // who may send
-	present    []bool // who does
+	users      int32  // that may send
+	present    []bool // which of them are present
 	generation int32  // generation of the open loop
 	inBurst    bool
 
@@ -65,7 +65,7 @@ type simulation struct {
 	sample sampling
 }
 
-// Run lets a pool work through a scenario. The optimizer begins with limit; nil
+// Run runs a scenario on a simulated pool. The optimizer begins with limit; nil
 // leaves it there. The same arguments give the same result, on every machine of one
 // architecture.
 func Run(scenario *Scenario, optimizer adaptive.Optimizer, limit int, seed uint64) *Result {
@@ -77,7 +77,7 @@ func Run(scenario *Scenario, optimizer adaptive.Optimizer, limit int, seed uint6
 	return s.result
 }
 
-// Streams of one seed: what is drawn from one does not move the others.
+// Streams of one seed: a draw from one does not change the others.
 const (
 	streamWork = iota + 1
 	streamArrivals
@@ -116,12 +116,12 @@ func (s *simulation) begin() {
 	s.planSample(1)
 }
 
-// after has something happen later.
+// after schedules an event.
 func (s *simulation) after(seconds float64, k kind, arg int32) {
 	s.events.push(s.now+seconds, event{k, arg})
 }
 
-// step does what comes next, and reports whether there is more.
+// step handles the next event, and reports whether there are more.
 func (s *simulation) step() bool {
 	next := s.events[0].at
 	switch done := min(s.processors.next, s.backend.next, s.log.next); {
@@ -142,7 +142,7 @@ func (s *simulation) step() bool {
 	return true
 }
 
-// advanceTo lets time go by.
+// advanceTo advances the time.
 func (s *simulation) advanceTo(now float64) {
 	if s.optimizer != nil {
 		s.window.advance(now-s.now, s.busy, s.queue.count, len(s.processors.tasks), s.noise.pauses > 0)
@@ -181,7 +181,7 @@ func (s *simulation) handle(e event) bool {
 	return true
 }
 
-// askOptimizer shows the optimizer its window, and does as it says.
+// askOptimizer passes the window to the optimizer, and applies its decision.
 func (s *simulation) askOptimizer() {
 	w := s.window.take(s.now, s.limit, s.queue.count)
 	d := s.optimizer.Observe(w)

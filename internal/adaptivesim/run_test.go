@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/adaptive"
 )
 
-// wanderer is an optimizer that chooses by chance.
+// wanderer is an optimizer that chooses at random.
 type wanderer struct {
 	rand   *rand.Rand
 	most   int
@@ -81,7 +81,7 @@ func TestLimitAndCount(t *testing.T) {
 	}
 }
 
-// TestWindows is invariant 5, as far as one can see it from windows alone.
+// TestWindows is invariant 5, as far as windows alone can show it.
 func TestWindows(t *testing.T) {
 	var windows int
 	var end time.Duration

@@ -11,7 +11,7 @@ type Sample struct {
 	From, To  time.Duration
 	Phase     int
 	Completed uint64
-	// Mean and P99 are of the time that the completed tasks were there, zero without one.
+	// Mean and P99 are of the time for which the completed tasks were present, zero without one.
 	Mean, P99 time.Duration
 }
 
@@ -21,7 +21,7 @@ type sampling struct {
 	sojourn adaptive.Histogram
 }
 
-// planSample has the n-th piece end: by its number, so that no error adds up.
+// planSample schedules the end of the n-th piece: by its number, so that no error adds up.
 func (s *simulation) planSample(n int32) {
 	if s.scenario.Sample > 0 {
 		s.events.push(float64(n)*s.scenario.Sample.Seconds(), event{sampleEnds, n})

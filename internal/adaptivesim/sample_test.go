@@ -7,7 +7,7 @@ import (
 )
 
 // TestSamples adds the pieces of a run up to the run, and compares it with the same run
-// without them: to look at it changes nothing.
+// without them: sampling changes nothing.
 func TestSamples(t *testing.T) {
 	plain, looked := everything(), everything()
 	looked.Sample = 3 * time.Second

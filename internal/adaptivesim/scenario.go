@@ -2,17 +2,17 @@ package adaptivesim
 
 import "time"
 
-// Phase is a time during which load and resources stay as they are, but for noise.
+// Phase is a time during which load and resources stay the same, except for noise.
 type Phase struct {
 	Length time.Duration
 
 	// Users send a task, wait for its end, think for a millisecond, and send the
-	// next: a closed loop. Those who were not there before come evenly within Ramp,
-	// which defaults to 1 s; those who are too many go after their task.
+	// next: a closed loop. New users arrive evenly within Ramp,
+	// which defaults to 1 s; surplus users leave after their task.
 	Users int
 	Ramp  time.Duration
 
-	// Rate is the number of tasks a second that come whatever becomes of them: an
+	// Rate is the number of tasks per second that arrive regardless of completions: an
 	// open loop. With Burst, it is that many times as high for BurstFor in each
 	// BurstEvery.
 	Rate       float64
@@ -20,7 +20,7 @@ type Phase struct {
 	BurstFor   time.Duration
 	BurstEvery time.Duration
 
-	// Backlog tasks are there at the beginning.
+	// Backlog tasks are present at the beginning.
 	Backlog int
 
 	// Backend and Processors multiply the work of each task there; 0 means 1.
@@ -31,7 +31,7 @@ type Phase struct {
 // loaded phases are those in which something is to be done at all.
 func (p *Phase) loaded() bool { return p.Users > 0 || p.Rate > 0 || p.Backlog > 0 }
 
-// concurrent phases have more to do than a single pair of hands is enough for.
+// concurrent phases have more to do than one worker can.
 func (p *Phase) concurrent() bool { return p.Users >= 10 || p.Rate > 0 || p.Backlog > 0 }
 
 // Scenario is a workload under a load. It is not changed by a run.
@@ -42,18 +42,18 @@ type Scenario struct {
 
 	// Noise is how strong the noise is: 1 as usual, 0 not at all.
 	Noise float64
-	// Stalls are moments at which the process stands still for 2.5 s.
+	// Stalls are moments at which the process is paused for 2.5 s.
 	Stalls []time.Duration
 
-	// Shift says that resources change between phases, not users alone.
+	// Shift means that resources change between phases, not only the users.
 	Shift bool
 
-	// Sample is how long the pieces are that Result.Samples tells of; with 0 there are
-	// none. What happens does not depend on it.
+	// Sample is the length of the pieces in Result.Samples; with 0 there are
+	// none. The run does not depend on it.
 	Sample time.Duration
 }
 
-// Open reports whether tasks come without waiting for others.
+// Open reports whether tasks arrive without waiting for others.
 func (s *Scenario) Open() bool {
 	for i := range s.Phases {
 		if s.Phases[i].Rate > 0 || s.Phases[i].Backlog > 0 {
@@ -86,11 +86,11 @@ func fixed(users int, length time.Duration) []Phase {
 	return []Phase{{Length: length, Users: users}}
 }
 
-// varying is the source's load of five phases; the picture is lost, its text is not:
+// varying is the dissertation's load of five phases; the picture is lost, its text is not:
 // many, one, many, none, many.
 func varying() []Phase { return Users(5*time.Minute, 50, 1, 100, 0, 50) }
 
-// changing is the same load throughout, while in the middle phase something is slower.
+// changing is the same load throughout, while one resource is slower in the middle phase.
 func changing(users int, slow Phase) []Phase {
 	slow.Length, slow.Users = 5*time.Minute, users
 	usual := Phase{Length: 5 * time.Minute, Users: users}
@@ -105,7 +105,7 @@ func backlog() []Phase {
 	return []Phase{{Length: 10 * time.Minute, Backlog: 200_000, Rate: 20}}
 }
 
-// Suite gives the scenarios that optimizers are held to: closed loops first.
+// Suite returns the scenarios that optimizers are evaluated in: closed loops first.
 func Suite() []*Scenario {
 	const long, short = 15 * time.Minute, 10 * time.Minute
 	return named(
@@ -133,7 +133,7 @@ func Suite() []*Scenario {
 	)
 }
 
-// HeldOut gives scenarios on which nothing was tuned.
+// HeldOut returns scenarios on which nothing was tuned.
 func HeldOut() []*Scenario {
 	const length = 10 * time.Minute
 	return named(

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Convergence says how long after the beginning of a phase the limit came to stay
+// Convergence is how long after the beginning of a phase the limit began to stay
 // among the good ones.
 type Convergence struct {
 	Phase int
@@ -14,25 +14,25 @@ type Convergence struct {
 	Never bool
 }
 
-// Score is how an optimizer has done, compared with the oracle.
+// Score is the result of an optimizer, compared with the oracle.
 type Score struct {
 	Scenario *Scenario
 	Seed     uint64
-	Rate     float64 // tasks a second that the oracle would have done
+	Rate     float64 // tasks per second that the oracle would have done
 
 	Throughput float64 // completed tasks, as a part of the oracle's
 	// Mean, P99 and SettledP99 are latencies as multiples of the oracle's, as the
 	// geometric mean over the phases. Settled leaves out half a minute after each change.
 	Mean, P99, SettledP99 float64
-	// MeanWait is the same of the time that a task was there, over the whole run,
-	// including those that still were there at the end.
+	// MeanWait is the same of the time for which a task was present, over the whole run,
+	// including those that were still present at the end.
 	MeanWait float64
 
 	Converged []Convergence // for each phase with a load
 
 	Resizes, Needless int
 	// Limit is the time average of the limit, Need that of the smallest good one, both
-	// over the phases with more than a user or two.
+	// over the concurrent phases.
 	Limit, Need float64
 
 	Result *Result
@@ -79,11 +79,11 @@ func (o *Oracle) Score(r *Result) *Score {
 	return s
 }
 
-// manyWorkers workers are a burden where few would do; fewer than so many are none.
+// manyWorkers workers are a burden where few would do; fewer are none.
 const manyWorkers = 16
 
 // needless resizes make nothing better: not noticeably more is done, and no workers
-// become free of which there were many, and more than twice as many as needed. Where
+// become free when there were many, and more than twice as many as needed. Where
 // there is next to nothing to do the limit is not reached, and changes nothing.
 func (o *Oracle) needless(d Decision) bool {
 	if !o.scenario.Phases[d.Phase].concurrent() {
@@ -93,7 +93,7 @@ func (o *Oracle) needless(d Decision) bool {
 	return !saves && !o.helps(d.Phase, d.From, d.To)
 }
 
-// The limit has converged when it is good, and is so for this part of what follows.
+// The limit has converged when it is good, and stays so for this part of the rest.
 const (
 	stableShare = 0.85
 	stableFor   = time.Minute
@@ -105,7 +105,7 @@ type span struct {
 	limit    int
 }
 
-// spans gives the limits of a phase.
+// spans returns the limits of a phase.
 func (r *Result) spans(phase int) []span {
 	p := &r.Phases[phase]
 	limit := r.Limit
@@ -150,14 +150,14 @@ func (o *Oracle) converged(r *Result, phase int) Convergence {
 	return Convergence{Phase: phase, After: p.Length, Never: true}
 }
 
-// geoMean is a geometric mean in the making.
+// geoMean accumulates a geometric mean.
 type geoMean struct {
 	logs  float64
 	count int
 }
 
 // add counts a figure as a multiple of the best. Where nothing was completed there
-// is no figure, and throughput tells it.
+// is no figure, and the throughput shows it.
 func (r *geoMean) add(got, best float64) {
 	if got > 0 && best > 0 && !math.IsInf(best, 1) {
 		r.logs += math.Log(got / best)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestStall lets a settled pool stand still for 2.5 s, fifty times in five workloads.
-// Nothing may follow from it. A resize that also happens without the stalls, about
-// then, is a probe whose time had come.
+// TestStall pauses a settled pool for 2.5 s, fifty times in five workloads.
+// Nothing may follow from it. A resize that also happens without the stalls, at about
+// that time, is a probe that was due.
 func TestStall(t *testing.T) {
 	const after, about = 21 * time.Second, 30 * time.Second
 	var stalls []time.Duration

@@ -5,9 +5,9 @@ import "math"
 // station serves all its tasks at once, each as fast as the others: egalitarian
 // processor sharing. The processors are one, the backend is another.
 //
-// A task that had been here from the beginning would have got served of work. One
-// that comes with w to do is done when served has grown by w, so that however many
-// come and go, only the first end and the rate of its coming change.
+// A task that had been present from the beginning would have got served of work. A task that
+// arrives with w to do is done when served has grown by w, so that however many
+// arrive and leave, only the first end and the rate of its approach change.
 type station struct {
 	shares []float64 // work a second that each of n tasks gets
 	speed  float64   // factor of the noise
@@ -21,7 +21,7 @@ type station struct {
 }
 
 // newStation makes a station that works for up to slots tasks at full speed, and
-// loses a part of its capacity, loss, with each task more; most is the largest
+// moment at which the first task is done; infinite without one
 // number of tasks that come.
 func newStation(slots int, loss float64, most int) station {
 	shares := make([]float64, most+1)
@@ -41,7 +41,7 @@ func (s *station) add(now float64, t *task, work float64) {
 	s.plan()
 }
 
-// take gives the task that is done now.
+// take removes and returns the task that is done now.
 func (s *station) take(now float64) *task {
 	s.serve(now)
 	first := s.tasks.pop()
@@ -73,8 +73,8 @@ func (s *station) plan() {
 	s.next = s.since + max(0, s.tasks[0].at-s.served)/s.rate
 }
 
-// groupLog makes what many write durable at once: one flush at a time, and all who
-// have come meanwhile share the next.
+// groupLog makes the writes of many tasks durable at once: one flush at a time, and all that
+// have arrived meanwhile share the next.
 type groupLog struct {
 	flush, row float64 // seconds for each flush, and for each of its tasks
 	speed      float64 // factor of the noise
@@ -84,7 +84,7 @@ type groupLog struct {
 	next           float64 // moment at which the flush is done; infinite without one
 }
 
-// begin flushes all who wait; factor is by how much this flush is slower than usual.
+// begin flushes all waiting tasks; factor is by how much this flush is slower than usual.
 func (l *groupLog) begin(now, factor float64) {
 	l.batch, l.waiting = l.waiting, l.batch[:0]
 	l.busy = true

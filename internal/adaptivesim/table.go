@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// summary is how a contender has done over many scenarios.
+// summary sums a contender's scores up over many scenarios.
 type summary struct {
 	Throughput, LeastThroughput float64
 	Mean, MostMean              float64
@@ -60,7 +60,7 @@ func closed(s *Score) bool {
 	return !s.Scenario.Open() && slices.ContainsFunc(s.Scenario.Phases, func(p Phase) bool { return p.concurrent() })
 }
 
-// Of gives the scores of a contender for which keep holds; nil keeps all.
+// Of returns the scores of a contender for which keep holds; nil keeps all.
 func (c *Comparison) Of(contender string, keep func(*Score) bool) []*Score {
 	var scores []*Score
 	for _, s := range c.Scores {
@@ -76,7 +76,7 @@ func (c *Comparison) Of(contender string, keep func(*Score) bool) []*Score {
 	return scores
 }
 
-// Table writes everything that was found, as tables in Markdown.
+// Table formats all results as tables in Markdown.
 func (c *Comparison) Table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Closed loops (%d seeds)\n\n", len(c.Seeds))

@@ -1,6 +1,6 @@
 package adaptivesim
 
-// submit hands a task to the pool.
+// submit submits a task to the pool.
 func (s *simulation) submit(user int32) {
 	s.queue.push(arrival{s.now, user})
 	s.window.arrived()
@@ -65,8 +65,8 @@ func (s *simulation) flush() {
 	s.log.begin(s.now, (0.8+0.4*s.arrivalRand.Float64())*orOne(s.current().Backend))
 }
 
-// flushed lets go of a batch. The next one begins only when all of them are on
-// their way, as a log writer wakes them all before it looks again.
+// flushed releases a batch. The next one begins only when all of its tasks have
+// continued, as a log writer wakes them all before it checks for more.
 func (s *simulation) flushed() {
 	batch := s.log.end()
 	s.log.busy = true

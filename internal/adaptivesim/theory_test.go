@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// These runs have no noise, and can be computed with pencil and paper.
+// These runs have no noise, and their results can be computed by hand.
 
 func within(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
@@ -100,7 +100,7 @@ func TestGroupCommit(t *testing.T) {
 	within(t, "one at a time", throughput(alone), 1/0.0205, 0.02)
 }
 
-// TestOpenLoop counts who comes: by a rate, in bursts, and as a backlog.
+// TestOpenLoop counts the arrivals: by a rate, in bursts, and as a backlog.
 func TestOpenLoop(t *testing.T) {
 	w := computing(0.0001)
 	p := quiet(w, Phase{Length: 10 * time.Minute, Rate: 100, Burst: 5, BurstFor: 10 * time.Second, BurstEvery: time.Minute}, Max)

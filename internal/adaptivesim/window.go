@@ -18,7 +18,7 @@ func (g *windowMeter) begin(busy int) {
 	g.w = adaptive.Window{Service: &g.service, Sojourn: &g.sojourn, BusyMax: busy}
 }
 
-// advance lets time go by.
+// advance advances the time.
 func (g *windowMeter) advance(seconds float64, busy, waiting, computing int, paused bool) {
 	g.busy += seconds * float64(busy)
 	if waiting > 0 {
@@ -43,7 +43,7 @@ func (g *windowMeter) finished(now float64, t *task, bound bool) {
 	g.sojourn.Record(duration(now - t.arrived))
 }
 
-// take gives the window that ends now. It is good until next.
+// take returns the window that ends now. It is valid until next.
 func (g *windowMeter) take(now float64, limit, waiting int) *adaptive.Window {
 	w := &g.w
 	w.End = duration(now)

@@ -8,7 +8,7 @@ import (
 // cores is the number of processors that a simulated process has.
 const cores = 4
 
-// place is where a step of a task is done.
+// place is where a step of a task is executed.
 type place uint8
 
 const (
@@ -20,13 +20,13 @@ const (
 
 type step struct {
 	at   place
-	work float64 // seconds, if the task were alone; without a meaning in the log
+	work float64 // seconds, if the task were alone; undefined in the log
 }
 
 // steps of a task, one after the other, up to the first that is nowhere.
 type steps [4]step
 
-// Workload says what its tasks are made of, and what they compete for.
+// Workload is what tasks consist of, and what they compete for.
 type Workload struct {
 	Name string
 
@@ -39,7 +39,7 @@ type Workload struct {
 	draw func(r *rand.Rand, p *Phase) steps
 }
 
-// unlimited is a backend with a place for everybody.
+// unlimited is a backend with a slot for every task.
 const unlimited = 1 << 20
 
 func orOne(factor float64) float64 {
@@ -81,17 +81,17 @@ func prime(usual, heavy float64) func(*rand.Rand, *Phase) steps {
 	}
 }
 
-// The workloads of the source, and of a coordinator: the first line of each says
+// The workloads of the dissertation, and of a coordinator: the first line of each is
 // what its capacity depends on.
 var (
 	// Only processors: one task of 21 is heavy.
 	prime10m = &Workload{Name: "Prime10m", switching: 0.001, slots: unlimited, draw: prime(0.0005, 0.1)}
 	prime1m  = &Workload{Name: "Prime1m", switching: 0.001, slots: unlimited, draw: prime(0.003, 0.02)}
 
-	// Processors, behind three times as much waiting: best at 16 to 25.
+	// Processors, after three times as much waiting: best at 16 to 25.
 	dbRead = &Workload{Name: "DbRead", switching: 0.001, slots: 64, thrash: 0.005, draw: call(0.002, 0.012, 0.5, 0.002)}
 
-	// Group commit: every task more makes the flush longer, and all of them faster.
+	// Group commit: each further task makes the flush longer, and all tasks faster.
 	dbWrite = &Workload{
 		Name: "DbWrite", switching: 0.001, slots: unlimited, flush: 0.02, row: 0.0006,
 		draw: func(r *rand.Rand, p *Phase) steps {
@@ -100,7 +100,7 @@ var (
 		},
 	}
 
-	// Locks: beyond 20 tasks each one more slows down all.
+	// Locks: beyond 20 tasks each further one slows all down.
 	lockCont = &Workload{Name: "LockCont", switching: 0.001, slots: 20, thrash: 0.02, draw: call(0.0005, 0.018, 0.6, 0)}
 
 	// The second phase of a commit: calls of 200 ms to a participant that takes 200 at a time.
@@ -121,7 +121,7 @@ var (
 		},
 	}
 
-	// Recovery and rollback: nobody waits for an answer before the next one comes.
+	// Recovery and rollback: the next task arrives without waiting for an answer.
 	openRPC  = &Workload{Name: "OpenRPC", switching: 0.001, slots: 300, thrash: 0.002, draw: call(0.0006, 0.03, 0.6, 0.0006)}
 	openLock = &Workload{Name: "OpenLock", switching: 0.001, slots: 24, thrash: 0.02, draw: call(0.0004, 0.03, 0.6, 0.0004)}
 )

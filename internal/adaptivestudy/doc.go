@@ -1,20 +1,20 @@
 // Package adaptivestudy varies the parameters of the optimizers that package adaptive
-// has from its source, one at a time, and tells what becomes of it: the third question
-// of the source.
+// has from the dissertation, one at a time, and reports the effect: the third question
+// of the dissertation. Call [Find] for a study and [Simulate] or [Measure] to carry it out.
 //
 // # What
 //
 //   - [Studies] are the period, the lock, the step and the least acceptable change, each
 //     with some values, among them the published one.
-//   - [Simulate] has package adaptivesim play the experiment at the source's pace: 25
+//   - [Simulate] has package adaptivesim run the experiment at the dissertation's pace: 25
 //     minutes of simulated time, beside the best fixed sizes. [Measure] has package
-//     adaptivebench do it for real, as many times shortened as it is told.
-//   - A [Report] has a [Row] for each optimizer and value, and the results that pictures
-//     are drawn of.
+//     adaptivebench run it in real time, shortened by the configured factor.
+//   - A [Report] has a [Row] for each optimizer and value, and the results from which the
+//     pictures are drawn.
 //
 // # What a value means
 //
-// The period study leaves the lock at six windows, as the source did: with a period of
+// The period study leaves the lock at six windows, as the dissertation did: with a period of
 // 5 s it lasts 30 s. The lock study leaves the period at 10 s, so the two can be told
 // apart. A lock of 30 s is three windows there; an odd number makes the published form
 // undo steps that it has not taken (package adaptive, row 13).

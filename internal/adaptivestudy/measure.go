@@ -6,8 +6,9 @@ import (
 	"github.com/txmgr/txmgr/internal/adaptivebench"
 )
 
-// Measure does a study for real. The contenders of the configuration are the study's.
-// When ctx ends, or an experiment fails, the report has what was over, beside the error.
+// Measure carries a study out in real time. The contenders of the configuration are replaced by
+// the study's. When ctx ends, or an experiment fails, the report has the completed ones, beside
+// the error.
 func Measure(ctx context.Context, s Study, c adaptivebench.Config) (Report, error) {
 	measured, err := adaptivebench.Run(ctx, c)
 	r := Report{Report: measured, Study: s.Name, Rows: []Row{}}

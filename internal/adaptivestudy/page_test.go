@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/internal/adaptivebench"
 )
 
-// Other architectures may round differently, and then a run takes another way; the race
+// Other architectures may round differently, and then a run diverges; the race
 // detector makes these runs ten times as long.
 
 var (

@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/internal/adaptivebench"
 )
 
-// Row is what became of an optimizer with one value of the parameter.
+// Row is the result of an optimizer with one value of the parameter.
 type Row struct {
 	adaptivebench.Task
 	Rate float64       `json:"rate"` // requests a second
@@ -18,19 +18,19 @@ type Row struct {
 	Size float64       `json:"size"` // on the average of the time
 	adaptivebench.Rest
 	Resizes float64 `json:"resizes"`
-	// IdleAfter is how long after the load had gone the pool came to the size that it
+	// IdleAfter is how long after the end of the load the pool reached the size that it
 	// then had for the longest time, LoadAfter the same after the load's return, in
-	// seconds of the source's time; negative where the load does not do that.
+	// seconds of the dissertation's time; negative where the load does not do that.
 	IdleAfter float64 `json:"idle_after_seconds"`
 	LoadAfter float64 `json:"load_after_seconds"`
-	// OfBest is the throughput as a part of what the best fixed sizes do, Needless how
-	// many of the resizes made nothing better; negative if that is not known, as for
-	// what was measured.
+	// OfBest is the throughput as a part of that of the best fixed sizes, Needless how
+	// many of the resizes made nothing better; negative if that is not known, as in
+	// a measurement.
 	OfBest   float64 `json:"of_best"`
 	Needless float64 `json:"needless"`
 }
 
-// Report is what a study has found out.
+// Report is the result of a study.
 type Report struct {
 	adaptivebench.Report
 	Study string `json:"study"`
@@ -57,7 +57,7 @@ func (r Report) Groups() [][]Row {
 	return groups
 }
 
-// Files are those of the results, with the rows in the one for programs.
+// Files are those of the results, with the rows in the JSON file.
 func (r Report) Files() ([]adaptivebench.File, error) {
 	files, err := r.Report.Files()
 	if err != nil {
@@ -75,7 +75,7 @@ func (r Report) Files() ([]adaptivebench.File, error) {
 	return files, nil
 }
 
-// rowOf is what a single result says.
+// rowOf is the row of a single result.
 func rowOf(x adaptivebench.Result) Row {
 	row := Row{
 		Task: x.Task, Rate: x.Rate, Mean: x.Mean, P99: x.P99, Size: x.Size, Rest: x.Rest,
@@ -92,8 +92,8 @@ func rowOf(x adaptivebench.Result) Row {
 	return row
 }
 
-// meanOf is the mean of rows of the same task. The pool rests where it did for the
-// longest time in most of them, the smallest size of several.
+// meanOf is the mean of rows of the same task. The resting size is that which most of
+// them had for the longest time, the smallest of several.
 func meanOf(rows []Row) Row {
 	mean, n := Row{Task: rows[0].Task}, float64(len(rows))
 	var means, tails time.Duration

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/internal/adaptivesim"
 )
 
-// samplePeriod is how long a point of a picture is: the source's window.
+// samplePeriod is the length of a point of a picture: the dissertation's window.
 const samplePeriod = 10 * time.Second
 
 // seeds are those with which an experiment is simulated.
@@ -37,9 +37,9 @@ func Runs(c adaptivebench.Config) int {
 	return n
 }
 
-// Simulate does a study in simulated time, at the source's pace whatever speed the
-// configuration says. Its contenders are the study's. When ctx ends, the report has the
-// applications and loads that were over, beside the error.
+// Simulate carries a study out in simulated time, at the dissertation's pace whatever speed is
+// configured. Its contenders are the study's. When ctx ends, the report has the
+// completed applications and loads, beside the error.
 func Simulate(ctx context.Context, s Study, c adaptivebench.Config) (Report, error) {
 	c.Speed = 1
 	r := Report{Study: s.Name, Rows: []Row{}, Seeds: seeds}
@@ -92,7 +92,7 @@ func workloadOf(app string) (*adaptivesim.Workload, error) {
 	return nil, fmt.Errorf("there is no application %q to simulate", app)
 }
 
-// add simulates all contenders in one scene.
+// add simulates all contenders in one experiment.
 func (r *Report) add(ctx context.Context, s experiment, c adaptivebench.Config) error {
 	var contenders []adaptivesim.Contender
 	for _, x := range c.Contenders {
@@ -123,7 +123,7 @@ func (r *Report) add(ctx context.Context, s experiment, c adaptivebench.Config) 
 	return nil
 }
 
-// result writes a simulated run as one that was measured.
+// result converts a simulated run to a measured one.
 func (s experiment) result(t adaptivebench.Task, run *adaptivesim.Result) adaptivebench.Result {
 	sizes := adaptivebench.Sizes{Start: run.Limit}
 	for _, d := range run.Resizes() {
@@ -157,7 +157,7 @@ func (s experiment) result(t adaptivebench.Task, run *adaptivesim.Result) adapti
 	return out
 }
 
-// figures are of so many requests in some time. What users saw is what the server saw:
+// figures are those of n requests in some time. The users saw the server's latencies:
 // there is no network between them.
 func figures(n uint64, in, mean, p99 time.Duration, size float64) adaptivebench.Figures {
 	return adaptivebench.Figures{Rate: float64(n) / in.Seconds(), Mean: mean, P99: p99, UserP99: p99, Size: size}

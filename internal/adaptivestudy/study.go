@@ -12,16 +12,16 @@ import (
 
 // Study is a parameter and the values that are compared.
 type Study struct {
-	// Name is what it is called by.
+	// Name identifies it.
 	Name string
-	// About says what is varied.
+	// About describes what is varied.
 	About string
 
 	values []adaptivebench.Setting
 	knee   bool // it has the parameter, too
 }
 
-// Studies are those of the source's section 5.2.
+// Studies are those of the dissertation's section 5.2.
 func Studies() []Study {
 	return []Study{
 		{Name: "period", About: "from one decision to the next", knee: true, values: []adaptivebench.Setting{
@@ -48,7 +48,7 @@ func Names() []string {
 	return names
 }
 
-// Find gives a study by its name.
+// Find returns a study by its name.
 func Find(name string) (Study, error) {
 	all := Studies()
 	i := slices.IndexFunc(all, func(s Study) bool { return s.Name == name })
@@ -85,7 +85,7 @@ func (s Study) Contenders(list string) ([]adaptivebench.Contender, error) {
 	return all, nil
 }
 
-// valueText writes what a setting sets.
+// valueText formats the value that a setting sets.
 func valueText(v adaptivebench.Setting) string {
 	switch {
 	case v.Period > 0:

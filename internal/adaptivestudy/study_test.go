@@ -55,7 +55,7 @@ func TestPublishedValueIsAmongThem(t *testing.T) {
 	}
 }
 
-// TestSimulate looks whether the parts of a report fit together.
+// TestSimulate checks that the parts of a report fit together.
 func TestSimulate(t *testing.T) {
 	s, c := small(t, "lock", "mean,knee")
 	c.Loads = adaptivebench.Loads()
@@ -110,7 +110,7 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// TestMeasure is a study for real, with half seconds of load.
+// TestMeasure is a study in real time, with half seconds of load.
 func TestMeasure(t *testing.T) {
 	s, c := small(t, "period", "throughput")
 	c.Speed = 600

@@ -19,8 +19,7 @@ const (
 	tableEnd   = "<!-- end of arrows -->\n"
 )
 
-// TestPage compares the table of arrows on the page about the architecture with
-// the one that is checked, or writes it there.
+// TestPage compares the import table in docs/architecture.md with importRules, or writes it.
 func TestPage(t *testing.T) {
 	tree, err := sourcetree.Load(os.DirFS(root))
 	if err != nil {
@@ -48,8 +47,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// importTable gives the rows that hold for some package, with the targets that
-// exist.
+// importTable formats the rows that apply to an existing package, with the existing targets.
 func importTable(t *sourcetree.Tree) string {
 	used := map[string]bool{}
 	exists := func(pattern string) bool {

@@ -7,8 +7,8 @@ import (
 	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
-// smallInterface is the number of methods up to which the comment on an interface
-// may speak for all of them.
+// smallInterface is the number of methods up to which the comment on an interface may document all
+// of them.
 const smallInterface = 4
 
 // checkExports finds exported names without a comment: functions, types, the

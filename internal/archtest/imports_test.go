@@ -9,17 +9,16 @@ import (
 	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
-// importRule says what the packages of one folder may import of ours. A pattern that
-// ends in "/..." means everything below it, and itself.
+// importRule lists the packages of this module that the packages of one directory may import. A
+// pattern that ends in "/..." means everything below it, and itself.
 type importRule struct {
 	from string
 	to   []string
 	why  string
 }
 
-// importRules is docs/architecture.md as a table; the first row whose pattern fits a
-// package holds for it. Tests may import what they like, but for the rule about
-// libraries.
+// importRules is docs/architecture.md as a table; the first row whose pattern matches a package
+// applies to it. Tests may import anything, subject to the rule about libraries.
 var importRules = []importRule{
 	{"txn", nil, "it is the vocabulary: everybody speaks it, so it knows nobody"},
 	{"txn/machine", []string{"txn", "timeout/survival", "timeout/hashbelt"}, "the state that the log drives: words, and the structures that are replicated with it"},

@@ -8,7 +8,7 @@ import (
 	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
-// library says in which of our packages a dependency may appear.
+// library lists the packages of this module in which a dependency may appear.
 type library struct {
 	path  string // import path, or what it begins with
 	where []string
@@ -27,7 +27,8 @@ var libraries = []library{
 	{"github.com/knadh/koanf/", []string{"cmd/..."}, "configuration is read at the edge"},
 }
 
-// testOnly may appear in tests and in packages whose name ends in "test" alone.
+// testOnly lists the libraries that may appear only in tests and in packages whose name ends in
+// "test".
 var testOnly = []string{
 	"testing",
 	"github.com/google/go-cmp/",
@@ -57,7 +58,7 @@ func checkLibraries(t *sourcetree.Tree) []string {
 	return findings
 }
 
-// forTests reports whether a package is there for tests alone.
+// forTests reports whether a package exists only for tests.
 func forTests(dir string) bool {
 	return strings.HasSuffix(dir, "test") || dir == "internal/testdb" || dir == "internal/sim"
 }

@@ -12,13 +12,12 @@ import (
 	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
-// orderDirective, in a comment on the line or the line before, says why the order
-// of a map does not matter there.
+// orderDirective, in a comment on the line or the line before, gives the reason why the order of a
+// map does not matter there.
 const orderDirective = "//archtest:order"
 
-// checkOrder finds every walk over a map in the core: the order of a map differs
-// between replicas. It needs types, hence the compiler's export data of whatever
-// the core imports.
+// checkOrder finds every iteration over a map in the core: the order of a map differs between
+// replicas. It needs types, hence the compiler's export data of everything that the core imports.
 func checkOrder(t *sourcetree.Tree) []string {
 	imports := map[string]bool{}
 	var core []*sourcetree.Package

@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// outerVariables tells the variables of the functions around a literal: what they lead to is not known. A variable of the literal
-// to which a value of such a one is assigned, as f := n.cluster does, leads as far.
+// outerVariables reports the variables of the functions around a literal: what they refer to is not
+// known. A variable of the literal that is assigned a value of such a variable, as in f :=
+// n.cluster, counts as one of them.
 func outerVariables(lit *ast.FuncLit) func(*ast.Ident) bool {
-	tainted := map[token.Pos]bool{} // by the place of the declaration
+	tainted := map[token.Pos]bool{} // by the position of the declaration
 	outside := func(id *ast.Ident) bool {
 		if !captured(id) {
 			return false
@@ -17,12 +18,12 @@ func outerVariables(lit *ast.FuncLit) func(*ast.Ident) bool {
 		declared := lit.Pos() <= id.Obj.Pos() && id.Obj.Pos() < lit.End()
 		return !declared || tainted[id.Obj.Pos()]
 	}
-	for more := true; more; { // a loop may assign what stands after
+	for more := true; more; { // a loop may assign what is declared after it
 		more = false
 		ast.Inspect(lit.Body, func(n ast.Node) bool {
 			if r, ok := n.(*ast.RangeStmt); ok {
 				if id, ok := r.X.(*ast.Ident); ok && id.Obj != nil && !tainted[id.Obj.Pos()] {
-					return true // the elements of what the function around was handed are data
+					return true // the elements of the enclosing function's arguments are data
 				}
 			}
 			for _, a := range assignments(n) {
@@ -41,10 +42,10 @@ func outerVariables(lit *ast.FuncLit) func(*ast.Ident) bool {
 	return outside
 }
 
-// assignment is what values are assigned to, value by value where there are as many.
+// assignment pairs variables with the values assigned to them, one by one where there are as many.
 type assignment struct{ to, values []ast.Expr }
 
-// assignments are those that a statement or a declaration makes itself.
+// assignments are those of a statement or a declaration itself.
 func assignments(n ast.Node) []assignment {
 	var to, values []ast.Expr
 	switch n := n.(type) {
@@ -73,8 +74,8 @@ func assignments(n ast.Node) []assignment {
 	return all
 }
 
-// mentions reports whether a value is made of such a variable. Calls and the bodies of functions are looked at on their own,
-// and an index only selects.
+// mentions reports whether a value is computed from such a variable. Calls and the bodies of
+// functions are checked separately, and an index only selects.
 func mentions(value ast.Expr, such func(*ast.Ident) bool) (found bool) {
 	ast.Inspect(value, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -91,8 +92,8 @@ func mentions(value ast.Expr, such func(*ast.Ident) bool) (found bool) {
 	return found
 }
 
-// captured reports whether an expression begins with a variable of the functions around it. Whatever else has a name there
-// is a package or a constant.
+// captured reports whether an expression begins with a variable of an enclosing function. Any other
+// name there is a package or a constant.
 func captured(e ast.Expr) bool {
 	id := first(e)
 	return id != nil && id.Obj != nil && id.Obj.Kind == ast.Var

@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
-// vagueNames are package names that say nothing about what is inside.
+// vagueNames are package names that do not describe their contents.
 var vagueNames = []string{"base", "common", "core", "helper", "helpers", "lib", "misc", "shared", "tools", "types", "util", "utils"}
 
 func checkPackages(t *sourcetree.Tree) []string {

@@ -10,28 +10,28 @@ import (
 	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
-// pure reports whether a package belongs to the core that takes time and chance
-// as inputs.
+// pure reports whether a package belongs to the core, which takes time and randomness as inputs.
 func pure(dir string) bool {
 	return dir == "txn" || dir == "txn/machine" || matchesPattern("timeout/...", dir) && !forTests(dir) && !slices.Contains(impurePackages, dir)
 }
 
-// impurePackages are the packages of the timeout family that run what the others only hold: they have a goroutine and a clock.
+// impurePackages are the timeout packages that have a goroutine and a clock; the others are only
+// data structures.
 var impurePackages = []string{"timeout/wheel/runner", "timeout/purgatory"}
 
-// pureFiles are packages of which only the files named here run something: a pool has goroutines and a clock, and what decides
-// about it has not.
+// pureFiles are packages of which only the files named here are impure: a pool has goroutines and a
+// clock, and the code that decides its size has not.
 var pureFiles = map[string][]string{
 	"adaptive": {"control.go", "feed.go", "meter.go", "pool.go", "queue.go", "stats.go", "submit.go", "worker.go"},
 }
 
-// isCore reports whether a file takes time and chance as inputs.
+// isCore reports whether a file takes time and randomness as inputs.
 func isCore(p *sourcetree.Package, f *sourcetree.File) bool {
 	runs, ok := pureFiles[p.Dir]
 	return pure(p.Dir) || ok && !slices.Contains(runs, path.Base(f.Path))
 }
 
-// impureImports is what the core must not import: the world, and chance.
+// impureImports is what the core must not import: I/O and randomness.
 var impureImports = []string{
 	"crypto/rand", "math/rand", "net", "os", "syscall", "io/ioutil", "log", "log/slog", "plugin", "unsafe",
 	"golang.org/x/sys", "golang.org/x/net", "golang.org/x/sync",

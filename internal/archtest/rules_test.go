@@ -13,8 +13,7 @@ import (
 	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
-// rule is one house rule. check gives one line for each place that breaks it,
-// beginning with the place.
+// rule is one rule. check returns one line for each violation, beginning with its position.
 type rule struct {
 	name  string
 	check func(*sourcetree.Tree) []string
@@ -90,7 +89,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// code gives the package's files that are neither tests nor generated.
+// code returns the package's files that are neither tests nor generated.
 func code(p *sourcetree.Package) []*sourcetree.File {
 	return slices.DeleteFunc(slices.Clone(p.Files), func(f *sourcetree.File) bool { return f.Test || f.Generated })
 }

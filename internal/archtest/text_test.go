@@ -28,7 +28,7 @@ func checkSize(t *sourcetree.Tree) []string {
 	return findings
 }
 
-// logLarge tells of files that will break the rule about size if they go on so.
+// logLarge reports files that will soon break the rule about size.
 func logLarge(t *testing.T, tree *sourcetree.Tree) {
 	for _, f := range files(tree) {
 		if f.Lines > largeLines && f.Lines <= maxLines {
@@ -45,8 +45,8 @@ func files(t *sourcetree.Tree) []*sourcetree.File {
 	return all
 }
 
-// banned are texts that stand in no file of the repository. They are put
-// together from pieces, because this file is one of the repository's.
+// banned are texts that no file of the repository may contain. They are composed of pieces, because
+// this file is one of the repository's.
 var banned = []struct {
 	text *regexp.Regexp
 	why  string
@@ -60,7 +60,7 @@ var banned = []struct {
 	{regexp.MustCompile(`\bsee` + `ds?/0`), "name the source by its title"},
 }
 
-var exemptFiles = []string{"LICENSE"} // text that is not ours to change
+var exemptFiles = []string{"LICENSE"} // text of others
 
 func checkWords(t *sourcetree.Tree) []string {
 	var findings []string

@@ -12,10 +12,11 @@ import (
 // mutators are the methods of the machine that a reader must not call.
 var mutators = []string{"Apply", "Snapshot", "Hash"}
 
-// checkView holds the functions that are passed to FSM.View to reading the machine. They run under the machine's lock, so
-// one that leads back to View, or waits for anything else that does, stops the log for ever. Inside the function only
-// these are called: methods of its parameter that read, methods of what the function declares and computes itself, and
-// functions of packages that are not handed the receiver of the method around it.
+// checkView checks that the functions passed to FSM.View only read the machine. They run under the
+// machine's lock, so one that calls View again, or waits for anything else that does, stops the log
+// for ever. Such a function may call only: methods of its parameter that read, methods of what it
+// declares and computes itself, and functions of packages that do not receive the receiver of the
+// enclosing method.
 func checkView(t *sourcetree.Tree) []string {
 	var findings []string
 	for _, p := range t.Packages {
@@ -97,7 +98,7 @@ func readsOnly(t *sourcetree.Tree, f *sourcetree.File, fn *ast.FuncDecl, lit *as
 		keep(call.Args...)
 		switch fun := call.Fun.(type) {
 		case *ast.Ident:
-			// A function of the package has only what it is handed; a variable may lead anywhere.
+			// A function of the package has only its arguments; a variable may refer to anything.
 			if outside(fun) {
 				bad(call, fun.Name+" is called")
 			}

@@ -7,8 +7,8 @@ import (
 	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
-// checkWaiting finds tests that sleep or that are skipped. Both make a test that
-// passes without having tried anything.
+// checkWaiting finds tests that sleep or are skipped: such a test may pass without having tested
+// anything.
 func checkWaiting(t *sourcetree.Tree) []string {
 	var findings []string
 	for _, p := range t.Packages {

@@ -1,18 +1,26 @@
-// Package asynclog keeps a log from holding up those who write into it: a terminal or pipe that is stuck must not stop a
-// coordinator, in which raft logs from the goroutine that everything else waits for.
+// Package asynclog makes a [slog.Logger] that never blocks its callers. Call [Wrap] once, and
+// [Flush] before the process ends.
+//
+//	logger := asynclog.Wrap(slog.New(slog.NewTextHandler(os.Stderr, nil)))
+//	defer asynclog.Flush(logger)
+//
+// A terminal or pipe that blocks must not stop a coordinator, in which raft logs from the
+// goroutine that everything else waits for.
 //
 // # Invariants
 //
-//  1. Whoever logs never waits for the handler.
+//  1. A caller that logs never waits for the handler.
 //  2. Lines are written in the order in which they were logged, one at a time.
-//  3. At most 1,024 lines wait. More are left out, and the next one that is not tells how many were, as "unwritten".
+//  3. At most 1,024 lines wait. Further lines are dropped, and the next line that is not
+//     dropped reports their number as "unwritten".
 //  4. A goroutine runs only while there is something to write: nothing has to be closed.
 //
-// Everything may be called by several goroutines at once.
+// Everything is safe for concurrent use.
 //
 // # What it does not do
 //
-// It does not format: values are read when their line is written, so they must not change any more.
+// It does not format: values are read when their line is written, so they must not change
+// after the call.
 package asynclog
 
 import (
@@ -27,7 +35,8 @@ const (
 	flushTimeout = time.Second
 )
 
-// Wrap gives a logger that writes what l does, and waits for nobody. If l is such a logger already it is l.
+// Wrap returns a logger that writes to l's handler asynchronously. It returns l itself if l
+// is such a logger already.
 func Wrap(l *slog.Logger) *slog.Logger {
 	if _, ok := l.Handler().(handler); ok {
 		return l
@@ -35,8 +44,9 @@ func Wrap(l *slog.Logger) *slog.Logger {
 	return slog.New(handler{l.Handler(), new(queue)})
 }
 
-// Flush returns when everything that was logged before is written, or after a second: a program must be able to end although
-// its terminal takes nothing. Of a logger that is not of [Wrap] nothing waits.
+// Flush returns when everything that was logged before is written, or after a second: a
+// program must be able to end although its terminal blocks. For a logger that is not of
+// [Wrap] it returns at once.
 func Flush(l *slog.Logger) {
 	h, ok := l.Handler().(handler)
 	if !ok {
@@ -48,7 +58,8 @@ func Flush(l *slog.Logger) {
 	}
 }
 
-// handler hands over to the handler behind it by a queue, which it shares with those that were made of it.
+// handler passes records to its inner handler through a queue, which it shares with the
+// handlers derived from it.
 type handler struct {
 	slog.Handler
 	queue *queue
@@ -70,19 +81,19 @@ func (h handler) WithGroup(name string) slog.Handler {
 	return handler{h.Handler.WithGroup(name), h.queue}
 }
 
-// line waits to be written, or tells that those before it are.
+// line is a record to be written, or a marker that those before it are written.
 type line struct {
 	ctx    context.Context
 	to     slog.Handler
 	record slog.Record
-	done   chan struct{} // nil unless it only tells
+	done   chan struct{} // nil unless the line is a marker
 }
 
 type queue struct {
 	mu      sync.Mutex
 	waiting []line // guarded by mu
-	writing bool   // guarded by mu: a goroutine takes what is waiting
-	dropped int    // guarded by mu: lines that found the queue full since the last one that did not
+	writing bool   // guarded by mu: a goroutine is writing the waiting lines
+	dropped int    // guarded by mu: lines dropped since the last one that was queued
 }
 
 func (q *queue) add(l line) {
@@ -103,7 +114,7 @@ func (q *queue) add(l line) {
 	}
 }
 
-// flushed gives what is closed when all that waits is written.
+// flushed returns a channel that is closed when all waiting lines are written.
 func (q *queue) flushed() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -122,11 +133,12 @@ func (q *queue) write() {
 			close(l.done)
 			continue
 		}
-		_ = l.to.Handle(l.ctx, l.record) // as slog does: nobody could be told but by the log
+		_ = l.to.Handle(l.ctx, l.record) // ignored, as slog does: it could only be logged
 	}
 }
 
-// next takes the next line. When there is none, this goroutine writes no more.
+// next takes the next line. If there is none, it returns false, and the calling goroutine has
+// to end.
 func (q *queue) next() (l line, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// terminal takes nothing until it is let go.
+// terminal blocks until it is released.
 type terminal struct {
 	free chan struct{}
 	text bytes.Buffer
@@ -38,8 +38,8 @@ func (f *terminal) logger() *slog.Logger {
 	return Wrap(slog.New(text))
 }
 
-// TestStuckHoldsNobodyUp: what is logged when too much waits is counted, nobody waits, and the order is kept, also between
-// loggers that were made of one another.
+// TestStuckHoldsNobodyUp: lines above the limit are counted, no caller waits, and the order
+// is kept, also between loggers that were derived from one another.
 func TestStuckHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := terminal{free: make(chan struct{})}
@@ -74,7 +74,7 @@ func TestStuckHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// TestFlush waits for what was logged before, not for ever, and is not the end.
+// TestFlush: Flush waits for what was logged before, with a limit, and logging may continue.
 func TestFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := terminal{free: make(chan struct{})}
@@ -102,7 +102,8 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// TestWrapChangesNothing but who writes: attributes, groups and levels are those of the handler behind.
+// TestWrapChangesNothing but the goroutine: attributes, groups and levels are those of the
+// inner handler.
 func TestWrapChangesNothing(t *testing.T) {
 	var text bytes.Buffer
 	log := Wrap(slog.New(slog.NewJSONHandler(&text, nil)))

@@ -53,8 +53,8 @@ func TestBank(t *testing.T) {
 	t.Logf("locks of those who hang were free after the deadline by: %s", &b.lockDelays)
 }
 
-// runWithFaults is the storm, and the calm after it: everything is up again, and the tellers
-// have gone home.
+// runWithFaults injects faults, and then restores everything: all servers run again, and the
+// clients have stopped.
 func (b *testEnv) runWithFaults(d time.Duration) {
 	b.events.Begin()
 	for _, p := range b.clients {
@@ -81,7 +81,7 @@ func (b *testEnv) runWithFaults(d time.Duration) {
 	b.events.Note("the tellers have gone home")
 }
 
-// checkThroughput fails a storm in which too little has happened.
+// checkThroughput fails a run with too little load.
 func (b *testEnv) checkThroughput(d time.Duration) {
 	if never := b.events.NeverInjected(faultNames()...); len(never) > 0 {
 		b.t.Errorf("these faults never struck: %s", strings.Join(never, "; "))
@@ -115,7 +115,7 @@ func (b *testEnv) checkThroughput(d time.Duration) {
 	}
 }
 
-// leastPerSecond is how many transfers a busy machine commits in any case.
+// leastPerSecond is how many transfers even a busy machine commits.
 const leastPerSecond = 5
 
 func faultNames() (names []string) {
@@ -125,8 +125,8 @@ func faultNames() (names []string) {
 	return names
 }
 
-// calledOnce looks at the callbacks of the vault: the table takes each phase of a
-// branch once, and no branch may have both ends.
+// calledOnce checks the callbacks of the vault: the table takes each phase of a branch once, and no
+// branch may have both ends.
 func (b *testEnv) calledOnce() {
 	wrong, err := b.texts(b.vaultDB, `SELECT xid FROM called GROUP BY xid HAVING
 		sum(CASE WHEN phase = 'prepare' THEN 1 ELSE 0 END) <> 1 OR count(*) > 2`)
@@ -139,8 +139,8 @@ func (b *testEnv) calledOnce() {
 	}
 }
 
-// checkHeuristicsKept looks whether what was done by hand was left so, and who was faster in
-// the gap.
+// checkHeuristicsKept checks that what was done by hand was left so, and counts which side was
+// faster in the gap.
 func (b *testEnv) checkHeuristicsKept() {
 	for i := range b.heuristicCases.all {
 		p := &b.heuristicCases.all[i]
@@ -160,7 +160,7 @@ func (b *testEnv) checkHeuristicsKept() {
 	}
 }
 
-// count counts the plants of which something is true.
+// count counts the cases that satisfy is.
 func (p *heuristicCases) count(is func(heuristicCase) bool) (n int) {
 	for _, one := range p.all {
 		if is(one) {
@@ -170,7 +170,7 @@ func (p *heuristicCases) count(is func(heuristicCase) bool) (n int) {
 	return n
 }
 
-// awaitPruned waits until no evidence is left of branches that have ended.
+// awaitPruned waits until no commit record is left of branches that have ended.
 func (b *testEnv) awaitPruned() {
 	ctx, cancel := context.WithTimeout(b.t.Context(), drainTimeout)
 	defer cancel()
@@ -183,7 +183,7 @@ func (b *testEnv) awaitPruned() {
 	})
 }
 
-// printDiagnostics prints what is needed to find out what went wrong.
+// printDiagnostics prints what is needed to find the cause of a failure.
 func (b *testEnv) printDiagnostics() {
 	if !b.t.Failed() {
 		return
@@ -211,7 +211,7 @@ func (b *testEnv) printDiagnostics() {
 		b.t.Logf("in doubt: %v since %v: %s", d.ID, d.Since, d.Why)
 		b.explain(ctx, m, d.ID)
 	}
-	if *flagLogs != "" { // what was it doing? the log has it
+	if *flagLogs != "" { // its goroutines are written to its log
 		b.coordinator.Dump()
 	}
 }

@@ -35,7 +35,7 @@ func newBarrierDeleter(b *testEnv) *barrierDeleter {
 
 func (c *barrierDeleter) url() string { return c.server.URL }
 
-// ServeHTTP implements [http.Handler]. Only prepare means anything to the clerk.
+// ServeHTTP implements [http.Handler]. barrierDeleter acts only on prepare.
 func (c *barrierDeleter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if phase := r.Header.Get(web.HeaderPhase); phase != "prepare" {
 		w.Header().Set(web.HeaderOutcome, map[string]string{"commit": "committed", "rollback": "rolled-back"}[phase])
@@ -88,8 +88,7 @@ func (c *barrierDeleter) removed(tx string) bool {
 	return c.done[tx]
 }
 
-// createBarrierDeletion has the vault's row deleted between its vote and the decision to
-// commit.
+// createBarrierDeletion has the vault's row deleted between its vote and the decision to commit.
 func createBarrierDeletion(ctx context.Context, b *testEnv, _ bool, _ *rand.Rand) (heuristicCase, error) {
 	p := heuristicCase{id: rig.NewID(), place: inVault, want: txn.HeuristicHazard}
 	payload, err := json.Marshal(vaultPayload{Legs: []leg{{inVault, firstManualAccount, -1}, {inVault, firstManualAccount + 1, 1}}})

@@ -32,18 +32,18 @@ import (
 	"github.com/txmgr/txmgr/txn/txnhttp"
 )
 
-// clientConfig is what a teller is told.
+// clientConfig configures a transfer client.
 type clientConfig struct {
 	Coordinator string // the coordinator's URL
 	Bank        string // the databases' connection strings
 	Savings     string
-	Address     string   // where it takes the calls of other tellers
+	Address     string   // where it takes the calls of other clients
 	Peers       []string // their addresses
 	Seed        uint64
 	Life        uint64 // how often it has been started before
 	Workers     int
-	// Timeout is how long a call of the coordinator may take, all tries together;
-	// zero is the default. With little of it there is much doubt.
+	// Timeout is how long a call of the coordinator may take, all attempts together; zero is the
+	// default. A short one causes many transactions in doubt.
 	Timeout time.Duration
 }
 
@@ -60,7 +60,7 @@ type transferClient struct {
 	out sync.Mutex // held while a line is written
 }
 
-// runTransferClient is the program of a teller. It ends in an orderly way at SIGTERM.
+// runTransferClient is the program of a transfer client. SIGTERM ends it in an orderly way.
 func runTransferClient(config string) error {
 	t := &transferClient{vault: web.New(inVault)}
 	if err := json.Unmarshal([]byte(config), &t.clientConfig); err != nil {
@@ -96,7 +96,7 @@ func runTransferClient(config string) error {
 	return err
 }
 
-// connect opens what the teller works with.
+// connect opens the connections of the client.
 func (t *transferClient) connect() (closeAll func(), err error) {
 	if t.m, err = client.Open(client.Config{Address: t.Coordinator, RequestTimeout: t.Timeout}); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (t *transferClient) connect() (closeAll func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = int32(2*t.Workers + 2) // one's own, others', and one to spare
+	config.MaxConns = int32(2*t.Workers + 2) // its own, those of other clients, and two spare ones
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		return nil, err
@@ -125,13 +125,12 @@ func (t *transferClient) connect() (closeAll func(), err error) {
 	return func() {
 		base.CloseIdleConnections()
 		pool.Close()
-		_ = db.Close() // whatever is open there, the coordinator ends
+		_ = db.Close() // the coordinator ends what is open there
 		_ = t.m.Close()
 	}, nil
 }
 
-// openMariaDB opens a pool that does not log: that connections are lost is the order
-// of the day.
+// openMariaDB opens a pool that does not log: lost connections are expected.
 func openMariaDB(dsn string) (*sql.DB, error) {
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
@@ -149,7 +148,7 @@ func openMariaDB(dsn string) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// work makes one transfer after the other until it is time to stop.
+// work makes one transfer after the other until it is stopped.
 func (t *transferClient) work(ctx context.Context, n uint64) {
 	r := newRand(t.Seed, t.Life, n)
 	for ctx.Err() == nil {
@@ -165,7 +164,7 @@ func (t *transferClient) work(ctx context.Context, n uint64) {
 	}
 }
 
-// report writes a line. It is out before the next step: a kill does not take it back.
+// report writes a line. It is written before the next step: a kill does not revoke it.
 func (t *transferClient) report(r report) {
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -178,7 +177,7 @@ func (t *transferClient) report(r report) {
 	}
 }
 
-// attempt makes a transfer, and says what came of it.
+// attempt makes a transfer, and returns its outcome.
 func (t *transferClient) attempt(tr *transfer, seed uint64) (outcome, detail string) {
 	defer func() {
 		if x := recover(); x == errPanic {
@@ -211,13 +210,13 @@ func (t *transferClient) attempt(tr *transfer, seed uint64) (outcome, detail str
 		outcome = outcomeUnavailable
 	}
 	detail = err.Error()
-	return outcome, detail[:min(len(detail), 500)] // a line is written at once
+	return outcome, detail[:min(len(detail), 500)] // a line is written with one write
 }
 
-// errPanic is what transfers panic with.
+// errPanic is the value with which transfers panic.
 var errPanic = errors.New("as planned")
 
-// transfer is what happens in the transaction.
+// transfer is the body of the transaction.
 func (t *transferClient) transfer(ctx context.Context, tx *txn.Tx, tr *transfer, seed uint64) error {
 	for _, place := range tr.takesPart() {
 		var err error
@@ -237,7 +236,7 @@ func (t *transferClient) transfer(ctx context.Context, tx *txn.Tx, tr *transfer,
 	case kindPanic:
 		panic(errPanic)
 	case kindAbandon:
-		rig.Sleep(context.Background(), tr.Timeout+time.Second) // deaf to the end of ctx
+		rig.Sleep(context.Background(), tr.Timeout+time.Second) // ignores the end of ctx
 	}
 	return nil
 }
@@ -255,7 +254,7 @@ func (t *transferClient) do(ctx context.Context, tx *txn.Tx, tr *transfer, place
 			err := t.inBank(ctx, tx, l)
 			var refused *pgconn.PgError
 			if errors.As(err, &refused) && refused.Code == pgCheckViolation && seed%2 == 0 {
-				return nil // careless: PREPARE TRANSACTION will be answered by ROLLBACK
+				return nil // ignores the error: PREPARE TRANSACTION will be answered by ROLLBACK
 			}
 			if err != nil {
 				return err
@@ -293,7 +292,7 @@ func (t *transferClient) read(ctx context.Context, tx *txn.Tx, place string) (er
 	return t.readsMaria.QueryRow(ctx, tx, "SELECT sum(balance) FROM account").Scan(&sum)
 }
 
-// callPeer has another teller do the part that is away, in the same transaction.
+// callPeer makes another client do the remote part, in the same transaction.
 func (t *transferClient) callPeer(ctx context.Context, tr *transfer, seed uint64) error {
 	body, err := json.Marshal(tr)
 	if err != nil {
@@ -315,7 +314,7 @@ func (t *transferClient) callPeer(ctx context.Context, tr *transfer, seed uint64
 	return err
 }
 
-// servePeer does what another teller asks for.
+// servePeer does the part that another client asks for.
 func (t *transferClient) servePeer(w http.ResponseWriter, r *http.Request) {
 	tx, in := txn.FromContext(r.Context())
 	var tr transfer

@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// databaseState are what the databases hold.
+// databaseState is the contents of the databases.
 type databaseState struct {
 	journal  map[string]map[string][]leg // by transaction and place
 	balances map[string]map[int]int64    // by place and account
@@ -71,8 +71,8 @@ func (k *databaseState) readBalances(ctx context.Context, place string, db *sql.
 	return rows.Err()
 }
 
-// checkConsistency holds the books against themselves, what the tellers were told, and what the
-// coordinator says.
+// checkConsistency compares the databases with each other, with the outcomes that the clients
+// reported, and with the state of the coordinator.
 func (b *testEnv) checkConsistency() {
 	k, err := b.readDatabases()
 	if err != nil {
@@ -102,8 +102,8 @@ func (b *testEnv) checkConsistency() {
 	}
 }
 
-// checkBalances looks whether money was made or lost, but by transactions of which a typed
-// statement committed one branch.
+// checkBalances checks the sums and balances, except for transactions of which a typed statement
+// committed one branch.
 func (k *databaseState) checkBalances(fail func(format string, args ...any), oneSided map[string]bool) {
 	expected := map[string]map[int]int64{}
 	var total, made int64
@@ -138,7 +138,7 @@ func (k *databaseState) checkBalances(fail func(format string, args ...any), one
 	}
 }
 
-// checkTransfer says what is wrong with the books about one transfer; empty when nothing is.
+// checkTransfer describes what is wrong in the databases about one transfer; empty if nothing is.
 func (k *databaseState) checkTransfer(e *entry) string {
 	if e.Kind == kindTyped {
 		return k.checkTyped(e)
@@ -170,7 +170,7 @@ func (k *databaseState) checkTransfer(e *entry) string {
 	return ""
 }
 
-// compareAll compares what the coordinator says of every transfer with the books.
+// compareAll compares the coordinator's state of every transfer with the databases.
 func (b *testEnv) compareAll() {
 	k, err := b.readDatabases()
 	if err != nil {
@@ -195,12 +195,12 @@ func (b *testEnv) compareAll() {
 	asking.Wait()
 }
 
-// compare asks the coordinator about one transfer.
+// compare reads one transfer from the coordinator.
 func (b *testEnv) compare(e *entry, there bool) string {
 	info, err := b.m.Get(b.t.Context(), e.ID)
 	switch {
 	case errors.Is(err, txn.ErrNotFound) && !there && e.outcome != outcomeOK:
-		return "" // it never came to be
+		return "" // it never began
 	case err != nil:
 		return err.Error()
 	case e.Kind == kindTyped:

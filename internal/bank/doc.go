@@ -1,46 +1,44 @@
-// Package bank holds the bank test: money moves between a PostgreSQL, a MariaDB and
-// a web service, by several processes, while everything is killed in turn. It has
-// tests only.
+// Package bank contains the bank test: several processes move money between a PostgreSQL, a MariaDB
+// and a web service, while everything is killed in turn. It contains only tests.
 //
 // # What runs
 //
-// A coordinator (the command line's server), a private PostgreSQL ("bank") with a
-// synchronous standby, behind one address that leads to the primary, a private MariaDB
-// ("savings"), a service with its own database ("vault"), and four tellers, which
-// transfer money with the SDK. Tellers and vault are this package's own test program,
-// started once more in another role. The coordinator reaches the participants,
-// and the tellers the coordinator, through relays that can lose connections or hang.
+// A coordinator (the command line's server), a private PostgreSQL ("bank") with a synchronous
+// standby, behind one address that leads to the primary, a private MariaDB ("savings"), a service
+// with its own database ("vault"), and four clients, which transfer money with the SDK. Clients and
+// vault are processes of this package's test program, started in another role. The coordinator
+// reaches the participants, and the clients the coordinator, through proxies that can close
+// connections or hang.
 //
-// Faults come one every few seconds, of every kind in turn, then at random; their order
-// is drawn from a seed, which is printed. Meanwhile branches are finished by hand, which
-// are the only hazards that may be found, and sessions hang, whose locks have to be free
-// at the deadline. Some transfers end one of their branches by SQL of their own, past what
-// the SDK refuses: by COMMIT, or by ROLLBACK and further work, which is committed at once.
-// None of these may be told that it was rolled back.
+// Faults are injected one every few seconds, of every kind in turn, then at random; their order is
+// drawn from a seed, which is printed. Meanwhile the test ends branches by hand, which must cause
+// the only heuristic outcomes that are found, and suspends connections, whose locks have to be free
+// at the deadline. Some transfers end one of their branches by SQL of the application that the SDK
+// refuses: by COMMIT, or by ROLLBACK and further work, which is committed at once. None of these
+// may be reported as rolled back.
 //
 // # What has to hold at the end
 //
-//  1. Every transfer whose commit was acknowledged is in all the databases that it
-//     touched, every one that was called rolled back in none, and every other one in all
-//     or none.
-//  2. No money is made or lost: in all, in each database, and in each account, whose
-//     balance is what the journal says. What a typed statement committed on one side alone is
+//  1. Every transfer whose commit was acknowledged is in all the databases that it used, every one
+//     that was reported rolled back is in none, and every other one is in all or none.
+//  2. The sum of the money is unchanged: in all, in each database, and in each account, whose
+//     balance is what the journal says. What a typed statement committed in one database alone is
 //     in the journal, and accounted for.
-//  3. The coordinator tells of every transfer what the databases show.
-//  4. Nothing of ours is prepared, reserved, locked or open anywhere, and the evidence of
-//     ended branches has been cleared away.
-//  5. Hazards are those that were planted, and one for each branch that a typed COMMIT
-//     committed; each is of the right kind, and there is no other; each can be explained,
+//  3. The coordinator reports for every transfer what the databases show.
+//  4. Nothing of this cluster is prepared, reserved, locked or open anywhere, and the commit
+//     records of ended branches have been pruned.
+//  5. The heuristic outcomes are those that the test caused, and one for each branch that a typed
+//     COMMIT committed; each is of the right kind, and there is no other; each can be explained,
 //     resolved or forgotten.
-//  6. What others had prepared is there, untouched.
-//  7. A service was called back at most once for each phase of a branch, and refuses
-//     requests that come after its end.
-//  8. There was traffic, every kind of fault has struck, every kind of hazard was
-//     planted, and statements typed in both databases had an effect.
+//  6. Branches that other applications had prepared are there, unchanged.
+//  7. A service was called back at most once for each phase of a branch, and refuses requests that
+//     arrive after its end.
+//  8. There was load, every kind of fault was injected, every kind of heuristic outcome was
+//     caused, and statements typed in both databases had an effect.
 //
 // # Time
 //
-// The storm lasts as long as -bank.time or TXMGR_BANK_TIME says, a minute if they do
-// not; every wait after it is bounded. -bank.seed repeats an order of faults, but not
-// the races between them. -bank.logs names a directory for what the processes say.
+// Faults are injected for as long as -bank.time or TXMGR_BANK_TIME says, a minute by default; every
+// wait after that is bounded. -bank.seed repeats an order of faults, but not the races between
+// them. -bank.logs names a directory for the output of the processes.
 package bank

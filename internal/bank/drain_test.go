@@ -14,7 +14,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// drainTimeout is how long after the storm everything may take to come to its end.
+// drainTimeout bounds how long everything may take to end after the faults.
 const drainTimeout = 60 * time.Second
 
 // eventually waits until something holds; ctx bounds the wait.
@@ -26,7 +26,7 @@ func (b *testEnv) eventually(ctx context.Context, what string, check func() erro
 	b.events.Note("after %v: %s", time.Since(start).Round(time.Millisecond), what)
 }
 
-// awaitIdle waits until nothing is left to be done, and looks whether that is so.
+// awaitIdle waits until no work is left, and checks that.
 func (b *testEnv) awaitIdle() {
 	ctx, cancel := context.WithTimeout(b.t.Context(), drainTimeout)
 	defer cancel()
@@ -51,8 +51,9 @@ func (b *testEnv) awaitIdle() {
 	b.eventually(ctx, "the sweep agrees", func() error { return b.scanned(ctx) })
 }
 
-// nothingOpen looks for transactions and for those who wait for them. MariaDB answers from a copy, which it renews when
-// nobody has read it for a tenth of a second: who looks again before sees for ever what he saw first.
+// nothingOpen looks for open transactions and for lock waiters. MariaDB answers from a copy, which
+// it renews only if it was not read for a tenth of a second: a caller that polls more often always
+// reads the same copy.
 func (b *testEnv) nothingOpen() error {
 	rig.Sleep(b.t.Context(), 200*time.Millisecond)
 	foreign := int64(0)
@@ -88,7 +89,7 @@ func (b *testEnv) nothingOpen() error {
 	return nil
 }
 
-// scanned has the coordinator look for what was left behind, as a person would.
+// scanned makes the coordinator scan for orphans, as an operator would.
 func (b *testEnv) scanned(ctx context.Context) error {
 	findings, err := b.m.Scan(ctx, "", false)
 	if err != nil {
@@ -101,15 +102,15 @@ func (b *testEnv) scanned(ctx context.Context) error {
 		}
 		foreign++
 	}
-	// A service lists its own cluster's branches alone.
+	// A service lists only its own cluster's branches.
 	if want := len(b.foreign) - 1; foreign != want {
 		return fmt.Errorf("%d foreign branches found, want %d", foreign, want)
 	}
 	return nil
 }
 
-// checkHeuristics compares the doubts with what was planted, explains each, and has them
-// resolved or forgotten.
+// checkHeuristics compares the transactions in doubt with the expected heuristic outcomes, explains
+// each, and resolves or forgets it.
 func (b *testEnv) checkHeuristics() {
 	ctx, cancel := context.WithTimeout(b.t.Context(), drainTimeout)
 	defer cancel()
@@ -148,7 +149,7 @@ func (b *testEnv) checkHeuristics() {
 	}
 }
 
-// resolveHeuristic does what an operator does about a hazard, after having it explained.
+// resolveHeuristic explains a heuristic outcome, and resolves or forgets it as an operator does.
 func (b *testEnv) resolveHeuristic(ctx context.Context, p heuristicCase, forget bool) error {
 	e, err := b.m.Explain(ctx, p.id)
 	if err != nil {
@@ -159,19 +160,19 @@ func (b *testEnv) resolveHeuristic(ctx context.Context, p heuristicCase, forget 
 		allowed[c.Name] = c.Allowed
 	}
 	unknown := p.want == txn.HeuristicHazard
-	// What PostgreSQL could not prove while it recovered it may prove later.
+	// PostgreSQL may be able to prove later what it could not prove during its recovery.
 	proved := p.typed && allowed["commit"] && !allowed["rollback"]
 	if !allowed["forget"] || allowed["commit"] != unknown || allowed["rollback"] != unknown && !proved || len(e.Summary) == 0 {
 		return fmt.Errorf("the choices are %+v, the story is %q", e.Actions, e.Summary)
 	}
 	proof := map[txn.Heuristic]string{txn.HeuristicCommit: "committed", txn.HeuristicMixed: "committed", txn.HeuristicRollback: "rolled-back", txn.HeuristicHazard: "unknown"}[p.want]
 	at := slices.IndexFunc(e.Branches, func(q txn.BranchProbe) bool { return q.Participant == p.place })
-	// What never voted PostgreSQL can tell until its next crash.
+	// PostgreSQL can report on a branch that never voted until its next crash.
 	if at < 0 || e.Branches[at].Outcome != proof && !(proved && e.Branches[at].Outcome == "committed") && (!p.typed || p.place != inBank || e.Branches[at].Outcome != "unknown") {
 		return fmt.Errorf("the participant says %+v, want %s", e.Branches, proof)
 	}
 	audit := "forget"
-	if unknown && !forget && !p.typed { // a typed COMMIT stays a hazard when it is said to be one
+	if unknown && !forget && !p.typed { // a typed COMMIT stays a heuristic outcome when it is resolved as one
 		audit = "resolve"
 		_, err = b.m.Resolve(ctx, p.id, txn.Resolution{Commit: true, Reason: "planted", By: "the bank test"})
 	} else {

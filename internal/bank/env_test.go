@@ -19,7 +19,7 @@ import (
 
 const (
 	clientCount   = 4
-	clientWorkers = 8 // of a teller
+	clientWorkers = 8 // of each client
 )
 
 // testEnv is everything that runs.
@@ -30,9 +30,9 @@ type testEnv struct {
 
 	postgres *servers
 	mariadb  *testdb.MariaDB
-	// To look, and to do things by hand. They do not go through relays.
+	// To read, and for manual branches. They do not use the proxies.
 	bank, savings, vaultDB *sql.DB
-	vaultPostgres          bool // where the vault keeps its things
+	vaultPostgres          bool // whether the vault's database is PostgreSQL
 
 	coordinator, vault *rig.Process
 	clients            []*rig.Process
@@ -40,10 +40,10 @@ type testEnv struct {
 	barrierDeleter     *barrierDeleter
 	coordinatorAddr    string         // the coordinator's own address
 	vaultAddr          string         // the vault's
-	clientAddrs        []string       // the tellers', for each other
-	m                  *client.Client // straight to the coordinator
+	clientAddrs        []string       // the clients' addresses, for each other
+	m                  *client.Client // directly to the coordinator
 	cluster            string
-	errorLog           string // where it is
+	errorLog           string // its path
 
 	history        *history
 	begun          time.Time
@@ -61,7 +61,7 @@ func newTestEnv(t *testing.T, seed uint64) *testEnv {
 	}
 }
 
-// open starts everything but the tellers.
+// open starts everything but the clients.
 func (b *testEnv) open() {
 	t := b.t
 	var starting sync.WaitGroup
@@ -96,10 +96,10 @@ func (b *testEnv) must(err error) {
 	}
 }
 
-// errorLog is what MariaDB calls its log, in its own directory.
+// errorLog is the name of MariaDB's log, in its own directory.
 const errorLog = "error.log"
 
-// register tells the coordinator of the participants, which it reaches by relays.
+// register registers the participants with the coordinator, which reaches them by proxies.
 func (b *testEnv) register() {
 	throughBank, err := url.Parse(b.postgres.DSN(inBank))
 	b.must(err)

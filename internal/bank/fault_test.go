@@ -13,8 +13,8 @@ import (
 	"github.com/txmgr/txmgr/internal/rig"
 )
 
-// fault is something bad that happens. strike returns when it is over, and says what
-// it did; an error says that nothing bad has happened.
+// fault is a kind of fault. inject returns when the fault has ended, and describes it; an error
+// means that it was not injected.
 type fault struct {
 	name   string
 	inject func(ctx context.Context, b *testEnv, r *rand.Rand) (what string, err error)
@@ -136,7 +136,7 @@ func endMariaDBSessions(ctx context.Context, b *testEnv, _ *rand.Rand) (string, 
 	return fmt.Sprintf("%d sessions", ended), err
 }
 
-// lockTables does what a backup does: nobody can commit.
+// lockTables does what a backup does: no transaction can commit.
 func lockTables(ctx context.Context, b *testEnv, _ *rand.Rand) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -175,13 +175,13 @@ func hangFault(line string) fault {
 	}}
 }
 
-// injectFaults lets faults strike, of every kind before any comes again, for some time, and
-// returns when the last one is over. What could not strike is tried again then.
+// injectFaults injects faults for d, each kind before any is repeated, and returns when the last
+// one has ended. It then retries those that could not be injected.
 func (b *testEnv) injectFaults(d time.Duration) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), d)
 	defer cancel()
 	r := newRand(b.seed, 's')
-	turns := make([]sync.Mutex, len(faults)) // each held while its kind strikes
+	turns := make([]sync.Mutex, len(faults)) // each held while its kind is injected
 	var striking sync.WaitGroup
 	for n, round := uint64(0), r.Perm(len(faults)); rig.Sleep(ctx, between(r, time.Second, 3*time.Second)); n++ {
 		if len(round) == 0 {

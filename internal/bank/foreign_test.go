@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// foreignWork is what others have prepared: somebody's own names, and another cluster's,
-// one of whose tags begins as ours does.
+// prepareForeign prepares branches of others: with names of another application, and those of other
+// clusters, one of whose ids begins as this cluster's does.
 func (b *testEnv) prepareForeign() {
 	others := []string{"other", b.cluster[:len(b.cluster)-1], b.cluster + "x"}
 	gids := []string{"foreign", "4660_Zm9yZWlnbg==_YjE=", "txm_" + b.cluster} // the second as pgjdbc writes them
@@ -61,7 +61,7 @@ func (b *testEnv) prepareForeign() {
 	}
 }
 
-// prepared lists all that is prepared anywhere, whoever prepared it.
+// prepared lists everything that is prepared anywhere, by any application.
 func (b *testEnv) prepared() (all []string, err error) {
 	gids, err := b.texts(b.bank, "SELECT gid FROM pg_prepared_xacts ORDER BY gid")
 	if err != nil {
@@ -81,7 +81,7 @@ func (b *testEnv) prepared() (all []string, err error) {
 	return all, err
 }
 
-// recovered asks MariaDB for what is prepared.
+// recovered lists what is prepared in MariaDB.
 func (b *testEnv) recovered() (all []string, err error) {
 	rows, err := b.savings.QueryContext(b.t.Context(), "XA RECOVER FORMAT='SQL'")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// heuristicTimeout is how long a planted transaction may stay undecided.
+// heuristicTimeout is how long the transaction of a heuristic case may stay undecided.
 const heuristicTimeout = 5 * time.Minute
 
 // heuristicCase is a branch that was ended by hand, before its transaction was decided or in
@@ -21,19 +21,19 @@ type heuristicCase struct {
 	kind      string
 	id        txn.ID
 	place     string
-	gap       bool // in that gap, so that the coordinator may have been faster
-	typed     bool // not planted: an application typed it
+	gap       bool // in that gap, where the coordinator may be faster
+	typed     bool // not caused by the test: a transfer typed it
 	committed bool // committed; otherwise rolled back
 	want      txn.Heuristic
 }
 
-// heuristicCases are those that are in the ground.
+// heuristicCases are the cases that were created.
 type heuristicCases struct {
 	mu  sync.Mutex // guards all
 	all []heuristicCase
 }
 
-// heuristicKind is one way of doing what must not be done.
+// heuristicKind is one way to cause a heuristic outcome.
 type heuristicKind struct {
 	name   string
 	create func(ctx context.Context, b *testEnv, inGap bool, r *rand.Rand) (heuristicCase, error)
@@ -54,34 +54,33 @@ var heuristicKinds = func() (kinds []heuristicKind) {
 	return append(kinds, heuristicKind{"vault: its barrier row deleted", createBarrierDeletion})
 }()
 
-// expectedHeuristic is what has to be found.
+// expectedHeuristic is the heuristic outcome that has to be found.
 func expectedHeuristic(done, decision bool) txn.Heuristic {
 	switch {
 	case done == decision:
-		return 0 // which PostgreSQL, and the table of proof in MariaDB, can prove
+		return 0 // PostgreSQL, and the marker table in MariaDB, can prove it
 	case done:
 		return txn.HeuristicCommit
 	}
 	return txn.HeuristicRollback
 }
 
-// errNoHeuristic is a plant that did not take: its transaction is rolled back in an orderly
-// way.
+// errNoHeuristic means that no heuristic outcome was caused: the transaction is rolled back in an
+// orderly way.
 var errNoHeuristic = errors.New("it did not take")
 
-// manualBranch is somebody who knows how to prepare a branch without the SDK, and to end it
-// without the coordinator.
+// manualBranch prepares a branch without the SDK, and ends it without the coordinator.
 type manualBranch interface {
 	// prepare does some work and prepares it. Enlist has been called when it succeeds.
 	prepare(ctx context.Context, id txn.ID) (txn.BranchID, error)
-	// end ends the branch, whatever is killed meanwhile. That it is not there is an
-	// error the first time, unless it may have been ended already.
+	// end ends the branch, whatever is killed meanwhile. A missing branch is an error at the first
+	// attempt, unless it may have been ended already.
 	end(ctx context.Context, commit, mayHaveEnded bool) error
 	close()
 }
 
 // createHeuristic prepares a branch, ends it by hand, and has the transaction decided, in this
-// order or, in the gap, the other.
+// order or, in the gap, in the other one.
 func (b *testEnv) createHeuristic(ctx context.Context, p heuristicCase, decision bool, r *rand.Rand) (heuristicCase, error) {
 	p.id = rig.NewID()
 	if _, err := b.m.Begin(ctx, txn.Options{ID: p.id, Name: "plant", Timeout: heuristicTimeout}); err != nil {
@@ -113,8 +112,8 @@ func (b *testEnv) decide(ctx context.Context, p heuristicCase, decision bool, vo
 		_, err := b.m.Commit(ctx, p.id, txn.CommitRequest{Votes: votes, ClientCompletes: p.gap})
 		return err
 	}
-	// The vote tells that the branch's number was on PostgreSQL's disk, without which a
-	// crash takes the proof away.
+	// The vote shows that the branch's xid was on PostgreSQL's disk, without which a crash destroys
+	// the commit record.
 	if _, err := b.m.Vote(ctx, p.id, txn.Votes{Votes: votes}); err != nil && !errors.Is(err, txn.ErrRolledBack) {
 		return err
 	}
@@ -122,8 +121,8 @@ func (b *testEnv) decide(ctx context.Context, p heuristicCase, decision bool, vo
 	return err
 }
 
-// createHeuristics plants hazards of every kind, in turn, until ctx ends and every kind was
-// there once. From the second round on some are planted in the gap.
+// createHeuristics causes heuristic outcomes of every kind, in turn, until ctx ends and every kind
+// was caused once. From the second round on some are caused in the gap.
 func (b *testEnv) createHeuristics(ctx context.Context, rest time.Duration) {
 	for n := 0; n < len(heuristicKinds) || ctx.Err() == nil; n++ {
 		kind := heuristicKinds[n%len(heuristicKinds)]
@@ -133,7 +132,7 @@ func (b *testEnv) createHeuristics(ctx context.Context, rest time.Duration) {
 			r := newRand(b.seed, 'p', uint64(n))
 			p, err = kind.create(planting, b, n >= len(heuristicKinds) && r.IntN(2) == 0, r)
 			if err != nil && !errors.Is(err, errNoHeuristic) {
-				cancel() // it is not known what was planted
+				cancel() // it is not known what was caused
 			}
 			return err
 		})

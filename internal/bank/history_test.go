@@ -8,7 +8,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// history is what the tellers have reported.
+// history is what the clients have reported.
 type history struct {
 	mu    sync.Mutex // guards all below
 	byID  map[txn.ID]*entry
@@ -17,13 +17,13 @@ type history struct {
 
 type entry struct {
 	transfer
-	outcome string // empty: its teller did not live to tell
+	outcome string // empty: its client was killed before it could report
 	detail  string
 }
 
 func newHistory() *history { return &history{byID: map[txn.ID]*entry{}} }
 
-// record takes a line of a teller.
+// record records a line of a client.
 func (l *history) record(line string) error {
 	var r report
 	if err := json.Unmarshal([]byte(line), &r); err != nil {
@@ -45,16 +45,16 @@ func (l *history) record(line string) error {
 	return nil
 }
 
-// all gives the entries in the order of their begins. It is for when the tellers are
-// silent.
+// all returns the entries in the order of their begins. It is called after the clients have
+// stopped.
 func (l *history) all() []*entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.order
 }
 
-// pick gives a transfer that suits and has ended, if there is one: of the 400 latest, the
-// one at which to begin is told by luck.
+// pick returns a transfer that suits and has ended, if there is one: of the 400 latest, beginning
+// at the one that luck selects.
 func (l *history) pick(luck int, suits func(*entry) bool) (entry, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// lockDelays measures how late locks are free of applications that hang for ever.
+// lockDelays measures how long after the deadline the locks of suspended applications are released.
 type lockDelays struct {
 	mu   sync.Mutex // guards late
 	late map[string][]time.Duration
@@ -24,16 +24,16 @@ type lockDelays struct {
 
 const (
 	lockHoldTimeout = 2 * time.Second
-	// maxLockDelay is how late a lock may be free although everything is being killed,
-	// squatMedian how late when nothing special happens, and squatEvery how seldom it
-	// may be seen.
+	// maxLockDelay is the maximum delay of a lock's release while faults are injected,
+	// maxMedianLockDelay the maximum median, and lockSampleInterval the minimum frequency of
+	// samples.
 	maxLockDelay       = 30 * time.Second
 	maxMedianLockDelay = 3 * time.Second
 	lockSampleInterval = 12 * time.Second
 )
 
-// holdLocks locks a row in one place again and again, never lets go by itself, and looks
-// when somebody else gets it.
+// holdLocks repeatedly locks a row in one place, never releases it itself, and measures when
+// another connection gets it.
 func (b *testEnv) holdLocks(ctx context.Context, place string) {
 	pool, err := pgxpool.New(ctx, b.postgres.DSN(inBank))
 	if err != nil {
@@ -85,7 +85,7 @@ func (b *testEnv) awaitLock(ctx context.Context, place string, due time.Time) {
 	})
 	late := time.Since(due)
 	switch {
-	case ctx.Err() != nil && late < maxLockDelay: // the storm is over
+	case ctx.Err() != nil && late < maxLockDelay: // the faults have ended
 	case err != nil:
 		b.t.Errorf("%s: a row was not free %v after the deadline of the session that had locked it: %v", place, late.Round(time.Millisecond), err)
 	default:
@@ -98,12 +98,12 @@ func (b *testEnv) awaitLock(ctx context.Context, place string, due time.Time) {
 	}
 }
 
-// query asks for one value, in a transaction that ends with it.
+// query reads one value, in a transaction that ends with it.
 func query(ctx context.Context, db *sql.DB, text string, into any, args ...any) error {
 	return db.QueryRowContext(ctx, text, args...).Scan(into)
 }
 
-// check says what is wrong in one place; empty when nothing is.
+// check describes what is wrong in one place; empty if nothing is.
 func (s *lockDelays) check(place string, storm time.Duration) string {
 	late := slices.Sorted(slices.Values(s.late[place]))
 	switch {

@@ -16,7 +16,7 @@ var (
 	flagLogs = flag.String("bank.logs", "", "a directory for what the processes say")
 )
 
-// The roles in which this program is started by itself.
+// The roles in which this program starts itself.
 const (
 	roleVariable   = "TXMGR_BANK_ROLE"
 	configVariable = "TXMGR_BANK_CONFIG"
@@ -46,7 +46,7 @@ func inRole(role string, run func(config string) error) int {
 	return 0
 }
 
-// chaosTime is how long the storm lasts.
+// chaosTime is how long faults are injected.
 func chaosTime(t *testing.T) time.Duration {
 	d, err := time.ParseDuration(cmp.Or(os.Getenv("TXMGR_BANK_TIME"), "1m"))
 	if err != nil {
@@ -55,7 +55,7 @@ func chaosTime(t *testing.T) time.Duration {
 	return cmp.Or(*flagTime, d)
 }
 
-// newRand gives numbers that are the same for the same seed and purpose.
+// newRand returns a generator that is the same for the same seed and purpose.
 func newRand(seed uint64, purpose ...uint64) *rand.Rand {
 	stream := uint64(1)
 	for _, p := range purpose {

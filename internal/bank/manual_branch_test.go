@@ -17,7 +17,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// manualPostgres works in PostgreSQL.
+// manualPostgres is a [manualBranch] in PostgreSQL.
 type manualPostgres struct {
 	*testEnv
 	conn *pgx.Conn
@@ -62,7 +62,7 @@ func (h *manualPostgres) end(ctx context.Context, commit, mayHaveEnded bool) err
 		_, err := h.bank.ExecContext(ctx, statement)
 		var refused *pgconn.PgError
 		if errors.As(err, &refused) && refused.Code == pgUndefinedObject && tried {
-			return nil // the answer of an earlier try was lost
+			return nil // the answer to an earlier attempt was lost
 		}
 		tried = true
 		return err
@@ -77,7 +77,7 @@ func (h *manualPostgres) close() {
 	}
 }
 
-// manualMariaDB works in MariaDB, as a user of its own.
+// manualMariaDB is a [manualBranch] in MariaDB, with a user of its own.
 type manualMariaDB struct {
 	*testEnv
 	same   bool // ends the branch on the connection that prepared it
@@ -95,7 +95,7 @@ func (h *manualMariaDB) prepare(ctx context.Context, id txn.ID) (txn.BranchID, e
 	if h.conn, err = h.db.Conn(ctx); err != nil {
 		return 0, err
 	}
-	// What is the same for every branch.
+	// The part that is the same for every branch.
 	if h.script, err = mariadb.ManualSQL(txn.XID(h.cluster, id, 1), ""); err != nil {
 		return 0, err
 	}
@@ -122,8 +122,8 @@ func (h *manualMariaDB) prepare(ctx context.Context, id txn.ID) (txn.BranchID, e
 	return branch.ID, nil
 }
 
-// end does it in one of the two orders that are safe: on the connection that prepared
-// the branch, or on another one when that has left the server.
+// end ends the branch in one of the two safe ways: on the connection that prepared it, or on
+// another one when that has disconnected.
 func (h *manualMariaDB) end(ctx context.Context, commit, mayHaveEnded bool) error {
 	statement := h.script.Rollback
 	if commit {
@@ -147,7 +147,7 @@ func (h *manualMariaDB) end(ctx context.Context, commit, mayHaveEnded bool) erro
 		_, err = h.savings.ExecContext(ctx, statement)
 		var refused *mysql.MySQLError
 		if errors.As(err, &refused) && refused.Number == mariaNOTA && tried {
-			return nil // the answer of an earlier try was lost
+			return nil // the answer to an earlier attempt was lost
 		}
 		tried = true
 		return err
@@ -156,7 +156,7 @@ func (h *manualMariaDB) end(ctx context.Context, commit, mayHaveEnded bool) erro
 
 const mariaNOTA = 1397
 
-// backendAlive reports whether the connection that prepared is in the server.
+// backendAlive reports whether the connection that prepared is still open at the server.
 func (h *manualMariaDB) backendAlive(ctx context.Context) (there bool, err error) {
 	err = query(ctx, h.savings, "SELECT EXISTS(SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ? AND USER = ?)", &there, h.number, manualUser)
 	return there, err

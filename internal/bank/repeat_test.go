@@ -14,15 +14,14 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// answersTo are those that a service has to give to copies of requests for a branch
-// that has ended.
+// answersTo are the answers of a service to copies of requests for a branch that has ended.
 var answersTo = map[txn.BranchState]map[string]int{
 	txn.BranchCommitted:  {"prepare": http.StatusOK, "commit": http.StatusOK, "rollback": http.StatusConflict},
 	txn.BranchRolledBack: {"prepare": http.StatusConflict, "commit": http.StatusConflict, "rollback": http.StatusOK},
 }
 
-// repeatRequests sends the vault requests for branches that have ended, as a network
-// does that kept copies. A prepare among them would hold money for ever.
+// repeatRequests sends the vault requests for branches that have ended, as a network that delays
+// copies does. A prepare that succeeds would reserve money for ever.
 func repeatRequests(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
 	sent := 0
 	for range 6 {
@@ -36,7 +35,7 @@ func repeatRequests(ctx context.Context, b *testEnv, r *rand.Rand) (string, erro
 			continue
 		}
 		for _, branch := range info.Branches {
-			// A hazard, or an end that is not known, has other answers.
+			// A heuristic outcome, or an unknown end, has other answers.
 			if expected := answersTo[branch.State]; branch.Participant == inVault && expected != nil && branch.Vote != txn.VoteNo {
 				n, err := b.repeat(ctx, &e, branch, expected)
 				if sent += n; err != nil {
@@ -88,6 +87,6 @@ func (b *testEnv) call(ctx context.Context, phase string, id txn.ID, branch, xid
 	if err != nil {
 		return 0, err
 	}
-	_ = answer.Body.Close() // the status says all
+	_ = answer.Body.Close() // only the status matters
 	return answer.StatusCode, nil
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/txmgr/txmgr/internal/testdb"
 )
 
-// servers are a primary of PostgreSQL and its synchronous standby, behind one address
-// that leads to the primary.
+// servers are a primary of PostgreSQL and its synchronous standby, behind one address that leads to
+// the primary.
 type servers struct {
 	proxy *faultproxy.Proxy
 
-	opMu             sync.Mutex // held by whoever ends or starts one of them
+	opMu             sync.Mutex // held while one of them is ended or started
 	primary, standby *testdb.Postgres
 	promotions       int
 }
@@ -59,17 +59,17 @@ func (s *servers) close() error {
 	return errors.Join(errs...)
 }
 
-// DSN says how to connect to a database of whichever is the primary.
+// DSN is the DSN of a database of the present primary.
 func (s *servers) DSN(database string) string {
 	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.proxy.Address(), database)
 }
 
-// CreateDatabase makes an empty database.
+// CreateDatabase creates an empty database.
 func (s *servers) CreateDatabase(ctx context.Context, name string) error {
 	return s.primary.CreateDatabase(ctx, name)
 }
 
-// restart kills the primary, which remains the primary.
+// restart kills the primary, which stays the primary.
 func (s *servers) restart(ctx context.Context, r *rand.Rand) (string, error) {
 	s.opMu.Lock()
 	defer s.opMu.Unlock()

@@ -25,7 +25,7 @@ func (b *testEnv) build() error {
 	return nil
 }
 
-// assignAddresses gives everybody an address, and puts relays before those that are called.
+// assignAddresses assigns all addresses, and puts proxies before the servers.
 func (b *testEnv) assignAddresses() {
 	addresses := make([]string, 2+clientCount)
 	for i := range addresses {
@@ -45,7 +45,7 @@ func (b *testEnv) assignAddresses() {
 	}
 }
 
-// startCoordinator starts it with small snapshots and a busy sweep.
+// startCoordinator starts it with small snapshots and a frequent sweep.
 func (b *testEnv) startCoordinator() {
 	b.coordinator = b.process("coordinator", filepath.Join(b.dir, "txmgr"), answers("http://"+b.coordinatorAddr+"/readyz", http.StatusOK))
 	b.coordinator.Args = []string{
@@ -67,8 +67,7 @@ func (b *testEnv) startVault() {
 	b.must(b.vault.Start(b.t.Context()))
 }
 
-// newClients makes the tellers and does not start them. The first one has little
-// rig.Patience.
+// newClients creates the clients and does not start them. The first one has a short Timeout.
 func (b *testEnv) newClients() {
 	for i, address := range b.clientAddrs {
 		p := b.process(fmt.Sprintf("teller-%d", i+1), b.self(), answers("http://"+address, 0))
@@ -96,15 +95,15 @@ func (b *testEnv) process(name, path string, ready func(context.Context) error) 
 	return p
 }
 
-// self is this program, to be started in a role.
+// self is this program, for a start in a role.
 func (b *testEnv) self() string {
 	path, err := os.Executable()
 	b.must(err)
 	return path
 }
 
-// role gives the environment of this program in a role. config is told how often it
-// was asked before.
+// role returns the environment of this program in a role. config receives the number of earlier
+// calls.
 func (b *testEnv) role(role string, config func(life uint64) any) func() []string {
 	var life uint64
 	return func() []string {
@@ -117,7 +116,7 @@ func (b *testEnv) role(role string, config func(life uint64) any) func() []strin
 	}
 }
 
-// answers reports whether a server answers, and as it should if status is not zero.
+// answers reports whether a server answers, and with status if that is not zero.
 func answers(url string, status int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

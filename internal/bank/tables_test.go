@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// manualUser is the user of MariaDB as whom things are done by hand, so that nobody
-// takes another's connection for his.
+// manualUser is the user of MariaDB for manual branches, so that their connections are not mistaken
+// for others.
 const manualUser = "planter"
 
 const inVaultDB = "vaultdb"
 
-// createDatabases makes the databases and fills them.
+// createDatabases creates the databases and fills them.
 func (b *testEnv) createDatabases() {
 	ctx := b.t.Context()
 	create := b.mariadb.CreateDatabase
@@ -80,7 +80,7 @@ func (b *testEnv) exec(db *sql.DB, statements ...string) {
 	}
 }
 
-// number asks for a number.
+// number reads a number.
 func (b *testEnv) number(db *sql.DB, query string, args ...any) (n int64, err error) {
 	err = db.QueryRowContext(b.t.Context(), query, args...).Scan(&n)
 	if err != nil {
@@ -89,7 +89,7 @@ func (b *testEnv) number(db *sql.DB, query string, args ...any) (n int64, err er
 	return n, err
 }
 
-// texts asks for a column of texts.
+// texts reads a column of texts.
 func (b *testEnv) texts(db *sql.DB, query string, args ...any) (all []string, err error) {
 	rows, err := db.QueryContext(b.t.Context(), query, args...)
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 
 var places = []string{inBank, inSavings, inVault}
 
-// Accounts are numbered from 1 in each place. Those from outside on belong to what is
-// planted, and are no part of the sum.
+// Accounts are numbered from 1 in each place. Those from firstManualAccount on belong to the manual
+// branches, and are no part of the sum.
 const (
 	accounts           = 150
 	openingBalance     = 1000
@@ -32,7 +32,7 @@ type leg struct {
 	Delta   int64  `json:"delta"`
 }
 
-// transfer is a transaction as a teller announces it, before it begins.
+// transfer is a transaction as a client announces it, before it begins.
 type transfer struct {
 	ID      txn.ID        `json:"id"`
 	Kind    string        `json:"kind"`
@@ -40,10 +40,10 @@ type transfer struct {
 	Legs    []leg         `json:"legs"`
 	// Reads are places that take part and change nothing.
 	Reads []string `json:"reads,omitempty"`
-	// Remote is the place whose legs another teller is asked to do.
+	// Remote is the place whose legs another client does.
 	Remote string `json:"away,omitempty"`
-	// Typed is the statement that ends the branch at TypedAt past the SDK, and Late is
-	// what is done there afterwards, outside of the transaction.
+	// Typed is the statement that ends the branch at TypedAt past the SDK, and Late is what is done
+	// there afterwards, outside of the transaction.
 	Typed   string `json:"typed,omitempty"`
 	TypedAt string `json:"typed_at,omitempty"`
 	Late    []leg  `json:"late,omitempty"`
@@ -53,15 +53,15 @@ type transfer struct {
 const (
 	kindPlain     = "plain"
 	kindRead      = "read-only"
-	kindOverdraw  = "overdraw" // some account has not so much
-	kindAbandon   = "abandon"  // hangs with its locks until its time is over
+	kindOverdraw  = "overdraw" // an account has too little
+	kindAbandon   = "abandon"  // hangs with its locks until its deadline
 	kindPanic     = "panic"
 	kindRemote    = "away"  // another process votes, too
-	kindCancelled = "hasty" // its caller goes away in the middle
+	kindCancelled = "hasty" // its caller's context ends in the middle
 	kindTyped     = "typed" // its own SQL ends a branch
 )
 
-// kinds says how often in a hundred each comes.
+// kinds says how often in a hundred each kind occurs.
 var kinds = []struct {
 	kind  string
 	share int
@@ -69,7 +69,7 @@ var kinds = []struct {
 	{kindPlain, 53}, {kindRemote, 18}, {kindCancelled, 6}, {kindRead, 8}, {kindOverdraw, 8}, {kindPanic, 3}, {kindAbandon, 1}, {kindTyped, 3},
 }
 
-// draw makes a transfer up.
+// draw draws a transfer.
 func draw(r *rand.Rand, id txn.ID) transfer {
 	tr := transfer{ID: id, Kind: drawKind(r), Timeout: between(r, 2*time.Second, 5*time.Second)}
 	if tr.Kind != kindAbandon && r.IntN(10) < 3 {
@@ -129,8 +129,7 @@ func drawRoute(r *rand.Rand) []string {
 	return route
 }
 
-// drawLegs moves an amount along a route. Money that stays in one place changes
-// accounts there.
+// drawLegs moves an amount along a route. A route of one place moves it between two accounts there.
 func drawLegs(r *rand.Rand, route []string) []leg {
 	amount := 1 + r.Int64N(20)
 	at := func(place string, delta int64) leg { return leg{place, 1 + r.IntN(accounts), delta} }
@@ -146,7 +145,7 @@ func drawLegs(r *rand.Rand, route []string) []leg {
 	return []leg{at(route[0], -amount-part), at(route[1], amount), at(route[2], part)}
 }
 
-// at gives the legs in one place.
+// at returns the legs in one place.
 func (tr *transfer) at(place string) (legs []leg) {
 	for _, l := range tr.Legs {
 		if l.Place == place {
@@ -156,7 +155,7 @@ func (tr *transfer) at(place string) (legs []leg) {
 	return legs
 }
 
-// takesPart gives the places where the transfer has a branch.
+// takesPart returns the places where the transfer has a branch.
 func (tr *transfer) takesPart() (in []string) {
 	for _, p := range places {
 		if len(tr.at(p)) > 0 || slices.Contains(tr.Reads, p) {
@@ -166,7 +165,7 @@ func (tr *transfer) takesPart() (in []string) {
 	return in
 }
 
-// The outcomes of transfers, as tellers report them.
+// The outcomes of transfers, as clients report them.
 const (
 	outcomeOK          = "ok"
 	outcomeByHand      = "ended by hand"
@@ -177,7 +176,7 @@ const (
 	outcomeOther       = "other"
 )
 
-// report is a line of a teller: a transfer that is about to begin, or one's end.
+// report is a line of a client: a transfer that is about to begin, or the end of one.
 type report struct {
 	Begin *transfer    `json:"begin,omitempty"`
 	End   *transferEnd `json:"end,omitempty"`

@@ -32,7 +32,7 @@ func drawTyped(r *rand.Rand, tr *transfer) {
 	tr.Typed = typedCommit
 	if r.IntN(2) == 0 {
 		tr.Typed = typedRollback
-		// No account of the legs is among these, so that the books tell one from the other.
+		// None of the legs uses these accounts, so that the databases show the difference.
 		free := slices.DeleteFunc(r.Perm(accounts), func(n int) bool {
 			return slices.ContainsFunc(tr.at(tr.TypedAt), func(l leg) bool { return l.Account == n+1 })
 		})
@@ -95,7 +95,7 @@ func (t *transferClient) typedSQL(ctx context.Context, tx *txn.Tx, tr *transfer,
 	return err
 }
 
-// oneSidedLegs gives what the books have of a transfer's typed branch: its legs, which a
+// oneSidedLegs returns what the databases contain of a transfer's typed branch: its legs, which a
 // typed COMMIT committed, or what was done after a typed ROLLBACK.
 func (k *databaseState) oneSidedLegs(e *entry) []leg {
 	if e.Kind != kindTyped {
@@ -104,7 +104,7 @@ func (k *databaseState) oneSidedLegs(e *entry) []leg {
 	return k.journal[e.ID.String()][e.TypedAt]
 }
 
-// checkTyped says what is wrong with the books about a transfer of kindTyped. Its other
+// checkTyped describes what is wrong in the databases about a transfer of kindTyped. Its other
 // branches are rolled back in any case.
 func (k *databaseState) checkTyped(e *entry) string {
 	there, got := k.journal[e.ID.String()], k.oneSidedLegs(e)
@@ -130,8 +130,8 @@ func (k *databaseState) checkTyped(e *entry) string {
 	return ""
 }
 
-// compareTyped says what is wrong with what the coordinator says of a transfer of
-// kindTyped, of which something is in the books or not.
+// compareTyped describes what is wrong in the coordinator's state of a transfer of kindTyped; there
+// tells whether the databases contain something of it.
 func compareTyped(e *entry, info txn.Info, there bool) string {
 	committed := there && e.Typed == typedCommit
 	delegated := info.State == txn.Committed && len(info.Branches) == 1 && info.Heuristic == 0
@@ -154,15 +154,15 @@ func compareTyped(e *entry, info txn.Info, there bool) string {
 	return ""
 }
 
-// crashed reports whether PostgreSQL could not tell any more how a branch had ended that never
-// voted, because it had crashed and recovered, or its standby had been promoted, before it was asked.
+// crashed reports whether PostgreSQL could no longer tell how a branch that never voted had ended,
+// because it had crashed and recovered, or its standby had been promoted, before it was asked.
 func crashed(b txn.BranchInfo) bool {
 	return b.Participant == inBank && b.Heuristic == txn.HeuristicHazard &&
 		(strings.Contains(b.Detail, "the server has recovered from a crash") || strings.Contains(b.Detail, "the server has failed over or been restored since"))
 }
 
-// expectedTypedHeuristic is the hazard of a transaction that was rolled back, all but the branch
-// that a typed COMMIT committed.
+// expectedTypedHeuristic is the heuristic outcome of a transaction that was rolled back except for
+// the branch that a typed COMMIT committed.
 func expectedTypedHeuristic(info txn.Info) txn.Heuristic {
 	switch {
 	case slices.ContainsFunc(info.Branches, crashed):
@@ -173,8 +173,8 @@ func expectedTypedHeuristic(info txn.Info) txn.Heuristic {
 	return txn.HeuristicCommit
 }
 
-// expectTyped adds the hazards of branches that a typed COMMIT committed to those that
-// have to be found.
+// expectTyped adds the heuristic outcomes of branches that a typed COMMIT committed to the expected
+// ones.
 func (b *testEnv) expectTyped() {
 	k, err := b.readDatabases()
 	if err != nil {

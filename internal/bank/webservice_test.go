@@ -20,23 +20,23 @@ import (
 	"github.com/txmgr/txmgr/participant/web"
 )
 
-// vaultConfig is what the vault is told.
+// vaultConfig configures the vault.
 type vaultConfig struct {
 	Address  string
-	Database string // its connection string
-	Postgres bool   // what kind of database that is
+	Database string // its DSN
+	Postgres bool   // the kind of that database
 }
 
-// vaultPayload is the payload of a branch at the vault. Without legs it only looks.
+// vaultPayload is the payload of a branch at the vault. Without legs it only reads.
 type vaultPayload struct {
 	Legs []leg `json:"legs"`
 }
 
-// vaultService is the web service. What is to be taken from an account is held until the
+// vaultService is the web service. An amount to be taken from an account is reserved until the
 // transaction is decided; the money moves at the commit.
 type vaultService struct{ sql func(query string) string }
 
-// runVaultService is the program of the vault. It ends in an orderly way at SIGTERM.
+// runVaultService is the program of the vault. SIGTERM ends it in an orderly way.
 func runVaultService(config string) error {
 	var c vaultConfig
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
@@ -66,7 +66,7 @@ func runVaultService(config string) error {
 		<-ctx.Done()
 		ending, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		_ = server.Shutdown(ending) // what hangs is retried elsewhere
+		_ = server.Shutdown(ending) // a request that hangs is retried elsewhere
 	}()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -89,7 +89,7 @@ func (c vaultConfig) open() (*sql.DB, web.Dialect, error) {
 	return db, web.MariaDB, err
 }
 
-// numbered writes parameters as PostgreSQL has them.
+// numbered writes parameters in the form of PostgreSQL.
 func numbered(query string) string {
 	out, n := "", 0
 	for _, c := range query {
@@ -149,7 +149,7 @@ func (v vaultService) rollback(ctx context.Context, s *sql.Tx, b web.Branch) err
 	return err
 }
 
-// recordCallback notes that a callback has run. The second time it fails: the table takes a
+// recordCallback records that a callback has run. The second time it fails: the table takes a
 // branch and phase once.
 func (v vaultService) recordCallback(ctx context.Context, s *sql.Tx, b web.Branch, phase string) (o vaultPayload, err error) {
 	if err := json.Unmarshal(b.Payload, &o); err != nil {

@@ -25,25 +25,25 @@ const (
 	// clockSkew is how far the clocks of two hosts may differ on the day on which a
 	// certificate is made.
 	clockSkew = time.Hour
-	// authorityPath is in the URI by which an authority says whose it is.
+	// authorityPath is the path of the URI that names an authority's cluster.
 	authorityPath = "/authority"
 )
 
-// Pair is a certificate and its private key, both in PEM. Who writes them to files
-// gives the key's mode 0600.
+// Pair is a certificate and its private key, both in PEM. Write the key to a file
+// with mode 0600.
 type Pair struct{ Cert, Key []byte }
 
 // Leaf describes a certificate to be issued.
 type Leaf struct {
-	// Name is the owner's, and becomes part of its URIs: 1 to 64 letters, digits and
+	// Name is the owner's name, and becomes part of its URIs: 1 to 64 letters, digits and
 	// -._.
 	Name string
 	// Roles are some of RolePeer, RoleServer and RoleClient, at least one.
 	Roles []string
-	// Hosts are the names and IP addresses at which clients reach the owner; at most
-	// 100. Peers do not look at them.
+	// Hosts are the names and IP addresses at which clients reach the owner; at most 100.
+	// Peers do not check them.
 	Hosts []string
-	// Days is how long it is good, at most 3650, and not longer than its authority.
+	// Days is the period of validity in days, at most 3650 and not longer than the authority's.
 	// Defaults to 365.
 	Days int
 }
@@ -56,8 +56,8 @@ type Authority struct {
 	pair    Pair
 }
 
-// NewAuthority makes an authority for ten years, with a new key. Errors are
-// [txn.ErrInvalid] for a cluster id that is none.
+// NewAuthority makes an authority that is valid for ten years, with a new key. An invalid
+// cluster id is [txn.ErrInvalid].
 func NewAuthority(cluster string) (*Authority, error) {
 	if err := checkCluster(cluster); err != nil {
 		return nil, err
@@ -115,15 +115,15 @@ func newAuthority(pair Pair, key crypto.Signer) (*Authority, error) {
 	return &Authority{cluster: cert.URIs[i].Host, cert: cert, key: key, pair: pair}, nil
 }
 
-// Cluster is the id of the cluster whose authority it is.
+// Cluster is the cluster id of the authority.
 func (a *Authority) Cluster() string { return a.cluster }
 
-// Pair gives the authority itself: its certificate is what all trust, and its key
-// what nobody but its owner has.
+// Pair returns the authority's certificate, which every node trusts, and its key, which only
+// the authority's owner may have.
 func (a *Authority) Pair() Pair { return a.pair }
 
-// Issue makes a key and a certificate, good for clients and servers, that names its
-// owner in each of its roles. Errors are [txn.ErrInvalid].
+// Issue makes a key and a certificate, valid for clients and servers, that names its owner in
+// each of its roles. Errors are [txn.ErrInvalid].
 func (a *Authority) Issue(l Leaf) (Pair, error) {
 	if l.Days == 0 {
 		l.Days = leafDays
@@ -178,7 +178,7 @@ func hostname(h string) bool {
 	return h != "" && len(h) <= 253 && h[0] != '.' && h[len(h)-1] != '.'
 }
 
-// sign makes a key and a certificate for it, signed by a, or by itself.
+// sign makes a key and a certificate for it, signed by a, or self-signed if a is nil.
 func sign(template *x509.Certificate, a *Authority) (crypto.Signer, Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

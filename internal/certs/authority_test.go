@@ -56,7 +56,7 @@ func TestAuthority(t *testing.T) {
 	if leaf(t, issue(t, made, RolePeer)).SerialNumber.Cmp(leaf(t, issue(t, loaded, RolePeer)).SerialNumber) == 0 {
 		t.Error("two certificates with one serial number")
 	}
-	// Whoever the authority made may be trusted to be checked with it.
+	// A certificate of the loaded authority and one of the original verify each other.
 	if s, c := handshake(t, peer(t, p, loaded.Pair().Cert).Server(), peer(t, issue(t, made, RolePeer), made.Pair().Cert).Client()); s != nil || c != nil {
 		t.Errorf("peers of one authority: %v; %v", s, c)
 	}

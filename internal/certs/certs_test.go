@@ -58,7 +58,7 @@ func issue(t testing.TB, a *Authority, roles ...string) Pair {
 	return p
 }
 
-// issueValid issues a certificate whose time is chosen.
+// issueValid issues a certificate with a chosen validity.
 func issueValid(t testing.TB, a *Authority, from, to time.Time) Pair {
 	t.Helper()
 	_, p, err := sign(&x509.Certificate{
@@ -85,7 +85,7 @@ func files(t testing.TB, dir string, own Pair, ca []byte) Files {
 			continue
 		}
 		*w.path = filepath.Join(dir, w.name)
-		// In place of the old file at once, as those who renew certificates do.
+		// Replaces the old file atomically, as tools that renew certificates do.
 		next := *w.path + ".new"
 		if err := errors.Join(os.WriteFile(next, w.data, 0o600), os.Rename(next, *w.path)); err != nil {
 			t.Fatal(err)
@@ -103,8 +103,8 @@ func peer(t testing.TB, own Pair, ca []byte) *PeerStore {
 	return s
 }
 
-// handshake lets two sides meet on loopback. A client learns that it was refused when
-// it reads, so it reads.
+// handshake connects two sides on loopback. A client learns that it was refused when it
+// reads, so it reads.
 func handshake(t testing.TB, server, client *tls.Config) (serverErr, clientErr error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

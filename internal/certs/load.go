@@ -17,21 +17,21 @@ import (
 // maxFile is the most that is read of a PEM file, in bytes.
 const maxFile = 1 << 20
 
-// Files names PEM files. Cert may hold the certificates between the own one and the
-// authority, after it; CA may hold several authorities, so that one can follow another.
+// Files names PEM files. Cert may contain the intermediate certificates after the own one; CA
+// may contain several authorities, so that one can replace another.
 type Files struct{ Cert, Key, CA string }
 
 func (f Files) paths() []string { return []string{f.Cert, f.Key, f.CA} }
 
-// material is what the files said when they were last good.
+// material is the content of the files when they were last valid.
 type material struct {
 	cert        *tls.Certificate // nil: none was named
 	roots       *x509.CertPool   // nil: none was named
-	cluster     string           // of which cluster the certificate makes a peer; or empty
-	keyReadable bool             // others than the owner can read or change the key
+	cluster     string           // the cluster of which the certificate makes a peer, or empty
+	keyReadable bool             // other users than the owner can read or change the key
 }
 
-// load reads the files and checks what can be known of them without the other side.
+// load reads the files and checks what can be checked without a handshake.
 func load(f Files) (*material, error) {
 	m := &material{}
 	if f.CA != "" {
@@ -113,7 +113,7 @@ func read(file string) ([]byte, os.FileMode, error) {
 	return data, info.Mode().Perm(), nil
 }
 
-// checkPeer checks besides that the material makes a peer.
+// checkPeer checks in addition that the certificate is that of a peer.
 func (m *material) checkPeer(f Files) error {
 	switch {
 	case m.cert == nil || m.roots == nil:

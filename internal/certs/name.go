@@ -18,24 +18,24 @@ const (
 
 const (
 	scheme     = "txmgr"
-	maxCluster = 63 // a label of a domain name: it stands where a URI has its host
+	maxCluster = 63 // a label of a domain name: it is the host of the URI
 	maxName    = 64
 )
 
-// Name is one thing that a certificate says about its owner.
+// Name is one name and role that a certificate gives its owner.
 type Name struct {
 	Cluster string // the cluster id
 	Role    string // one of the roles
 	Node    string // the owner's name within it
 }
 
-// String gives the URI.
+// String returns the URI.
 func (n Name) String() string {
 	return scheme + "://" + n.Cluster + "/" + n.Role + "/" + n.Node
 }
 
-// Names lists what a certificate says in URIs of ours; other URIs, and such as are
-// not well formed, say nothing.
+// Names returns the names in the txmgr URIs of a certificate; other and malformed URIs are
+// ignored.
 func Names(cert *x509.Certificate) []Name {
 	var names []Name
 	for _, u := range cert.URIs {

@@ -12,13 +12,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// What is shown at the port between nodes, by either side.
+// The certificates that either side presents at the port between nodes.
 func TestPeers(t *testing.T) {
 	ours, foreign, impostor := authority(t, "bank"), authority(t, "shop"), authority(t, "bank")
 	good := peer(t, issue(t, ours, RolePeer, RoleServer), ours.Pair().Cert)
 	now := time.Now()
-	// show gives the configurations of somebody who would accept anything, which is
-	// what an attacker does.
+	// show returns the configurations of a side that accepts anything, like an attacker.
 	show := func(p Pair) *tls.Config {
 		pair, err := tls.X509KeyPair(p.Cert, p.Key)
 		if err != nil {
@@ -31,11 +30,11 @@ func TestPeers(t *testing.T) {
 		c.MaxVersion = max
 		return c
 	}
-	// The authority's key signs what another authority says, too.
+	// The authority's key also signs a certificate that names another cluster.
 	twoFaced := issue(t, &Authority{cluster: "shop", cert: ours.cert, key: ours.key}, RolePeer)
 	for name, tt := range map[string]struct {
 		other *tls.Config
-		want  error // nil: only that it is refused
+		want  error // nil: refused with any error
 		ok    bool
 	}{
 		"a peer":                  {other: show(issue(t, ours, RolePeer)), ok: true},
@@ -108,7 +107,7 @@ func plain(t *testing.T, a *Authority, uris ...*url.URL) Pair {
 	return p
 }
 
-// What can be known without anybody else is said at once.
+// Errors that can be found without a handshake are returned at once.
 func TestOpenPeer(t *testing.T) {
 	ours, foreign := authority(t, "bank"), authority(t, "shop")
 	good, ca, now := issue(t, ours, RolePeer), ours.Pair().Cert, time.Now()

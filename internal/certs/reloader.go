@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// statInterval is how often, at most, handshakes look whether files have changed.
+// statInterval is the least time between two checks, by handshakes, whether files have changed.
 const statInterval = time.Second
 
-// reloader holds the material of the moment and renews it.
+// reloader holds the current material and renews it.
 type reloader struct {
 	files  Files
-	check  func(*material) error // what its user wants besides; nil means nothing
+	check  func(*material) error // an additional check; nil means none
 	logger *slog.Logger
 
 	mu        sync.Mutex // guards all below
 	loaded    *material
 	lastStat  time.Time
-	fileInfos []os.FileInfo // of the files as they were when last read; nil where there is none
+	fileInfos []os.FileInfo // of the files when they were last read; nil for a missing one
 }
 
 func open(f Files, logger *slog.Logger, check func(*material) error) (*reloader, error) {
@@ -34,8 +34,8 @@ func open(f Files, logger *slog.Logger, check func(*material) error) (*reloader,
 	return k, k.readLocked()
 }
 
-// Reload reads the files now, as on SIGHUP. When they cannot be used the error says
-// why, and what was there before stays in use.
+// Reload reads the files now, as on SIGHUP. If they cannot be used it returns the reason, and
+// the previous ones stay in use.
 func (k *reloader) Reload() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -45,7 +45,7 @@ func (k *reloader) Reload() error {
 	return nil
 }
 
-// Expires says until when the own certificate is good; zero when there is none.
+// Expires returns the end of the own certificate's validity; zero if there is none.
 func (k *reloader) Expires() time.Time {
 	if m := k.current(); m.cert != nil {
 		return m.cert.Leaf.NotAfter
@@ -53,14 +53,14 @@ func (k *reloader) Expires() time.Time {
 	return time.Time{}
 }
 
-// current gives what to use for a handshake that begins now.
+// current returns the material for a handshake that begins now.
 func (k *reloader) current() *material {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if now := time.Now(); now.Sub(k.lastStat) >= statInterval {
 		k.lastStat = now
 		if !slices.EqualFunc(k.stat(), k.fileInfos, sameFile) {
-			// Once: broken files are read again only when they change again.
+			// Logged once: broken files are read again only when they change again.
 			if err := k.readLocked(); err != nil {
 				k.logger.Warn("the new certificate files cannot be used; the old ones stay in use", "error", err)
 			}
@@ -69,8 +69,8 @@ func (k *reloader) current() *material {
 	return k.loaded
 }
 
-// readLocked looks at the files before it reads them, so that a change in between is
-// found the next time.
+// readLocked reads the files' metadata before their contents, so that the next check finds a
+// change in between.
 func (k *reloader) readLocked() error {
 	k.lastStat, k.fileInfos = time.Now(), k.stat()
 	m, err := load(k.files)

@@ -70,7 +70,7 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// Files are looked at once a second, and complained of once.
+// Files are checked once a second, and errors are logged once.
 func TestRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := authority(t, "bank")
@@ -95,7 +95,7 @@ func TestRenewal(t *testing.T) {
 		if !is(second) {
 			t.Error("a second later the old certificate is still in use")
 		}
-		files(t, dir, Pair{Cert: first.Cert}, nil) // its key has not come yet
+		files(t, dir, Pair{Cert: first.Cert}, nil) // its key is not written yet
 		for range 5 {
 			<-time.After(time.Second)
 			if !is(second) {
@@ -142,8 +142,8 @@ func TestExposedKey(t *testing.T) {
 	}
 }
 
-// While certificates and authorities are renewed, one after the other as operators
-// do, nobody is refused.
+// While certificates and authorities are renewed, one after the other as operators do, no
+// handshake is refused.
 func TestRenewalUnderLoad(t *testing.T) {
 	old, next := authority(t, "bank"), authority(t, "bank")
 	both := append(append([]byte{}, old.Pair().Cert...), next.Pair().Cert...)
@@ -172,7 +172,7 @@ func TestRenewalUnderLoad(t *testing.T) {
 				case <-stop:
 					return
 				case finished <- struct{}{}:
-				default: // the load does not wait for whoever counts it
+				default: // the load does not wait for the counter
 				}
 			}
 		})

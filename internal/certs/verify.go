@@ -21,7 +21,7 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, usage x509.Ext
 	return explain(chain[0], err)
 }
 
-// explain turns what package x509 found into one of the errors of this package.
+// explain converts an error of package x509 into one of this package.
 func explain(leaf *x509.Certificate, err error) error {
 	var invalid x509.CertificateInvalidError
 	var unknown x509.UnknownAuthorityError
@@ -57,8 +57,8 @@ func verifyPeer(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtK
 	return fmt.Errorf("%w: %s: want a URI %s", ErrNotPeer, describe(chain[0]), Name{cluster, RolePeer, "<name>"})
 }
 
-// describe says for people which certificate is meant: what it says of its owner,
-// who signed it, and until when it is good.
+// describe describes a certificate for the operator: its names, its issuer, and the end of
+// its validity.
 func describe(c *x509.Certificate) string {
 	var says []string
 	for _, n := range Names(c) {

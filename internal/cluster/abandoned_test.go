@@ -15,7 +15,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// abandonedTxs begin transactions and leave them to their deadlines. All times are of this
+// abandonedTxs begins transactions and abandons them to their deadlines. All times are of this
 // process's monotonic clock.
 type abandonedTxs struct {
 	t *testing.T
@@ -24,10 +24,10 @@ type abandonedTxs struct {
 	mu      sync.Mutex      // guards all below
 	late    []time.Duration // as the caller saw it, from before the begin
 	decided []time.Duration // as the leader's wall clock had it, from the answer to the begin
-	unknown int             // whose end was not seen in time
+	unknown int             // those whose end was not seen in time
 }
 
-// work keeps n transactions asleep until ctx ends, and returns when all have ended.
+// work keeps n transactions abandoned until ctx ends, and returns when all have ended.
 func (s *abandonedTxs) work(ctx context.Context, n int) {
 	var working sync.WaitGroup
 	for range n {
@@ -54,11 +54,11 @@ func (s *abandonedTxs) abandon(ctx context.Context, timeout time.Duration) error
 	return nil
 }
 
-// errTimedOut says that the time of a transaction is over, as it should be.
+// errTimedOut means that a transaction ended at its deadline, as it should.
 var errTimedOut = errors.New("its time is over")
 
-// watch waits until a transaction is decided, which only its deadline may do, and notes
-// how late that was; too early fails the test. It does not return nil.
+// watch waits until a transaction is decided, which only its deadline may do, and records the lag;
+// too early fails the test. It does not return nil.
 func (s *abandonedTxs) watch(id txn.ID, began, begun time.Time, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout+2*waitTimeout)
 	defer cancel()
@@ -91,8 +91,8 @@ func (s *abandonedTxs) watch(id txn.ID, began, begun time.Time, timeout time.Dur
 	return errTimedOut
 }
 
-// lateness tells how late deadlines came, and gives their number and how late the last
-// one was seen.
+// lateness describes the lags of the deadlines, and returns their number and the largest one that
+// was seen.
 func (s *abandonedTxs) lateness() (n int, most time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

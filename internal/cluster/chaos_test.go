@@ -10,25 +10,24 @@ import (
 	"github.com/txmgr/txmgr/internal/rig"
 )
 
-// chaos is a cluster to which everything happens.
+// chaos is a cluster with injected faults of every kind.
 type chaos struct {
 	b        *testCluster
 	money    *money
 	maxFault time.Duration // how long a fault may last
 }
 
-// transferWorkers make transfers, and resting transactions wait for their deadlines.
+// transferWorkers make transfers, and abandonedCount transactions wait for their deadlines.
 const (
 	transferWorkers = 8
 	abandonedCount  = 12
 )
 
-// leastPerSecond is how many transfers a busy machine commits in any case, averaged
-// over everything that happens meanwhile.
+// leastPerSecond is how many transfers even a busy machine commits, averaged over all faults.
 const leastPerSecond = 2
 
-// TestChaos: money moves while nodes, lines and databases fail in turn. See the
-// package's documentation for what has to hold.
+// TestChaos: money moves while nodes, connections and databases fail in turn. See the package
+// documentation for what has to hold.
 func TestChaos(t *testing.T) {
 	d := chaosTime(t)
 	b := newTestCluster(t, "--snapshot-bytes", "1000000", "--sweep-interval", "2s")
@@ -52,7 +51,7 @@ func TestChaos(t *testing.T) {
 	c.checkCoverage(telling, dozing, d)
 }
 
-// checkCoverage fails a run that has shown too little, and tells what it has shown.
+// checkCoverage fails a run without enough load, and logs the figures.
 func (c *chaos) checkCoverage(telling *transferClients, dozing *abandonedTxs, d time.Duration) {
 	t := c.b.t
 	for _, f := range append(append([]fault{}, nodeFaults...), databaseFaults...) {
@@ -75,8 +74,8 @@ func (c *chaos) checkCoverage(telling *transferClients, dozing *abandonedTxs, d 
 	t.Logf("faults: %s", c.b.events.Counts())
 }
 
-// injectFaults lets faults strike for some time, of every kind before any comes again, and
-// returns when the last one is over. What could not strike is tried again then.
+// injectFaults injects faults for d, each kind before any is repeated, and returns when the last
+// one has ended. It then retries those that could not be injected.
 func (c *chaos) injectFaults(d time.Duration) {
 	ctx, cancel := context.WithTimeout(c.b.t.Context(), d)
 	defer cancel()

@@ -22,18 +22,18 @@ type transfer struct {
 	timeout  time.Duration
 	began    time.Time // before its begin
 	manual   bool      // within the bank, prepared without the SDK
-	outcome  string    // empty: it is not over
+	outcome  string    // empty: in progress
 	detail   string
 }
 
 // The kinds of transfers.
 const (
 	kindPlain    = "plain"
-	kindOverdraw = "overdraw" // the account has not so much
-	kindAbandon  = "abandon"  // it holds its locks until its time is over
+	kindOverdraw = "overdraw" // the account has too little
+	kindAbandon  = "abandon"  // it holds its locks until its deadline
 )
 
-// The outcomes of transfers, as tellers are told them.
+// The outcomes of transfers, as reported to the clients.
 const (
 	outcomeOK          = "ok"
 	outcomeRolledBack  = "rolled back"
@@ -42,24 +42,23 @@ const (
 	outcomeOther       = "other"
 )
 
-// transferClients make transfers and remember what they were told.
+// transferClients make transfers and record the reported outcomes.
 type transferClients struct {
 	m         *money
 	c         *client.Client
-	abandoned *abandonedTxs // is told of the abandoned ones
+	abandoned *abandonedTxs // receives the abandoned ones
 
 	mu    sync.Mutex // guards all below
 	all   []*transfer
 	reads int      // that were not stale and were answered
-	mark  txn.Mark // for ids that are made from now on; zero until one was refused without
+	mark  txn.Mark // for ids that are made from now on; zero until an id without one was refused
 }
 
 func newTransferClients(m *money, c *client.Client, dozed *abandonedTxs) *transferClients {
 	return &transferClients{m: m, c: c, abandoned: dozed}
 }
 
-// work makes one transfer after the other until ctx ends; that which is being made
-// then is finished.
+// work makes one transfer after the other until ctx ends, and completes the last one.
 func (t *transferClients) work(ctx context.Context, n int) {
 	var working sync.WaitGroup
 	for range n {
@@ -80,7 +79,7 @@ func (t *transferClients) work(ctx context.Context, n int) {
 	working.Wait()
 }
 
-// draw makes a transfer up.
+// draw draws a transfer.
 func (t *transferClients) draw() *transfer {
 	tr := &transfer{
 		id: rig.NewID(), kind: kindPlain, toBank: rand.IntN(2) == 0, from: rand.IntN(accounts), to: rand.IntN(accounts),
@@ -100,12 +99,13 @@ func (t *transferClients) draw() *transfer {
 	return tr
 }
 
-// attempt makes a transfer and notes what it was told.
+// attempt makes a transfer and records the outcome.
 func (t *transferClients) attempt(tr *transfer) {
 	outcome, detail := outcomeOther, ""
 	err := t.transfer(tr)
 	if e := (*txn.Error)(nil); errors.Is(err, txn.ErrForgotten) && errors.As(err, &e) {
-		// Nothing was begun: the id has no mark, and a cluster was restored from a backup in the minute before.
+		// Nothing was begun: the id has no mark, and a cluster was restored from a backup in the
+		// minute before.
 		t.mu.Lock()
 		t.mark, tr.id = e.Mark, rig.NewID()
 		t.mu.Unlock()
@@ -130,7 +130,7 @@ func (t *transferClients) attempt(tr *transfer) {
 	tr.outcome, tr.detail = outcome, detail
 }
 
-// transfer makes a transfer, and gives what it was told.
+// transfer makes a transfer, and returns its error.
 func (t *transferClients) transfer(tr *transfer) error {
 	tr.began = time.Now()
 	t.mu.Lock()
@@ -142,7 +142,7 @@ func (t *transferClients) transfer(tr *transfer) error {
 	return txn.Run(context.Background(), t.c, options, func(ctx context.Context, tx *txn.Tx) error { return t.move(ctx, tx, tr) })
 }
 
-// move is what happens in the transaction.
+// move is the body of the transaction.
 func (t *transferClients) move(ctx context.Context, tx *txn.Tx, tr *transfer) error {
 	give, take := t.m.atSavings, t.m.atBank
 	if !tr.toBank {
@@ -176,8 +176,8 @@ func (m *money) atSavings(ctx context.Context, tx *txn.Tx, account int, delta in
 	return err
 }
 
-// read asks one node, any of them, about a transfer that was acknowledged. A node that
-// answers, though it was not allowed to be stale, has to know of the commit.
+// read reads an acknowledged transfer from a random node. A node that answers a read that is not
+// allowed to be stale has to know of the commit.
 func (t *transferClients) read(tr *transfer) {
 	n := t.m.cluster.nodes[rand.IntN(size)]
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)

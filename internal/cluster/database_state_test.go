@@ -13,11 +13,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// drainTimeout is how long after the last fault everything may take to end: most of it
-// is raft's pause before it tries again to reach a node that was away.
+// drainTimeout bounds how long everything may take to end after the last fault: most of it is
+// raft's pause before it tries again to reach a node that was down.
 const drainTimeout = 90 * time.Second
 
-// awaitIdle waits until nothing is left to be done.
+// awaitIdle waits until no work is left.
 func (m *money) awaitIdle() {
 	b := m.cluster
 	b.t.Helper()
@@ -60,7 +60,7 @@ type entry struct {
 	delta   int64
 }
 
-// databaseState are what the databases hold.
+// databaseState is the contents of the databases.
 type databaseState struct {
 	journal  map[string][]entry       // by transaction
 	balances map[string]map[int]int64 // by place and account
@@ -96,8 +96,8 @@ func (k *databaseState) read(ctx context.Context, place string, db *sql.DB) erro
 	return rows.Err()
 }
 
-// checkConsistency holds the books against themselves, against what the tellers were told, and
-// against what every node says. It is for when the tellers have gone home.
+// checkConsistency compares the databases with each other, with the outcomes that the clients were
+// told, and with the state of every node. It is called after the clients have stopped.
 func (t *transferClients) checkConsistency() {
 	b, k := t.m.cluster, t.m.readDatabases()
 	b.t.Helper()
@@ -119,7 +119,7 @@ func (t *transferClients) checkConsistency() {
 	t.checkAllNodes(k)
 }
 
-// checkSums says whether money was made or lost.
+// checkSums describes differences in the sums of money.
 func (k *databaseState) checkSums() (wrong []string) {
 	want := map[string]map[int]int64{inBank: {}, inSavings: {}}
 	var total int64
@@ -150,7 +150,7 @@ func (k *databaseState) checkSums() (wrong []string) {
 	return wrong
 }
 
-// checkTransfer says what is wrong with the books about one transfer; empty when nothing is.
+// checkTransfer describes what is wrong in the databases about one transfer; empty if nothing is.
 func (k *databaseState) checkTransfer(tr *transfer) string {
 	there := k.journal[tr.id.String()]
 	switch {
@@ -166,8 +166,8 @@ func (k *databaseState) checkTransfer(tr *transfer) string {
 	return ""
 }
 
-// checkAllNodes asks every node about every transfer: the same everywhere, and what the
-// books say.
+// checkAllNodes reads every transfer from every node: the state is the same everywhere, and that of
+// the databases.
 func (t *transferClients) checkAllNodes(k databaseState) {
 	b := t.m.cluster
 	work := make(chan *transfer)
@@ -194,7 +194,7 @@ func (t *transferClients) checkNode(n *node, tr *transfer, there bool) string {
 	info, err := n.m.Get(txn.AllowStale(t.m.cluster.t.Context()), tr.id)
 	switch {
 	case errors.Is(err, txn.ErrNotFound) && !there && tr.outcome != outcomeOK:
-		return "" // it never came to be
+		return "" // it never began
 	case err != nil:
 		return err.Error()
 	case info.Heuristic != 0:

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestFewDescriptors: the leader may have few files open, and somebody opens more
-// connections to it than that, and lets them stand. Commits go on, or go on again, at
-// the latest when the connections are closed; no process ends.
+// TestFewDescriptors: the leader may have few files open, and a client opens more connections to it
+// than that, and keeps them open. Commits continue, or resume at the latest when the connections
+// are closed; no process ends.
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	const limit = "128"
@@ -22,7 +22,7 @@ func TestFewDescriptors(t *testing.T) {
 	for range 400 {
 		c, err := net.DialTimeout("tcp", leader.net.address(leader.n)+":"+apiPort, waitTimeout)
 		if err != nil {
-			break // refused: as well
+			break // refused, which is correct too
 		}
 		idle = append(idle, c)
 	}

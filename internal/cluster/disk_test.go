@@ -26,7 +26,7 @@ type loadedCluster struct {
 
 const loadClients = 4 // clients of a loaded cluster, as one
 
-// load begins to make commits, with a client that has that much patience.
+// load begins to make commits, with a client with that timeout.
 func (b *testCluster) load(timeout time.Duration) *loadedCluster {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	p := &commitLoop{c: b.dial(timeout)}
@@ -64,7 +64,7 @@ func (l *loadedCluster) awaitCommits() {
 	})
 }
 
-// check ends the load and holds what was acknowledged against what every node says.
+// check ends the load and compares what was acknowledged with the state of every node.
 func (l *loadedCluster) check() {
 	l.t.Helper()
 	l.awaitCommits()
@@ -87,7 +87,7 @@ func (b *testCluster) mountSmallDisk(n *node, most string) {
 	b.unmounted(n)
 }
 
-// unmounted unmounts what is at a node's data directory when the test is over.
+// unmounted unmounts the disk of a node's data directory when the test ends.
 func (b *testCluster) unmounted(n *node) {
 	b.t.Cleanup(func() {
 		n.Kill()
@@ -97,9 +97,9 @@ func (b *testCluster) unmounted(n *node) {
 	})
 }
 
-// TestDiskFull: the disk of one node fills up, of a follower and then of the leader.
-// The node ends and says why, the others go on, and it comes back when there is room
-// again. Then the disks of two fill up, and nothing is acknowledged until they are back.
+// TestDiskFull: the disk of one node fills up, of a follower and then of the leader. The node ends
+// and logs the reason, the others continue, and it restarts when there is space again. Then the
+// disks of two fill up, and nothing is acknowledged until they are back.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t)
@@ -123,7 +123,7 @@ func TestDiskFull(t *testing.T) {
 		for _, n := range victims {
 			b.must(fillDisk(n.ballastPath()))
 		}
-		for _, n := range victims { // as long as one of two is up, the load goes on and fills its log
+		for _, n := range victims { // as long as one of two runs, the load continues and fills its log
 			b.awaitDiskFullExit(n)
 		}
 		if len(victims) == 1 {
@@ -171,9 +171,9 @@ func fillDisk(name string) error {
 	return nil
 }
 
-// TestDiskErrors: from one moment on every call of a kind fails at the disk of the
-// leader: it cannot sync, or not write. It ends by itself and acknowledges nothing more,
-// the others go on, and nothing is lost.
+// TestDiskErrors: from one moment on every call of a kind fails at the disk of the leader: it
+// cannot sync, or not write. It ends by itself and acknowledges nothing more, the others continue,
+// and nothing is lost.
 func TestDiskErrors(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t)
@@ -201,8 +201,7 @@ func TestDiskErrors(t *testing.T) {
 	l.check()
 }
 
-// mountDisk mounts a file system of its own at a node's data directory, of which the power
-// can be cut.
+// mountDisk mounts a file system of its own at a node's data directory, whose power can be cut.
 func (b *testCluster) mountDisk(n *node) {
 	b.t.Helper()
 	image := n.dir + ".img"
@@ -264,9 +263,9 @@ func TestPowerCut(t *testing.T) {
 	l.check()
 }
 
-// TestFlippedBits: bits of a stopped node's log have flipped. It does not start, says
-// which file it is, and leaves that alone; the others go on. With an empty directory
-// it joins again at the same address, as a new node.
+// TestFlippedBits: bits of a stopped node's log are flipped. The node does not start, names the
+// file, and does not change it; the others continue. With an empty directory it joins again at the
+// same address, as a new node.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t)
@@ -310,7 +309,7 @@ func TestFlippedBits(t *testing.T) {
 	l.check()
 }
 
-// mountsBelow lists what is mounted at or below a directory, the deepest first.
+// mountsBelow lists the mounts at or below a directory, the deepest first.
 func mountsBelow(dir string) (found []string) {
 	text, err := os.ReadFile("/proc/mounts")
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 
 type step struct{ failpoint, decided string }
 
-// steps are the places of internal/failpoint at which a leader is killed. decided says
-// that the log holds the decision to commit by then, for sure (yes, no) or perhaps
-// (maybe). The number is which passage of the step is the last.
+// steps are the steps of internal/failpoint at which a leader is killed. decided tells whether the
+// log contains the decision to commit by then, for sure (yes, no) or perhaps (maybe). The number is
+// the pass of the step at which it is killed.
 var steps = []step{
 	{"begin received", "no"},
 	{"begin applied", "no"},
@@ -32,10 +32,10 @@ var steps = []step{
 	{"finding received:2", "yes"},
 }
 
-// TestLeaderKilledAtEveryStep: a leader is killed at each step of a transfer, another
-// node takes over, and the client that makes it goes on: it gets its commit without
-// noticing. Then the same, and the client goes away when the leader does: what was
-// decided is finished, and what was not is rolled back at its deadline.
+// TestLeaderKilledAtEveryStep: a leader is killed at each step of a transfer, another node takes
+// over, and the client continues: it gets its commit without an error. Then the same with a client
+// that stops with the leader: what was decided is completed, and what was not is rolled back at its
+// deadline.
 func TestLeaderKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t)
@@ -62,7 +62,7 @@ func TestLeaderKilledAtEveryStep(t *testing.T) {
 	}
 	for i, s := range steps {
 		if s.decided == "no" && i%2 == 1 {
-			continue // half of what ends in the same way
+			continue // half of the steps with the same end
 		}
 		t.Run(s.failpoint+", and the client dies", func(t *testing.T) {
 			b := b.forSubtest(t)
@@ -74,7 +74,7 @@ func TestLeaderKilledAtEveryStep(t *testing.T) {
 			var dying sync.WaitGroup
 			dying.Go(func() { mortal.attempt(tr) })
 			b.awaitFailpointExit(victim, s.failpoint)
-			_ = mortal.c.Close() // no call of it is repeated after this
+			_ = mortal.c.Close() // none of its calls is repeated after this
 			dying.Wait()
 			tell.checkEnd(b, tr, s.decided)
 		})
@@ -84,8 +84,8 @@ func TestLeaderKilledAtEveryStep(t *testing.T) {
 	tell.checkConsistency()
 }
 
-// transfer is one that passes the step. The client of the SDK finishes its branches
-// itself: those whose end the coordinator finds out are prepared by hand.
+// transfer returns a transfer that passes the step. The client of the SDK completes its branches
+// itself: branches that the coordinator has to complete are prepared manually.
 func (s step) transfer(i int, timeout time.Duration) *transfer {
 	return &transfer{
 		id: rig.NewID(), kind: kindPlain, from: i, to: i + 50, amount: 1, timeout: timeout,
@@ -93,14 +93,14 @@ func (s step) transfer(i int, timeout time.Duration) *transfer {
 	}
 }
 
-// forSubtest is the bed for a part of a test.
+// forSubtest is the cluster for a part of a test.
 func (b *testCluster) forSubtest(t *testing.T) *testCluster {
 	part := *b
 	part.t = t
 	return &part
 }
 
-// armFailpoint has a node lead that will be killed at a step.
+// armFailpoint makes a node the leader that will be killed at a step.
 func (b *testCluster) armFailpoint(n *node, failpoint string) {
 	b.t.Helper()
 	n.Kill()
@@ -125,14 +125,14 @@ func (b *testCluster) awaitFailpointExit(n *node, failpoint string) {
 	b.must(n.Start(b.t.Context()))
 }
 
-// checkEnd waits for the end of a transfer: what was decided for sure has to be so.
+// checkEnd waits for the end of a transfer: what was surely decided has to end so.
 func (t *transferClients) checkEnd(b *testCluster, tr *transfer, decided string) {
 	b.t.Helper()
 	var info txn.Info
 	b.eventually(waitTimeout, "the transfer has ended", func(ctx context.Context) (err error) {
 		info, err = b.m.Wait(ctx, tr.id, txn.UntilFinished)
 		if errors.Is(err, txn.ErrNotFound) && tr.outcome != outcomeOK && decided == "no" {
-			info.State, err = txn.RolledBack, nil // it never came to be
+			info.State, err = txn.RolledBack, nil // it never began
 		}
 		return err
 	})

@@ -11,15 +11,15 @@ import (
 	"github.com/txmgr/txmgr/internal/rig"
 )
 
-// fault is something bad that happens. strike returns when it is over, and says what
-// it did; an error says that nothing bad has happened.
+// fault is a kind of fault. inject returns when the fault has ended, and describes it; an error
+// means that it was not injected.
 type fault struct {
 	name   string
 	inject func(ctx context.Context, c *chaos) (what string, err error)
 }
 
-// nodeFaults are of nodes and the lines between them, one at a time; databaseFaults
-// come meanwhile.
+// nodeFaults affect nodes and the connections between them, one at a time; databaseFaults are
+// injected meanwhile.
 var (
 	nodeFaults = []fault{
 		{"kill the leader", func(ctx context.Context, c *chaos) (string, error) {
@@ -109,7 +109,7 @@ var (
 
 func between(least, most time.Duration) time.Duration { return least + rand.N(most-least+1) }
 
-// killAndRestart kills nodes, as at the same moment, and starts them again after some time.
+// killAndRestart kills nodes at once, and restarts them after some time.
 func (c *chaos) killAndRestart(ctx context.Context, victims ...*node) (string, error) {
 	var dying sync.WaitGroup
 	names := ""
@@ -128,7 +128,7 @@ func (c *chaos) killAndRestart(ctx context.Context, victims ...*node) (string, e
 	return fmt.Sprintf("%sdown for %v", names, down.Round(time.Millisecond)), nil
 }
 
-// cut disturbs lines for some time.
+// cut disturbs connections for some time.
 func (c *chaos) cut(ctx context.Context, what string, disturb func() error) (string, error) {
 	if err := disturb(); err != nil {
 		return "", errors.Join(err, c.b.net.heal())
@@ -138,7 +138,7 @@ func (c *chaos) cut(ctx context.Context, what string, disturb func() error) (str
 	return fmt.Sprintf("%s, for %v", what, d.Round(time.Millisecond)), c.b.net.heal()
 }
 
-// slowLines delays all lines between nodes, and loses packets there.
+// slowLines delays all packets between nodes, and loses some.
 func slowLines(ctx context.Context, c *chaos) (string, error) {
 	const delay, loss = 30 * time.Millisecond, 0.05
 	var overs []func() (packets, lost int, err error)
@@ -165,7 +165,7 @@ func slowLines(ctx context.Context, c *chaos) (string, error) {
 	return fmt.Sprintf("%d packets were late by %v to %v, %d were lost", packets, delay, delay*3/2, lost), failure
 }
 
-// changeLeaders hands leadership over more often than any timeout ends.
+// changeLeaders transfers leadership more often than any timeout ends.
 func changeLeaders(ctx context.Context, c *chaos) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*c.maxFault)
 	defer cancel()

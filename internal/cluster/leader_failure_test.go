@@ -15,7 +15,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// commitLoop are commits, one after the other, as fast as one client gets them.
+// commitLoop makes commits, one after the other, as fast as one client can.
 type commitLoop struct {
 	c *client.Client
 
@@ -73,7 +73,7 @@ func (p *commitLoop) after(ctx context.Context, then time.Time) (ackedCommit, er
 	return found, err
 }
 
-// checkAcked asks each node that runs whether it has what was acknowledged.
+// checkAcked checks that every running node has what was acknowledged.
 func (p *commitLoop) checkAcked(b *testCluster, least int) {
 	b.t.Helper()
 	p.mu.Lock()
@@ -95,12 +95,11 @@ func (p *commitLoop) checkAcked(b *testCluster, least int) {
 	}
 }
 
-// TestLeaderKills measures, for one leader after the other, how long it takes from its
-// kill -9 until a commit is acknowledged again, with default settings. Leaders change
-// more often than the timeouts of those who sleep meanwhile end: none ends early, and
-// none starts anew.
+// TestLeaderKills measures, for one leader after the other, how long it takes from its kill -9
+// until a commit is acknowledged again, with default settings. Leaders change more often than the
+// timeouts of the abandoned transactions end: none ends early, and none starts anew.
 func TestLeaderKills(t *testing.T) {
-	const bound = 15 * time.Second // of a busy machine; the log has the figures
+	const bound = 15 * time.Second // for a busy machine; the log has the figures
 	b := newTestCluster(t)
 	b.form()
 	p := &commitLoop{c: b.dial(waitTimeout)}
@@ -151,8 +150,7 @@ func (b *testCluster) checkApplied(ctx context.Context) error {
 	return err
 }
 
-// checkLatest asks a node about the latest commit that was acknowledged. If it answers, it has
-// to know.
+// checkLatest reads the latest acknowledged commit from a node. If it answers, it has to know it.
 func (p *commitLoop) checkLatest(n *node) {
 	p.mu.Lock()
 	last := p.acks[len(p.acks)-1]
@@ -165,10 +163,9 @@ func (p *commitLoop) checkLatest(n *node) {
 	}
 }
 
-// TestHaltedLeader: a leader stands still for longer than an election and comes back
-// as if nothing had been. Others have led meanwhile; it may acknowledge nothing of its
-// own, deny nothing that was acknowledged, and no deadline comes early, neither at
-// the new leader nor in a burst at the old one.
+// TestHaltedLeader: a leader is suspended for longer than an election and resumes. Others have led
+// meanwhile; it may acknowledge nothing itself, deny nothing that was acknowledged, and no deadline
+// may be early, neither at the new leader nor in a burst at the old one.
 func TestHaltedLeader(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t)
@@ -186,7 +183,7 @@ func TestHaltedLeader(t *testing.T) {
 		before := time.Now()
 		var asking sync.WaitGroup
 		b.must(leader.Suspend(ctx, d, func() {
-			// What was acknowledged meanwhile is asked for, and waits in its sockets.
+			// Calls that were made meanwhile wait in its sockets.
 			for range 50 {
 				asking.Go(func() { p.checkLatest(leader) })
 			}
@@ -214,8 +211,8 @@ func TestHaltedLeader(t *testing.T) {
 	l.check()
 }
 
-// TestRollingRestart: each node is stopped in good order and started again, and no
-// call of any client with the default patience fails.
+// TestRollingRestart: each node is stopped in an orderly way and restarted, and no call of any
+// client with the default timeout fails.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t)
@@ -238,14 +235,14 @@ func TestRollingRestart(t *testing.T) {
 	t.Logf("none failed; the longest took %v", longest.Round(time.Millisecond))
 }
 
-// TestFollowerComesBack: a follower is away while more is written than the others keep
-// in their logs, and has caught up within 30 seconds of its start.
+// TestFollowerComesBack: a follower is down while more is written than the others keep in their
+// logs, and has caught up within 30 seconds of its start.
 func TestFollowerComesBack(t *testing.T) {
 	t.Parallel()
 	const away, within = 25_000, 30 * time.Second
 	b := newTestCluster(t, "--snapshot-bytes", "1000000", "--retention", "1s", "--log-level", "debug")
 	for _, n := range b.nodes {
-		b.mountSmallDisk(n, "1g") // in memory: it is not about the disk
+		b.mountSmallDisk(n, "1g") // in memory: the disk is not tested
 	}
 	b.form()
 	_, followers := b.leader()

@@ -25,7 +25,7 @@ var (
 	mariaServer *testdb.MariaDB
 )
 
-// programs are what the tests call, and the Debian packages that have them.
+// programs are the programs that the tests call, with the Debian packages that contain them.
 var programs = map[string]string{
 	"ip": "iproute2", "iptables": "iptables", "nsenter": "util-linux", "prlimit": "util-linux",
 	"mount": "mount", "ping": "iputils-ping", "mkfs.ext4": "e2fsprogs", "strace": "strace",
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	// Most tests wait for elections most of the time.
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set("4") // it is a number
+		_ = f.Value.Set("4") // the value is a number
 	}
 	code, err := run(m)
 	if err != nil {
@@ -93,15 +93,15 @@ func build() error {
 	return nil
 }
 
-// scratchPrefix is how directories of this package's runs are called; the process id
+// scratchPrefix is the beginning of the directory names of this package's runs; the process id
 // follows.
 const scratchPrefix = "txmgr-cluster-"
 
 // alive reports whether a process of that id runs.
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
-// removeLeftovers removes what runs left behind that were killed: mounts, directories,
-// namespaces and links. It does what it can.
+// removeLeftovers removes what killed runs left behind: mounts, directories, namespaces and links.
+// It ignores errors.
 func removeLeftovers() {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), scratchPrefix+"[0-9]*-*")) // the pattern is well-formed
 	for _, dir := range dirs {
@@ -117,7 +117,7 @@ func removeLeftovers() {
 	removeNetworks()
 }
 
-// setting gives a number or a duration of the environment.
+// setting reads a number or a duration from the environment.
 func setting[T any](t *testing.T, name string, parse func(string) (T, error), def T) T {
 	t.Helper()
 	text := os.Getenv(name)

@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// transferManually moves the amount within the bank by two branches, which it prepares and
-// leaves to the coordinator: phase two is all its own.
+// transferManually moves the amount within the bank by two branches, which it prepares and leaves
+// to the coordinator: phase two is entirely the coordinator's.
 func (t *transferClients) transferManually(tr *transfer, o txn.Options) error {
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()

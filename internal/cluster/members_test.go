@@ -14,10 +14,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestRemovedLeader: a leader is unplugged, the others elect another one and remove it.
-// When it is plugged in again, and when it is started again, it leads nobody, is told
-// nothing and finishes nothing; the branches of transactions go where the log of the
-// others says. With an empty directory the same machine is a new node.
+// TestRemovedLeader: a leader is disconnected, the others elect another one and remove it. When it
+// is connected again, and when it is restarted, it leads no node, receives no entry and completes
+// no transaction; the branches of transactions end as the log of the others says. With an empty
+// directory the same machine is a new node.
 func TestRemovedLeader(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, "--sweep-interval", "1s")
@@ -35,7 +35,7 @@ func TestRemovedLeader(t *testing.T) {
 		defer cancel()
 		err := b.m.Remove(ctx, id, "the test", "its machine is gone")
 		if errors.Is(err, txn.ErrNotFound) {
-			return nil // an earlier try has done it
+			return nil // an earlier attempt has done it
 		}
 		return err
 	})
@@ -60,8 +60,8 @@ func TestRemovedLeader(t *testing.T) {
 	}
 }
 
-// checkRemoved watches for some seconds that a removed node does nothing, while the
-// others are a cluster of two.
+// checkRemoved checks for some seconds that a removed node does nothing, while the others are a
+// cluster of two.
 func (b *testCluster) checkRemoved(n *node, id string) {
 	b.t.Helper()
 	b.eventually(waitTimeout, "the others are a cluster", func(ctx context.Context) error { return b.checkFormed(ctx, size-1) })
@@ -95,8 +95,8 @@ func (b *testCluster) checkRemoved(n *node, id string) {
 	}
 }
 
-// TestRestoredCluster: all nodes are lost. A backup becomes a new cluster, which does
-// nothing until it is told to, and then ends what was open in the backup.
+// TestRestoredCluster: all nodes are lost. A new cluster is restored from a backup: its recovery is
+// paused until it is resumed, and then ends what was open in the backup.
 func TestRestoredCluster(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, "--sweep-interval", "1s")

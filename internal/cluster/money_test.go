@@ -35,17 +35,17 @@ const (
 // money is in two databases of two kinds.
 type money struct {
 	cluster       *testCluster
-	tag           string // of the cluster, in every XID
+	tag           string // the cluster id, part of every XID
 	bankDSN       string
 	bank, savings *sql.DB
-	pg            *postgres.DB // for tellers
+	pg            *postgres.DB // for transfer clients
 	maria         *mariadb.DB
 	proxies       map[string]*faultproxy.Proxy
-	foreign       []string // what others had prepared
+	foreign       []string // prepared by others
 }
 
-// newMoney makes the databases, and registers them with the cluster, which reaches
-// them through relays.
+// newMoney creates the databases, and registers them with the cluster, which reaches them through
+// proxies.
 func newMoney(b *testCluster, maxConns int) *money {
 	b.t.Helper()
 	m := &money{cluster: b, proxies: map[string]*faultproxy.Proxy{}}
@@ -109,8 +109,7 @@ func (m *money) register(pgName, mariaName string) {
 	m.tag = s.Cluster
 }
 
-// openMariaDB opens a pool that does not log: that connections are lost is the order
-// of the day.
+// openMariaDB opens a pool that does not log: lost connections are expected.
 func openMariaDB(dsn string) (*sql.DB, error) {
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
@@ -132,8 +131,8 @@ func (m *money) exec(db *sql.DB, statement string) {
 	}
 }
 
-// prepareForeign prepares what nobody of this cluster may touch: somebody's own, and
-// that of a cluster whose tag begins as this one's does.
+// prepareForeign prepares branches that this cluster must not change: of another application, and
+// of a cluster whose id begins as this one's does.
 func (m *money) prepareForeign() {
 	m.exec(m.bank, "CREATE TABLE foreign_work (n int)")
 	for _, gid := range []string{"foreign_" + m.tag, txn.XID(m.tag+"x", rig.NewID(), 1)} {
@@ -148,7 +147,7 @@ func (m *money) prepareForeign() {
 	}
 }
 
-// untouched reports whether what others prepared is there.
+// untouched returns an error if a branch of others is missing.
 func (m *money) untouched(ctx context.Context) error {
 	for _, gid := range m.foreign {
 		var n int
@@ -186,7 +185,7 @@ func (m *money) prepared(ctx context.Context) (all []string, err error) {
 	return all, nil
 }
 
-// texts gives the last column of what a statement answers.
+// texts returns the last column of a statement's result.
 func texts(ctx context.Context, db *sql.DB, statement string, columns int) (all []string, err error) {
 	rows, err := db.QueryContext(ctx, statement)
 	if err != nil {

@@ -17,7 +17,7 @@ func (w *network) ping(from, to int) (time.Duration, bool) {
 	return time.Since(start), err == nil
 }
 
-// TestNetwork: the lines do what the other tests take them to do.
+// TestNetwork: the network behaves as the other tests assume.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t)
@@ -30,7 +30,7 @@ func TestNetwork(t *testing.T) {
 				}
 				_, got := w.ping(from, to)
 				for try := 0; try < 5 && want[from][to] && !got; try++ {
-					_, got = w.ping(from, to) // a line that has just come up may take a moment
+					_, got = w.ping(from, to) // a link that is just up may take a moment
 				}
 				if got != want[from][to] {
 					t.Errorf("%s: %d reaches %d: %v, want %v", what, from, to, got, want[from][to])
@@ -76,7 +76,7 @@ func TestNetwork(t *testing.T) {
 	check("in the end", all)
 }
 
-// receives reports whether what one node sends arrives at another, whatever comes back.
+// receives reports whether packets from one node arrive at another, whatever comes back.
 func receives(t *testing.T, w *network, from, to int) bool {
 	t.Helper()
 	before := countPings(t, w, to)
@@ -84,7 +84,7 @@ func receives(t *testing.T, w *network, from, to int) bool {
 	return countPings(t, w, to) > before
 }
 
-// countPings is how many pings a node was sent.
+// countPings is the number of pings that a node received.
 func countPings(t *testing.T, w *network, at int) (n int) {
 	t.Helper()
 	argv := append(w.execPrefix(at), "cat", "/proc/net/snmp")

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// network is three hosts on a bridge, on which the tests are, too.
+// network is three hosts on a bridge, to which the tests are connected, too.
 type network struct {
 	t      *testing.T
-	id     string // in the name of all that belongs to it
+	id     string // part of the names of all that belongs to it
 	subnet string // its first three numbers
 
 	mu sync.Mutex // held while a rule is changed
@@ -47,16 +47,16 @@ func newNetwork(t *testing.T) *network {
 	return w
 }
 
-// namespace is the namespace of a node, and port the bridge's end of its cable.
+// namespace is the network namespace of a node, and bridgePort the bridge's end of its link.
 func (w *network) namespace(i int) string  { return fmt.Sprintf("%sn%d", w.id, i) }
 func (w *network) bridgePort(i int) string { return fmt.Sprintf("%sn%d", w.id, i) }
 
-// address is a node's, and hub that of the tests.
+// address is the address of a node, and hostAddress that of the tests.
 func (w *network) address(i int) string { return fmt.Sprintf("%s.%d", w.subnet, i+1) }
 func (w *network) hostAddress() string  { return w.subnet + ".254" }
 
-// execPrefix is what a command begins with that runs at a node. Unlike "ip netns exec" it
-// leaves the mounts alone.
+// execPrefix is the prefix of a command that runs at a node. Unlike "ip netns exec" it keeps the
+// mounts.
 func (w *network) execPrefix(i int) []string {
 	return []string{"nsenter", "--net=/run/netns/" + w.namespace(i), "--"}
 }
@@ -81,7 +81,7 @@ func batch(space string, lines ...string) error {
 	return nil
 }
 
-// setFirewallRule changes what a node lets in.
+// setFirewallRule changes which packets a node accepts.
 func (w *network) setFirewallRule(at int, args ...string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,12 +92,12 @@ func (w *network) setFirewallRule(at int, args ...string) error {
 	return nil
 }
 
-// dropIncoming has a node not hear another one, which goes on hearing it.
+// dropIncoming makes a node drop the packets of another one, which still receives its packets.
 func (w *network) dropIncoming(at, to int) error {
 	return w.setFirewallRule(at, "-A", "INPUT", "-s", w.address(to), "-j", "DROP")
 }
 
-// partition cuts the line between two nodes, both ways.
+// partition cuts the connection between two nodes, in both directions.
 func (w *network) partition(a, b int) error {
 	if err := w.dropIncoming(a, b); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (w *network) partition(a, b int) error {
 	return w.dropIncoming(b, a)
 }
 
-// setLink pulls a node's cable, or puts it back.
+// setLink disconnects a node, or connects it again.
 func (w *network) setLink(i int, up bool) error {
 	state := "down"
 	if up {
@@ -114,7 +114,7 @@ func (w *network) setLink(i int, up bool) error {
 	return batch("", "link set "+w.bridgePort(i)+" "+state)
 }
 
-// heal undoes all that was done to the lines.
+// heal removes all disturbances.
 func (w *network) heal() error {
 	for i := range size {
 		if err := w.setFirewallRule(i, "-F", "INPUT"); err != nil {
@@ -129,12 +129,12 @@ func (w *network) heal() error {
 
 func (w *network) remove() {
 	for i := range size {
-		_ = batch("", "netns del "+w.namespace(i)) // its cable goes with it
+		_ = batch("", "netns del "+w.namespace(i)) // its link is removed with it
 	}
 	_ = batch("", "link del "+w.id)
 }
 
-// removeNetworks removes those of processes that are no more.
+// removeNetworks removes those of processes that no longer run.
 func removeNetworks() {
 	dead := func(name string) bool {
 		var pid, n int
@@ -155,7 +155,7 @@ func removeNetworks() {
 	}
 }
 
-// freeSubnet looks for a network of 256 addresses that this machine is not in.
+// freeSubnet looks for a network of 256 addresses that this machine does not use.
 func freeSubnet(t *testing.T) string {
 	taken, err := net.InterfaceAddrs()
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // apiPort is the default.
 const apiPort = "7460"
 
-// node is one server: it can be killed, halted and started again. When it serves is
-// another matter than when it is started.
+// node is one server: it can be killed, suspended and restarted. Its start does not wait until it
+// serves.
 type node struct {
 	*rig.Process
 	t    *testing.T
@@ -30,7 +30,7 @@ type node struct {
 	args []string // of the server
 	m    *client.Client
 
-	mu     sync.Mutex // guards said
+	mu     sync.Mutex // guards output
 	output bytes.Buffer
 }
 
@@ -42,7 +42,7 @@ func newNode(t *testing.T, net *network, i int) *node {
 	return n
 }
 
-// wrap gives the node's command to another as arguments.
+// wrap passes the node's command to another program as arguments.
 func (n *node) wrap(by ...string) {
 	argv := append(n.net.execPrefix(n.n), by...)
 	argv = append(append(argv, program, "server"), n.args...)
@@ -51,7 +51,7 @@ func (n *node) wrap(by ...string) {
 
 func (n *node) api() string { return "https://" + n.net.address(n.n) + ":" + apiPort }
 
-// Write takes what the node says.
+// Write receives the output of the node.
 func (n *node) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -61,7 +61,7 @@ func (n *node) Write(p []byte) (int, error) {
 	return n.output.Write(p)
 }
 
-// outputTail is what the node has said, the end of it.
+// outputTail is the end of the node's output.
 func (n *node) outputTail(most int) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -69,17 +69,17 @@ func (n *node) outputTail(most int) string {
 	return string(b[max(0, len(b)-most):])
 }
 
-// up reports whether it was started and not ended.
+// up reports whether the process runs.
 func (n *node) up() bool { return n.PID() != 0 }
 
-// status asks the node itself.
+// status returns the status of the node.
 func (n *node) status(ctx context.Context) (txn.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	return n.m.Status(ctx)
 }
 
-// saveOutput writes what it has said to a file.
+// saveOutput writes its output to a file.
 func (n *node) saveOutput(dir string) {
 	if dir == "" {
 		return

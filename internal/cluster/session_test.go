@@ -15,19 +15,18 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// What the session of TestSessionOverAFailover is like, and its transaction.
+// The settings of the session of TestSessionOverAFailover, and of its transaction.
 const (
 	sessionTTL     = 2 * time.Second
 	sessionTimeout = time.Hour
-	// sessionSlack is how much later than an eighth of the TTL the rollback of a silent
-	// session may be seen: the time to commit an entry and to roll one branch back, on a
-	// busy machine.
+	// sessionSlack is how much later than an eighth of the TTL the rollback of an expired session
+	// may be visible: the time to commit an entry and to roll one branch back, on a busy machine.
 	sessionSlack = 5 * time.Second
 )
 
-// TestSessionOverAFailover: the leader is killed, and a session lives on as long as its
-// client does; then the client goes away, and what it has locked is free when the TTL is
-// over, an hour before the transaction's own time.
+// TestSessionOverAFailover: the leader is killed, and a session stays open as long as its client
+// keeps it alive; then the client stops, and its locks are released when the TTL has passed, an
+// hour before the transaction's own timeout.
 func TestSessionOverAFailover(t *testing.T) {
 	b := newTestCluster(t)
 	b.form()
@@ -62,7 +61,7 @@ func TestSessionOverAFailover(t *testing.T) {
 	b.must(s.Err())
 	b.events.Note("%s, which led, was killed; %s leads", old.Node, elected.LeaderID)
 
-	b.must(c.Close()) // as if its process were gone: nobody says that the session is over
+	b.must(c.Close()) // as if its process had crashed: the session is not closed
 	left := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
@@ -72,7 +71,7 @@ func TestSessionOverAFailover(t *testing.T) {
 	if info.State != txn.RolledBack || info.Cause != txn.CauseSessionExpired {
 		t.Errorf("%v by %v; want %v by %v", info.State, info.Cause, txn.RolledBack, txn.CauseSessionExpired)
 	}
-	// The last sign of life may be a third of the TTL older than the end of the client.
+	// The last keep-alive may be a third of the TTL older than the end of the client.
 	if least, most := sessionTTL*2/3, sessionTTL*9/8+sessionSlack; took < least || took > most {
 		t.Errorf("rolled back %v after the client went away; want %v to %v", took, least, most)
 	}

@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// A slow line: what a node hears from the others passes a queue of the kernel
-// (NFQUEUE), which this program, started once more inside the node's namespace,
-// empties with delay, jitter and loss. Kernels without netem have it, too.
+// A slow line: the packets from the other nodes pass a queue of the kernel (NFQUEUE), which this
+// program, started once more inside the node's namespace, empties with delay, jitter and loss. This
+// also works with kernels without netem.
 
 const (
 	roleVariable = "TXMGR_CLUSTER_ROLE"
@@ -26,8 +26,8 @@ const (
 	queueNumber  = 7
 )
 
-// slowLine delays what a node hears from the others until over is called, which says
-// how many packets passed and how many of them were lost.
+// slowLine delays what a node receives from the others until over is called, which returns how many
+// packets passed and how many of them were lost.
 func (w *network) slowLine(at int, delay time.Duration, loss float64) (over func() (packets, lost int, err error), err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -78,7 +78,7 @@ func (w *network) slowLine(at int, delay time.Duration, loss float64) (over func
 	}, nil
 }
 
-// runSlowLine is the program behind a slow line.
+// runSlowLine is the program of a slow line.
 func runSlowLine() int {
 	q, err := openQueue()
 	if err != nil {
@@ -130,7 +130,7 @@ type queue struct {
 }
 
 func openQueue() (*queue, error) {
-	runtime.LockOSThread() // the socket belongs to the namespace of its maker
+	runtime.LockOSThread() // the socket belongs to the namespace of the thread that creates it
 	fd, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_RAW, netlinkNetfilter)
 	if err != nil {
 		return nil, fmt.Errorf("netlink: %w", err)
@@ -207,7 +207,7 @@ func (q *queue) run(done <-chan struct{}) error {
 	}
 }
 
-// packet lets one packet go, in time.
+// packet releases one packet after its delay, or drops it.
 func (q *queue) packet(attributes []byte) {
 	for len(attributes) >= 4 {
 		length, kind := int(binary.NativeEndian.Uint16(attributes)), binary.NativeEndian.Uint16(attributes[2:])&0x7fff

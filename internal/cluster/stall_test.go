@@ -14,8 +14,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// stalls are the places at which a goroutine of the leader halts. ends says that the process has to end for another node to
-// lead: the state is locked.
+// stalls are the places at which a goroutine of the leader blocks. ends means that the process has
+// to end before another node can lead: the state is locked.
 var stalls = []struct {
 	step string
 	ends bool
@@ -25,9 +25,10 @@ var stalls = []struct {
 	{"batch", false},
 }
 
-// TestStalledLeader: one goroutine of a leader halts for ever, in the middle of an entry, of a read of the state, or of what
-// sends entries to raft. raft's heartbeats go on. Another node leads, and writes are acknowledged again, within ten seconds
-// without the time in which the machine itself stood still. Nothing that was acknowledged is lost.
+// TestStalledLeader: one goroutine of a leader blocks for ever, in the middle of an entry, of a
+// read of the state, or of sending entries to raft. raft's heartbeats continue. Another node leads,
+// and writes are acknowledged again, within ten seconds without the time in which the machine
+// itself stalled. Nothing that was acknowledged is lost.
 func TestStalledLeader(t *testing.T) {
 	t.Parallel()
 	const bound = 10 * time.Second
@@ -90,8 +91,9 @@ func TestStalledLeader(t *testing.T) {
 	l.check()
 }
 
-// TestHungParticipantIsNoStall: a database hangs while the coordinator asks it to commit. The leader goes on to lead, and to
-// serve others, for longer than it waits for progress of its own.
+// TestHungParticipantIsNoStall: a database hangs while the coordinator calls it to commit. The
+// leader keeps its leadership, and serves other calls, for longer than its watchdog waits for
+// progress.
 func TestHungParticipantIsNoStall(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t)

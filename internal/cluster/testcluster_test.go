@@ -23,12 +23,12 @@ type testCluster struct {
 	dir    string
 	net    *network
 	nodes  []*node
-	m      *client.Client // knows all three
+	m      *client.Client // has the addresses of all three
 	events *rig.EventLog
 }
 
-// newTestCluster makes a cluster whose nodes are down, with TLS and tokens, as "txmgr config
-// init" makes them for users. args are for each server.
+// newTestCluster creates a cluster whose nodes do not run, with TLS and tokens, as "txmgr config
+// init" creates them for users. args are for each server.
 func newTestCluster(t *testing.T, args ...string) *testCluster {
 	b := &testCluster{t: t, net: newNetwork(t), events: new(rig.EventLog)}
 	var err error
@@ -57,10 +57,10 @@ func newTestCluster(t *testing.T, args ...string) *testCluster {
 	return b
 }
 
-// provisionDir is where certificates, tokens and settings are.
+// provisionDir is the directory of certificates, tokens and settings.
 func (b *testCluster) provisionDir() string { return filepath.Join(b.dir, "papers") }
 
-// dial opens a client that knows all nodes.
+// dial opens a client with the addresses of all nodes.
 func (b *testCluster) dial(timeout time.Duration) *client.Client {
 	b.t.Helper()
 	var all []string
@@ -70,7 +70,7 @@ func (b *testCluster) dial(timeout time.Duration) *client.Client {
 	return b.open(strings.Join(all, ","), timeout)
 }
 
-// open opens a client as somebody who may do everything.
+// open opens a client with the role admin.
 func (b *testCluster) open(address string, timeout time.Duration) *client.Client {
 	b.t.Helper()
 	m, err := client.Open(client.Config{
@@ -106,14 +106,14 @@ func (b *testCluster) form() {
 	b.awaitHealthy()
 }
 
-// awaitHealthy waits until every node is up, votes, follows the same leader and has what the
+// awaitHealthy waits until every node runs, votes, follows the same leader and has applied what the
 // leader had.
 func (b *testCluster) awaitHealthy() {
 	b.t.Helper()
 	b.eventually(waitTimeout, "the cluster is whole", func(ctx context.Context) error { return b.checkFormed(ctx, size) })
 }
 
-// checkFormed reports whether so many nodes are one cluster.
+// checkFormed reports whether want nodes are one cluster.
 func (b *testCluster) checkFormed(ctx context.Context, want int) error {
 	all := b.statuses(ctx)
 	if len(all) < want {
@@ -144,7 +144,7 @@ func (b *testCluster) checkFormed(ctx context.Context, want int) error {
 	return nil
 }
 
-// statuses asks all nodes at once, and leaves out those that do not answer.
+// statuses reads the status of all nodes at once, and leaves out those that do not answer.
 func (b *testCluster) statuses(ctx context.Context) map[*node]txn.Status {
 	var mu sync.Mutex
 	var asking sync.WaitGroup
@@ -162,7 +162,7 @@ func (b *testCluster) statuses(ctx context.Context) map[*node]txn.Status {
 	return all
 }
 
-// leading is the status of the one that leads in the highest term.
+// leading is the status of the leader of the highest term.
 func leading(all map[*node]txn.Status) (txn.Status, error) {
 	var found txn.Status
 	for _, s := range all {
@@ -176,7 +176,7 @@ func leading(all map[*node]txn.Status) (txn.Status, error) {
 	return found, nil
 }
 
-// leader waits for the node that leads, and gives the others, too.
+// leader waits for the leader, and returns it and the others.
 func (b *testCluster) leader() (leader *node, followers []*node) {
 	b.t.Helper()
 	b.eventually(waitTimeout, "somebody leads", func(ctx context.Context) error {
@@ -203,7 +203,7 @@ func (b *testCluster) roles(ctx context.Context) (leader *node, followers []*nod
 	return leader, followers, nil
 }
 
-// makeLeader has a node lead.
+// makeLeader makes a node the leader.
 func (b *testCluster) makeLeader(n *node) {
 	b.t.Helper()
 	b.eventually(waitTimeout, n.Name+" leads", func(ctx context.Context) error {
@@ -218,7 +218,7 @@ func (b *testCluster) makeLeader(n *node) {
 	})
 }
 
-// ids gives each node's own id.
+// id returns the id of a node.
 func (b *testCluster) id(n *node) string {
 	b.t.Helper()
 	var id string
@@ -230,7 +230,7 @@ func (b *testCluster) id(n *node) string {
 	return id
 }
 
-// printDiagnostics prints what is needed to find out what went wrong.
+// printDiagnostics prints what is needed to find the cause of a failure.
 func (b *testCluster) printDiagnostics() {
 	if !b.t.Failed() {
 		return

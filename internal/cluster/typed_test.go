@@ -8,9 +8,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestTypedCommitOverAFailover: an application ends its branch at PostgreSQL by a COMMIT
-// of its own, and the leader is killed. The application that began the transaction, and
-// works at MariaDB, is not told by the next leader that nothing was applied.
+// TestTypedCommitOverAFailover: an application ends its branch at PostgreSQL by a COMMIT of its
+// own, and the leader is killed. The next leader does not report to the application that began the
+// transaction, and works at MariaDB, that nothing was applied.
 func TestTypedCommitOverAFailover(t *testing.T) {
 	b := newTestCluster(t)
 	b.form()

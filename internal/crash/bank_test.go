@@ -73,7 +73,7 @@ func newBank(t *testing.T, c *coordinator) *bank {
 		conn := b.connect(name)
 		b.exec(conn, "CREATE TABLE account (id int PRIMARY KEY, balance int CHECK (balance >= 0))")
 		b.exec(conn, "INSERT INTO account VALUES (1, 100)")
-		// Somebody else's, which nobody may touch.
+		// Of another application, never to be changed.
 		b.exec(conn, "CREATE TABLE foreign_work (id int)")
 		b.exec(conn, "BEGIN")
 		b.exec(conn, "INSERT INTO foreign_work VALUES (1)")
@@ -104,8 +104,8 @@ func (b *bank) exec(conn *pgx.Conn, sql string) {
 	}
 }
 
-// transfer moves 10 from left to right, preparing by hand, so that phase two is
-// the coordinator's. before is called between the prepares and the commit.
+// transfer moves 10 from left to right and prepares manually, so that phase two is the
+// coordinator's. before is called between the prepares and the commit.
 func (b *bank) transfer(ctx context.Context, id txn.ID, timeout time.Duration, before func()) error {
 	if _, err := b.m.Begin(ctx, txn.Options{ID: id, Name: "transfer", Timeout: timeout}); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (b *bank) enlist(ctx context.Context, id txn.ID, at, sql string) (branch tx
 	return branch, err
 }
 
-// state is what the databases themselves hold.
+// state reads the contents of the databases.
 func (b *bank) state(ctx context.Context) (balances [2]int, prepared, foreign int, err error) {
 	for i, name := range []string{"left", "right"} {
 		conn, err := pgx.Connect(ctx, b.dsn[name])
@@ -181,15 +181,15 @@ func (b *bank) state(ctx context.Context) (balances [2]int, prepared, foreign in
 	return balances, prepared, foreign, nil
 }
 
-// awaitFinished waits until the transaction has ended and nothing of ours is prepared,
-// and checks that the databases and the coordinator tell the same story.
+// awaitFinished waits until the transaction has ended and nothing of this cluster is prepared, and
+// checks that the databases and the coordinator agree.
 func (b *bank) awaitFinished(id txn.ID, known bool) txn.State {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), waitTimeout)
 	defer cancel()
 	info, err := b.m.Wait(ctx, id, txn.UntilFinished)
 	if errors.Is(err, txn.ErrNotFound) && !known {
-		info.State = txn.RolledBack // it never came to be
+		info.State = txn.RolledBack // it never began
 	} else if err != nil {
 		b.t.Fatalf("waiting for the end: %v (%+v)", err, info)
 	}

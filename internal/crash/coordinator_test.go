@@ -73,7 +73,7 @@ func (c *coordinator) start(failpoint string, wrap ...string) {
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	defer func() {
-		if c.t.Failed() { // what was it doing?
+		if c.t.Failed() { // its goroutines show what it was doing
 			_ = cmd.Process.Signal(syscall.SIGQUIT)
 			<-end
 			c.t.Log(c.err.String())
@@ -99,7 +99,7 @@ func (c *coordinator) start(failpoint string, wrap ...string) {
 	}
 }
 
-// wait returns when the process has ended, and says how.
+// wait returns when the process has ended, and how.
 func (c *coordinator) wait(within time.Duration) (*os.ProcessState, string) {
 	c.t.Helper()
 	select {

@@ -20,8 +20,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// execUnguarded runs texts, with | between them, on the branch's connection, past the guard, as a
-// library may do.
+// execUnguarded runs texts, with | between them, on the branch's connection, past [postgres.DB], as
+// a library may do.
 func execUnguarded(ctx context.Context, db *postgres.DB, tx *txn.Tx, sql string) error {
 	ptx, err := db.Tx(ctx, tx)
 	for text := range strings.SplitSeq(sql, "|") {
@@ -54,8 +54,8 @@ func newShared(t *testing.T) *shared {
 	return s
 }
 
-// run has one application begin, a second one end its branch by hand, and a third one,
-// which has attached before, prepare after that.
+// run has one application begin, a second one end its branch by hand, and a third one, which has
+// attached before, prepare after that.
 func (s *shared) run(t *testing.T, sql, way string) {
 	boom := errors.New("boom")
 	s.outcomes["that began it"] = txn.Run(t.Context(), s.c.dial(), txn.Options{Timeout: waitTimeout}, func(ctx context.Context, tx *txn.Tx) error {
@@ -84,7 +84,7 @@ func (s *shared) run(t *testing.T, sql, way string) {
 	})
 }
 
-// ask adds what those are told who ask afterwards.
+// ask adds the outcomes that later callers get.
 func (s *shared) ask(t *testing.T, when string) {
 	unary, err := client.Open(client.Config{Address: s.c.address, RequestTimeout: waitTimeout, Unary: true})
 	must(t, err)
@@ -103,8 +103,8 @@ func (s *shared) ask(t *testing.T, when string) {
 	}
 }
 
-// checkOutcomes ends the test when somebody was told anything else: a coordinator that is started
-// by a test that has failed is stopped at once.
+// checkOutcomes ends the test if any application got another outcome: the coordinator that a failed
+// test has started is stopped at once.
 func (s *shared) checkOutcomes(t *testing.T, heuristic txn.Heuristic) {
 	t.Helper()
 	for who, err := range s.outcomes {
@@ -120,9 +120,9 @@ func (s *shared) checkOutcomes(t *testing.T, heuristic txn.Heuristic) {
 	}
 }
 
-// TestEveryApplicationIsTold: one of several applications that share a transaction ends
-// its branch by its own statements. None of them is told that nothing was applied, nor is
-// who asks later, also after the coordinator was killed, and after a restore.
+// TestEveryApplicationIsTold: one of several applications that share a transaction ends its branch
+// by its own statements. None of them gets the answer that nothing was applied, nor does a later
+// caller, also after the coordinator was killed, and after a restore.
 func TestEveryApplicationIsTold(t *testing.T) {
 	for _, c := range []struct {
 		sql, way string
@@ -158,7 +158,7 @@ func TestEveryApplicationIsTold(t *testing.T) {
 	}
 }
 
-// restore replaces the coordinator's state by what a backup of it holds.
+// restore replaces the coordinator's state by a backup of it.
 func (s *shared) restore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "backup")
 	f, err := os.Create(path)
@@ -173,9 +173,9 @@ func (s *shared) restore(t *testing.T) {
 	s.c.start("")
 }
 
-// TestWebServiceThatEndsItsBranch: the callback of a web service commits its local
-// transaction while it prepares. The application is not told that nothing was applied, nor
-// is who asks later, and the service is asked how the branch ended.
+// TestWebServiceThatEndsItsBranch: the callback of a web service commits its local transaction
+// while it prepares. The application does not get the answer that nothing was applied, nor does a
+// later caller, and the service is asked how the branch ended.
 func TestWebServiceThatEndsItsBranch(t *testing.T) {
 	for sql, c := range map[string]struct {
 		hazard txn.Heuristic

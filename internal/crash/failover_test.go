@@ -15,8 +15,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// voteHook is a branch without work, whose vote comes when everybody else is
-// prepared and something has happened.
+// voteHook is a branch without work, whose vote comes after all others are prepared and beforeVote
+// has run.
 type voteHook struct {
 	beforeVote func(context.Context) error
 }
@@ -28,9 +28,9 @@ func (voteHook) Commit(context.Context) error   { return nil }
 func (voteHook) Rollback(context.Context) error { return nil }
 func (voteHook) Release()                       {}
 
-// TestFailoverThatLosesAVote: a branch has voted yes, the primary is lost, and a
-// standby is promoted that had not received the prepare; another transaction gets the
-// branch's number and commits. The transaction is not called committed without a hazard.
+// TestFailoverThatLosesAVote: a branch has voted yes, the primary is lost, and a standby is
+// promoted that had not received the prepare; another transaction gets the branch's xid and
+// commits. The transaction is not reported committed without a heuristic outcome.
 func TestFailoverThatLosesAVote(t *testing.T) {
 	primary, err := testdb.StartPostgres(t.Context(), testdb.PostgresConfig{NoFsync: true})
 	must(t, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/txmgr/txmgr/internal/testdb"
 )
 
-// suspendServer stops a server and its backends, as a machine that hangs: it accepts
-// connections and answers nothing. The function it gives lets them go on.
+// suspendServer suspends a server and its backends, as a machine that hangs: it accepts connections
+// and answers nothing. The returned function resumes them.
 func suspendServer(t *testing.T, p *testdb.Postgres) (thaw func()) {
 	pids := append([]int{p.PID()}, children(p.PID())...)
 	signal := func(s syscall.Signal) {

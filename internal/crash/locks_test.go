@@ -11,9 +11,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestHangingSessionLosesItsLocks: an application updates a row and then hangs,
-// neither preparing nor going away. At the deadline its session is ended, and
-// somebody who waits for the row gets it.
+// TestHangingSessionLosesItsLocks: an application updates a row and then hangs, without preparing
+// or closing its connection. At the deadline its connection is ended, and another one that waits
+// for the row gets it.
 func TestHangingSessionLosesItsLocks(t *testing.T) {
 	c := newCoordinator(t)
 	c.start("")
@@ -33,7 +33,7 @@ func TestHangingSessionLosesItsLocks(t *testing.T) {
 	if _, err := db.Exec(t.Context(), tx, "UPDATE account SET balance = 0 WHERE id = 1"); err != nil {
 		t.Fatal(err)
 	}
-	// From here on the application hangs. Somebody else wants the row.
+	// From here on the application hangs. Another connection waits for the row.
 	other := b.connect("left")
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()

@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// failpoints are the steps at which the coordinator is killed. decided says that the
-// log holds the decision to commit by then, for sure (yes, no) or perhaps (maybe).
+// failpoints are the steps at which the coordinator is killed. decided tells whether the log
+// contains the decision to commit by then, for sure (yes, no) or perhaps (maybe).
 var failpoints = []struct{ failpoint, decided string }{
 	{"begin received", "no"},
 	{"begin applied", "no"},
@@ -25,8 +25,8 @@ var failpoints = []struct{ failpoint, decided string }{
 	{"finding applied", "yes"},
 }
 
-// TestClientLives: the client goes on calling while the coordinator is killed and
-// started again. Its transfer succeeds whatever the step, without it knowing.
+// TestClientLives: the client continues to call while the coordinator is killed and restarted. Its
+// transfer succeeds at every step, without an error.
 func TestClientLives(t *testing.T) {
 	for _, p := range failpoints {
 		t.Run(p.failpoint, func(t *testing.T) {
@@ -50,8 +50,8 @@ func TestClientLives(t *testing.T) {
 	}
 }
 
-// TestClientDies: the client is gone when the coordinator comes back. What was
-// decided is finished; what was not is rolled back at its deadline.
+// TestClientDies: the client has ended when the coordinator restarts. What was decided is
+// completed; what was not is rolled back at its deadline.
 func TestClientDies(t *testing.T) {
 	for _, p := range failpoints {
 		t.Run(p.failpoint, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestClientDies(t *testing.T) {
 	}
 }
 
-// TestKilledBetweenPrepareAndCommit needs no failpoint: nothing runs then.
+// TestKilledBetweenPrepareAndCommit needs no failpoint: the coordinator does nothing at that time.
 func TestKilledBetweenPrepareAndCommit(t *testing.T) {
 	c := newCoordinator(t)
 	c.start("")
@@ -100,8 +100,8 @@ func TestKilledBetweenPrepareAndCommit(t *testing.T) {
 	}
 }
 
-// TestKilledWhenPhaseTwoIsHalfDone: one participant has committed, the other one
-// hangs, and the coordinator dies with that knowledge.
+// TestKilledWhenPhaseTwoIsHalfDone: one participant has committed, the other one hangs, and the
+// coordinator is killed before it has recorded that.
 func TestKilledWhenPhaseTwoIsHalfDone(t *testing.T) {
 	for _, failpoint := range []string{"finding received", "finding applied"} {
 		t.Run(failpoint, func(t *testing.T) {
@@ -129,8 +129,8 @@ func TestKilledWhenPhaseTwoIsHalfDone(t *testing.T) {
 	}
 }
 
-// TestParticipantKilledInPhaseTwo: a database is killed when the decision is made
-// and comes back later.
+// TestParticipantKilledInPhaseTwo: a database is killed when the decision is made and restarts
+// later.
 func TestParticipantKilledInPhaseTwo(t *testing.T) {
 	c := newCoordinator(t)
 	c.start("")
@@ -158,8 +158,8 @@ func TestParticipantKilledInPhaseTwo(t *testing.T) {
 	}
 }
 
-// TestAbandoned: a client that goes away after its prepares leaves nothing
-// prepared after the timeout and two intervals.
+// TestAbandoned: a client that stops after its prepares leaves nothing prepared after the timeout
+// and two intervals.
 func TestAbandoned(t *testing.T) {
 	// A long interval, so that a busy machine is not mistaken for a late one.
 	const interval, timeout = 3 * time.Second, 3 * time.Second
@@ -167,7 +167,7 @@ func TestAbandoned(t *testing.T) {
 	c.start("")
 	b := newBank(t, c)
 	id := rig.NewID()
-	start := time.Now() // before the begin: the bound is held all the more
+	start := time.Now() // before the begin, which makes the bound stricter
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := b.transfer(ctx, id, timeout, cancel); err == nil {
 		t.Fatal("the transfer went on")

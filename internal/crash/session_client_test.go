@@ -19,21 +19,23 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Environment of a guest: a process of its own that works in a session. It is this test program, started again.
+// The environment of a session client: a process of its own that works in a session. It is this
+// test program, started again.
 const (
 	sessionClientAddress = "TXMGR_CRASH_GUEST"
 	sessionClientLeft    = "TXMGR_CRASH_LEFT"
 	sessionClientRight   = "TXMGR_CRASH_RIGHT"
 )
 
-// sessionTTL is for how long a guest may be silent, and guestTimeout its transaction's own timeout.
+// sessionTTL is the TTL of the session, and sessionTxTimeout its transaction's own timeout.
 const (
 	sessionTTL       = 2 * time.Second
 	sessionTxTimeout = time.Hour
 )
 
-// runSessionClient begins a transaction in a session, prepares a branch at left and leaves one at right unprepared, says so, and does
-// nothing more than to keep the session alive. When that is over it says why.
+// runSessionClient begins a transaction in a session, prepares a branch at left and leaves one at
+// right unprepared, reports that, and then only keeps the session alive. When the session ends it
+// reports why.
 func runSessionClient() (code int) {
 	err := func() error {
 		ctx := context.Background()
@@ -72,7 +74,7 @@ func runSessionClient() (code int) {
 	return 0
 }
 
-// sessionClient is a guest that runs.
+// sessionClient is a running session client.
 type sessionClient struct {
 	cmd     *exec.Cmd
 	lines   *bufio.Scanner
@@ -80,7 +82,7 @@ type sessionClient struct {
 	session txn.SessionID
 }
 
-// startSessionClient starts a guest and returns when its work is done.
+// startSessionClient starts a session client and returns when its work is done.
 func (b *bank) startSessionClient() *sessionClient {
 	b.t.Helper()
 	p := &sessionClient{cmd: exec.Command(os.Args[0])}
@@ -113,7 +115,7 @@ func (b *bank) startSessionClient() *sessionClient {
 	return p
 }
 
-// locked reports whether somebody holds the row at a database.
+// locked reports whether the row of a database is locked.
 func (b *bank) locked(at string) bool {
 	b.t.Helper()
 	conn := b.connect(at)
@@ -127,7 +129,8 @@ func (b *bank) locked(at string) bool {
 	return true
 }
 
-// checkSessionAlive looks at the guest for longer than its TTL: its session is open, its transaction undecided, both rows are locked.
+// checkSessionAlive checks for longer than the TTL: the session is open, its transaction undecided,
+// both rows are locked.
 func (b *bank) checkSessionAlive(p *sessionClient) {
 	b.t.Helper()
 	until := time.After(2 * sessionTTL)
@@ -147,8 +150,8 @@ func (b *bank) checkSessionAlive(p *sessionClient) {
 	}
 }
 
-// awaitLocksFreed waits until somebody else gets both rows, and the transaction has ended because its session expired. It gives the
-// time since then.
+// awaitLocksFreed waits until another connection gets both rows, and the transaction has ended
+// because its session expired. It returns the time since then.
 func (b *bank) awaitLocksFreed(p *sessionClient, since time.Time) time.Duration {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), waitTimeout)
@@ -166,16 +169,17 @@ func (b *bank) awaitLocksFreed(p *sessionClient, since time.Time) time.Duration 
 	if err != nil || info.Cause != txn.CauseSessionExpired {
 		b.t.Errorf("ended by %v, %v; want %v", info.Cause, err, txn.CauseSessionExpired)
 	}
-	// The last sign of life may be a third of the TTL older than the end of the guest. What comes on top of an eighth is the
-	// time to commit an entry and to roll two branches back.
+	// The last keep-alive may be a third of the TTL older than the end of the client. The time
+	// beyond an eighth is that of a commit of an entry and of the rollback of two branches.
 	if least, most := sessionTTL*2/3, sessionTTL*9/8+10*time.Second; took < least || took > most {
 		b.t.Errorf("both rows were free after %v; want %v to %v", took, least, most)
 	}
 	return took
 }
 
-// TestKilledClientLosesItsLocks: a client is killed that has prepared one branch and works at another, an hour before its
-// transaction's timeout. Within the TTL of its session everything is rolled back, and both rows are free.
+// TestKilledClientLosesItsLocks: a client is killed that has prepared one branch and works at
+// another, an hour before its transaction's timeout. Within the TTL of its session everything is
+// rolled back, and both rows are free.
 func TestKilledClientLosesItsLocks(t *testing.T) {
 	c := newCoordinator(t)
 	c.start("")
@@ -194,8 +198,8 @@ func TestKilledClientLosesItsLocks(t *testing.T) {
 	t.Logf("TTL %v, timeout %v; both rows were free %v after kill -9", sessionTTL, sessionTxTimeout, took.Round(time.Millisecond))
 }
 
-// TestHangingClientLosesItsLocks: a client that hangs, with its connections open, loses them too, and learns of it when it
-// goes on.
+// TestHangingClientLosesItsLocks: a client that hangs, with its connections open, loses them too,
+// and gets an error when it resumes.
 func TestHangingClientLosesItsLocks(t *testing.T) {
 	c := newCoordinator(t)
 	c.start("")
@@ -216,8 +220,8 @@ func TestHangingClientLosesItsLocks(t *testing.T) {
 	}
 }
 
-// TestKilledClientAndCoordinator: a coordinator that is killed as well, and started again, extends the session, and then
-// ends it.
+// TestKilledClientAndCoordinator: a coordinator that is killed as well, and restarted, extends the
+// session, and then ends it.
 func TestKilledClientAndCoordinator(t *testing.T) {
 	c := newCoordinator(t)
 	c.start("")

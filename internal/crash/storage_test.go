@@ -19,15 +19,14 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// acks is what clients were told, by transaction.
+// acks is what was acknowledged to clients, by transaction.
 type acks struct {
 	mu    sync.Mutex
 	begun map[txn.ID]bool // true: also committed
 }
 
-// load begins and commits transactions from several clients until the
-// coordinator is gone for them, and gives what was acknowledged. Every other
-// transaction stays open.
+// load begins and commits transactions from several clients until they cannot reach the coordinator
+// any more, and returns what was acknowledged. Every other transaction stays open.
 func (c *coordinator) load(ctx context.Context, each func(acked int)) *acks {
 	a := &acks{begun: make(map[txn.ID]bool)}
 	ctx, cancel := context.WithCancel(ctx)
@@ -57,7 +56,7 @@ func (c *coordinator) load(ctx context.Context, each func(acked int)) *acks {
 	go func() {
 		select {
 		case <-c.end:
-			cancel() // nobody has to wait for a dead coordinator
+			cancel() // the coordinator has ended
 		case <-ctx.Done():
 		}
 	}()
@@ -94,7 +93,7 @@ func (a *acks) count() int {
 	return len(a.begun)
 }
 
-// check holds what was acknowledged against what the coordinator knows now.
+// check compares what was acknowledged with what the coordinator knows now.
 func (c *coordinator) check(a *acks, least int) {
 	c.t.Helper()
 	if len(a.begun) < least {
@@ -109,7 +108,7 @@ func (c *coordinator) check(a *acks, least int) {
 	}
 }
 
-// TestKilledUnderLoad: kill -9 in the middle of everything.
+// TestKilledUnderLoad: kill -9 under load.
 func TestKilledUnderLoad(t *testing.T) {
 	c := newCoordinator(t)
 	for range 3 {
@@ -136,7 +135,7 @@ func TestKilledDuringSnapshot(t *testing.T) {
 	c.start("")
 	c.check(a, 500)
 	c.kill()
-	c.start("") // and from the snapshot that was made since, if one was
+	c.start("") // from the snapshot that was made since, if there is one
 	c.check(a, 500)
 }
 
@@ -178,8 +177,8 @@ func (c *coordinator) injectFault(fault, trace string) {
 	go func() { _ = cmd.Wait() }() // it ends with the coordinator
 }
 
-// TestDiskFull: the disk of the data directory fills up. The process ends by
-// itself; with room again everything acknowledged is there.
+// TestDiskFull: the disk of the data directory fills up. The process ends by itself; when there is
+// space again everything acknowledged is there.
 func TestDiskFull(t *testing.T) {
 	c := newCoordinator(t)
 	disk := c.data()
@@ -208,7 +207,7 @@ func TestDiskFull(t *testing.T) {
 	c.check(a, 500)
 }
 
-// TestFlippedBitIsNamed: a data directory with damage is refused, by name.
+// TestFlippedBitIsNamed: a damaged data directory is refused, and the error names it.
 func TestFlippedBitIsNamed(t *testing.T) {
 	c := newCoordinator(t)
 	c.start("")

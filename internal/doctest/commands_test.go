@@ -12,16 +12,16 @@ import (
 	"testing"
 )
 
-// program is what the rules ask of the command line under test.
+// program is the part of the command line under test that the rules need.
 type program interface {
-	// commands gives the names of the commands below a command.
+	// commands returns the names of the commands below a command.
 	commands(path []string) []string
-	// help gives the help text of a command.
+	// help returns the help text of a command.
 	help(path []string) string
 }
 
-// binary asks the program itself: for its commands in the way in which shells do
-// to complete a line, so that nothing of its layout is guessed here.
+// binary runs the program itself: it gets the commands by shell completion, so that it does not
+// depend on the layout of the help.
 type binary struct {
 	path string
 
@@ -37,7 +37,7 @@ func (b *binary) run(args ...string) string {
 		return out
 	}
 	cmd := exec.Command(b.path, args...)
-	cmd.Env = append(os.Environ(), "TXMGR_ADDR=http://127.0.0.1:1") // nobody is asked for ids to complete
+	cmd.Env = append(os.Environ(), "TXMGR_ADDR=http://127.0.0.1:1") // no coordinator is called for ids to complete
 	out, err := cmd.Output()
 	if err != nil {
 		out = nil
@@ -64,7 +64,7 @@ func (b *binary) help(path []string) string {
 	return b.run(slices.Concat(path, []string{"--help"})...)
 }
 
-// binaryPath is where TestMain wants the program.
+// binaryPath is where TestMain builds the program.
 var binaryPath string
 
 var build = sync.OnceValue(func() error {
@@ -75,7 +75,7 @@ var build = sync.OnceValue(func() error {
 	return nil
 })
 
-// txmgr builds the program, once for all tests, and says where it is.
+// txmgr builds the program, once for all tests, and returns its path.
 func txmgr(t *testing.T) string {
 	t.Helper()
 	if err := build(); err != nil {
@@ -104,9 +104,9 @@ var (
 	commandStart = regexp.MustCompile(`\|\|?|&&|;|\$\(|[({]`)
 	flagged      = regexp.MustCompile(`^(--?[a-zA-Z][\w-]*)`)
 	quoted       = regexp.MustCompile(`'[^']*'|"[^"]*"`)
-	// prefixWord a command there may be words of the shell and variables.
+	// prefixWord matches words of the shell and variables that may precede a command.
 	prefixWord = regexp.MustCompile(`^([A-Z_]+=.*|!|do|else|if|sudo|then|time|until|while)$`)
-	// placeholderWord is how a usage line, or a page, writes what the reader puts in.
+	// placeholderWord matches a placeholder in a usage line, or on a page.
 	placeholderWord = regexp.MustCompile(`^[A-Z][A-Z_-]*$|^[<\[$'"{]`)
 )
 
@@ -138,8 +138,8 @@ func checkCommands(b *docSet) []string {
 	return findings
 }
 
-// joined gives the lines of a block, those that end in a backslash with the next.
-// Of a console block only what is typed counts.
+// joined returns the lines of a block, each that ends in a backslash joined with the next. Of a
+// console block only the typed lines count.
 func joined(b block) []span {
 	var all []span
 	held, from := "", 0
@@ -164,7 +164,7 @@ func joined(b block) []span {
 	return all
 }
 
-// checkLine looks at every call of txmgr in a shell line.
+// checkLine checks every call of txmgr in a shell line.
 func checkLine(cli program, line string) []string {
 	var problems []string
 	plain := quoted.ReplaceAllString(line, "''")
@@ -203,7 +203,7 @@ func checkCall(cli program, words []string) []string {
 			below = nil
 		}
 	}
-	help := "" // of the command and of those above it, which may explain the global flags alone
+	help := "" // of the command and its parents, which alone may explain the global flags
 	for i := range len(path) + 1 {
 		help += cli.help(path[:i]) + "\n"
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/txmgr/txmgr/internal/testdb"
 )
 
-// dependencies are what a script can need beside the server. Each gives the environment in
-// which everybody finds it; home is the home folder of the script.
+// dependencies are what a script can need beside the server. Each returns the environment with its
+// address; home is the home directory of the script.
 var dependencies = map[string]func(ctx context.Context, t *testing.T, home string) []string{
 	"postgres": startPostgres,
 	"mariadb":  startMariaDB,
@@ -87,8 +87,8 @@ func text(file string) string {
 	return string(b)
 }
 
-// startServer runs a command that serves, with a port of its own, and gives its
-// address. It ends with the test.
+// startServer runs a command that serves, with a port of its own, and returns its address. It ends
+// with the test.
 func startServer(ctx context.Context, t *testing.T, env []string, command ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -106,8 +106,8 @@ func startServer(ctx context.Context, t *testing.T, env []string, command ...str
 	return addr
 }
 
-// launch starts a program and returns when it is ready. It ends with the test; said
-// is what it has said, for a test that fails.
+// launch starts a program and returns when it is ready. It ends with the test; said returns its
+// output, for a test that fails.
 func launch(ctx context.Context, t *testing.T, cmd *exec.Cmd, said func() string, ready func() bool) {
 	t.Helper()
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

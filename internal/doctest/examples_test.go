@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// checkExamples finds blocks that say that they are from a function and are not:
-// their lines, indentation aside, have to follow one another there.
+// checkExamples finds blocks that claim to be from a function and are not: their lines, apart from
+// indentation, have to be consecutive there.
 func checkExamples(b *docSet) []string {
 	var findings []string
 	for _, p := range b.pages {
@@ -31,7 +31,7 @@ func checkExamples(b *docSet) []string {
 	return findings
 }
 
-// function gives the text of a function.
+// function returns the text of a function.
 func (b *docSet) function(file, name string) (string, error) {
 	for _, p := range b.tree.Packages {
 		for _, f := range p.Files {
@@ -54,7 +54,7 @@ func (b *docSet) function(file, name string) (string, error) {
 	return "", fmt.Errorf("want a file of the repository and a function in it, as in from=\"a/a_test.go Example\"")
 }
 
-// trimmed gives the lines that hold something.
+// trimmed returns the lines that are not empty.
 func trimmed(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {

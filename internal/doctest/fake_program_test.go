@@ -2,8 +2,7 @@ package doctest
 
 import "strings"
 
-// fake is a program as the archives in testdata suppose it: it works without
-// being one.
+// fake is the program that the archives in testdata assume: only the help texts.
 type fake map[string]string // help by the command's path
 
 var fakeProgram = fake{

@@ -16,8 +16,8 @@ import (
 	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
-// implicitImports are the packages of others that a fragment may use without importing
-// them, by the name under which it does.
+// implicitImports are the packages outside this module that a fragment may use without importing
+// them, by name.
 var implicitImports = map[string]string{
 	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log",
 	"os": "os", "sql": "database/sql", "testing": "testing", "time": "time",
@@ -66,8 +66,8 @@ func checkGo(b *docSet) []string {
 	return findings
 }
 
-// parseBlock makes a file of a block: the block itself, or the block as a file's
-// declarations, or as a function's statements.
+// parseBlock makes a file of a block: the block itself, or a file with the block as declarations,
+// or as the statements of a function.
 func parseBlock(fset *token.FileSet, tree *sourcetree.Tree, page string, b block) (*ast.File, error) {
 	place := func(line int) string { return fmt.Sprintf("\n//line %s:%d\n", page, line) }
 	if strings.HasPrefix(b.text, "package ") {
@@ -99,7 +99,7 @@ func parseBlock(fset *token.FileSet, tree *sourcetree.Tree, page string, b block
 	return nil, err
 }
 
-// unimported gives the import paths that a fragment needs and does not name.
+// unimported returns the import paths that a fragment needs and does not name.
 func unimported(tree *sourcetree.Tree, f *ast.File) []string {
 	own := map[string]string{}
 	for _, p := range tree.Packages {

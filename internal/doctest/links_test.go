@@ -42,7 +42,7 @@ func checkLinks(b *docSet) []string {
 	return findings
 }
 
-// follow gives the file that a link leads to, and what is wrong with the link.
+// follow returns the file of a link, and what is wrong with the link.
 func follow(fsys fs.FS, byPath map[string]*page, from *page, target, anchor string) (to, problem string) {
 	to = from.path
 	if target != "" {

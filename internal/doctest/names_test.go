@@ -14,7 +14,7 @@ var (
 	goName   = regexp.MustCompile(`^\*?([a-z]\w*)\.([A-Z]\w*(?:\.[A-Z]\w*)?)(?:\(\))?$`)
 	testName = regexp.MustCompile(`^((?:Test|Example|Fuzz|Benchmark)(?:[A-Z_]\w*)?)(?:/.*)?$`)
 	pathName = regexp.MustCompile(`^(?:\./)?([\w-]+)/[\w./-]*[\w/]$`)
-	// historicalPages pages tell of the past, and of plans: their names need not exist.
+	// historicalPages are about the past, or about plans: their names need not exist.
 	historicalPages = regexp.MustCompile(`^(CHANGELOG\.md|docs/decisions/.*|docs/roadmap\.md)$`)
 )
 
@@ -47,8 +47,8 @@ func isDir(fsys fs.FS, name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// exports gives the exported names of each package by the package's name: N, and
-// T.M for the methods and fields of a type.
+// exports returns the exported names of each package by the package's name: N, and T.M for the
+// methods and fields of a type.
 func exports(t *sourcetree.Tree) map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for _, p := range t.Packages {
@@ -69,7 +69,7 @@ func exports(t *sourcetree.Tree) map[string]map[string]bool {
 	return all
 }
 
-// testFuncs gives the names of the functions in files of tests.
+// testFuncs returns the names of the functions in test files.
 func testFuncs(t *sourcetree.Tree) map[string]bool {
 	all := map[string]bool{}
 	for _, p := range t.Packages {

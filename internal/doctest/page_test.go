@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// page is one Markdown file, taken apart as far as the rules need it.
+// page is one Markdown file, parsed as far as the rules need it.
 type page struct {
 	path    string // below the root
 	anchors map[string]bool
@@ -45,7 +45,7 @@ var (
 	attr        = regexp.MustCompile(`(\w+)=("([^"]*)"|\S+)`)
 )
 
-// pages reads every Markdown file below the root, but for those of testdata.
+// pages reads every Markdown file below the root, except those of testdata.
 func pages(fsys fs.FS) ([]*page, error) {
 	var all []*page
 	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {

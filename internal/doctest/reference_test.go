@@ -19,8 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestReferenceCLI compares docs/reference/cli.md with what the program says of
-// itself, or writes it.
+// TestReferenceCLI compares docs/reference/cli.md with the help of the program, or writes it.
 func TestReferenceCLI(t *testing.T) {
 	want := cliPage(&binary{path: txmgr(t)})
 	file := filepath.Join(root, "docs/reference/cli.md")
@@ -60,11 +59,11 @@ func cliPage(cli program) string {
 		}
 		fmt.Fprintf(&s, "\n## %s\n\n```text\n%s\n```\n", strings.Join(append([]string{"txmgr"}, path...), " "), strings.TrimRight(cli.help(topic), "\n "))
 		if len(path) > 0 && path[0] == "completion" {
-			return // standard fare: its own help says all
+			return // standard commands: their own help is sufficient
 		}
 		for _, name := range slices.Sorted(slices.Values(cli.commands(path))) {
 			if len(path) == 0 || path[0] != "help" || !slices.Contains(cli.commands(nil), name) {
-				walk(append(slices.Clone(path), name)) // below help only topics, which are no commands
+				walk(append(slices.Clone(path), name)) // below help are only topics, not commands
 			}
 		}
 	}
@@ -72,8 +71,8 @@ func cliPage(cli program) string {
 	return s.String()
 }
 
-// TestReferenceNames compares the tables of docs/reference with the source: what
-// the code has, the page has, and the other way round.
+// TestReferenceNames compares the tables of docs/reference with the source: both contain the same
+// names.
 func TestReferenceNames(t *testing.T) {
 	b := open(t, os.DirFS(root), nil)
 	codes, sentinels := txnNames(b)
@@ -120,7 +119,7 @@ func compareNames(p *page, pattern *regexp.Regexp, names []string) []string {
 	return problems
 }
 
-// txnNames gives the codes and the sentinels of package txn.
+// txnNames returns the codes and the sentinels of package txn.
 func txnNames(b *docSet) (codes, sentinels []string) {
 	p := b.tree.Package("txn")
 	if p == nil {
@@ -158,7 +157,7 @@ var (
 	rpc     = regexp.MustCompile(`(?m)^\s+rpc (\w+)\s*\(`)
 )
 
-// calls gives Service/Call for every call of the API.
+// calls returns Service/Call for every call of the API.
 func calls(t *testing.T, fsys fs.FS) []string {
 	t.Helper()
 	files, err := fs.Glob(fsys, "api/txmgr/v1/*.proto")
@@ -213,8 +212,8 @@ var (
 	metricName = regexp.MustCompile(`^txmgr_\w+$`)
 )
 
-// TestReferenceMetrics compares the page about operations with what a server
-// with a participant offers.
+// TestReferenceMetrics compares the page about operations with the metrics of a server with a
+// participant.
 func TestReferenceMetrics(t *testing.T) {
 	addr := startServer(t.Context(), t, os.Environ(), "server")
 	add := exec.Command(txmgr(t), "--address", addr, "participant", "add", "stock", "--kind", "ledger", "--path", filepath.Join(t.TempDir(), "stock.db"))
@@ -246,8 +245,7 @@ func TestReferenceMetrics(t *testing.T) {
 	}
 }
 
-// TestReferenceDecisions compares the list of decisions with the pages, or writes
-// it.
+// TestReferenceDecisions compares the list of decisions with the pages, or writes it.
 func TestReferenceDecisions(t *testing.T) {
 	dir := filepath.Join(root, "docs/decisions")
 	file := filepath.Join(dir, "README.md")
@@ -289,7 +287,7 @@ func TestReferenceDecisions(t *testing.T) {
 	}
 }
 
-// TestReferenceCanFail plants a page that lacks a name and has one too many.
+// TestReferenceCanFail tests a page that lacks a name and has one too many.
 func TestReferenceCanFail(t *testing.T) {
 	p := readPage("errors.md", []byte("`ErrA`\n`ErrGone` `other`\n"))
 	got := compareNames(p, regexp.MustCompile(`^Err`), []string{"ErrA", "ErrNew"})

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write docs/reference/cli.md from the pr
 // root is the repository's root, seen from this package.
 const root = "../.."
 
-// docSet is all that the rules look at.
+// docSet is everything that the rules check.
 type docSet struct {
 	fs    fs.FS
 	pages []*page
@@ -28,12 +28,11 @@ type docSet struct {
 	cli   program
 }
 
-// rule is one rule. check gives one line for each place that breaks it,
-// beginning with the place.
+// rule is one rule. check returns one line for each violation, beginning with its position.
 type rule struct {
 	name        string
 	check       func(*docSet) []string
-	runsProgram bool // the program
+	runsProgram bool // it runs the program
 }
 
 var rules = []rule{
@@ -57,7 +56,7 @@ func open(t *testing.T, fsys fs.FS, cli program) *docSet {
 	return &docSet{fs: fsys, pages: all, tree: tree, cli: cli}
 }
 
-// repositoryDocs opens the book of the repository itself.
+// repositoryDocs opens the documentation of the repository itself.
 func repositoryDocs(t *testing.T) *docSet {
 	t.Helper()
 	b := open(t, os.DirFS(root), &binary{path: binaryPath})

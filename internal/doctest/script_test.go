@@ -24,20 +24,19 @@ const scriptTime = time.Minute
 // script is the blocks of one page that run together.
 type script struct {
 	page, name string
-	needs      string // what must run beside the server
-	server     string // the command that serves
+	needs      string // the dependencies
+	server     string // the server's command
 	steps      []step
 }
 
-// step is one block and what it must print: patterns, each for one line, in their
-// order.
+// step is one block and its expected output: patterns, each for one line, in their order.
 type step struct {
 	line  int
 	shell string
 	want  []string
 }
 
-// scripts collects what is marked to be run.
+// scripts collects the blocks that are marked to be run.
 func scripts(pages []*page) []*script {
 	var all []*script
 	for _, p := range pages {
@@ -69,7 +68,7 @@ func scripts(pages []*page) []*script {
 	return all
 }
 
-// run runs the script with the environment and gives what is wrong.
+// run runs the script with the environment and returns what is wrong.
 func (s *script) run(ctx context.Context, dir string, env []string) []string {
 	const mark = "\x01step "
 	var text strings.Builder
@@ -80,7 +79,7 @@ func (s *script) run(ctx context.Context, dir string, env []string) []string {
 	cmd.Dir, cmd.Env = dir, env
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	// What the script has started ends with it.
+	// The processes of the script end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
@@ -99,7 +98,7 @@ func (s *script) run(ctx context.Context, dir string, env []string) []string {
 	return problems
 }
 
-// unprinted gives the first line that was not printed in its order.
+// unprinted returns the first line that was not printed in its order.
 func unprinted(want []string, printed string) string {
 	lines := strings.Split(printed, "\n")
 	for _, w := range want {
@@ -118,7 +117,7 @@ func unprinted(want []string, printed string) string {
 	return ""
 }
 
-// collapseSpaces makes lines equal that differ in the width of their columns alone.
+// collapseSpaces makes lines equal that differ only in the width of their columns.
 func collapseSpaces(line string) string { return strings.Join(strings.Fields(line), " ") }
 
 func TestScripts(t *testing.T) {

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// Enabled says whether this build has failpoints.
+// Enabled reports whether this build has failpoints.
 const Enabled = true
 
 var hits atomic.Int64
 
-// trigger is what TXMGR_FAILPOINT asks for.
+// trigger is the content of TXMGR_FAILPOINT.
 type trigger struct {
 	step string
-	nth  int64  // at which the process ends
-	file string // as long as it exists, a goroutine waits; empty: the process ends
+	nth  int64  // the pass at which the process ends
+	file string // while it exists, a goroutine waits; empty: the process ends
 }
 
 var active = sync.OnceValue(func() trigger {
@@ -38,7 +38,7 @@ var active = sync.OnceValue(func() trigger {
 	return trigger{step: step, nth: n}
 })
 
-// Hit ends the process when name is the wanted step and its turn has come, or waits there.
+// Hit ends the process if name is the triggered step and this is its nth pass, or waits there.
 func Hit(name string) {
 	w := active()
 	if name != w.step {
@@ -53,10 +53,10 @@ func Hit(name string) {
 	}
 	fmt.Fprintf(os.Stderr, "failpoint: %s\n", name)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // the signal is on its way: nothing more may happen
+	select {} // the signal is pending: this goroutine must do nothing more
 }
 
-var haltMu sync.Mutex // held by the goroutine that waits
+var haltMu sync.Mutex // held by the waiting goroutine
 
 func halt(name, file string) {
 	if !haltMu.TryLock() {

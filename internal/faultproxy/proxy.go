@@ -1,5 +1,11 @@
-// Package faultproxy stands between a program under test and what it calls, and makes the line bad: it loses connections or
-// hangs. It listens where it is told to and has no other use than tests.
+// Package faultproxy is a TCP proxy that injects faults between a program under test and its
+// servers: it closes connections or hangs. It listens on the address it is given and is of use only
+// in tests. Call [New]:
+//
+//	p, err := faultproxy.New("127.0.0.1:0", address)
+//	defer p.Close()
+//	release := p.Hang()
+//	defer release()
 package faultproxy
 
 import (
@@ -8,8 +14,8 @@ import (
 	"time"
 )
 
-// Proxy passes connections on, and can lose them or hang. Its methods are safe for concurrent use, but for those that say
-// otherwise. Make one with [New].
+// Proxy forwards connections, and can close them or hang. Its methods are safe for concurrent use,
+// except where noted. Create one with [New].
 type Proxy struct {
 	listen net.Listener
 	wg     sync.WaitGroup
@@ -17,12 +23,12 @@ type Proxy struct {
 	mu     sync.Mutex // guards all below
 	to     string
 	conns  map[net.Conn]struct{} // both ends
-	open   chan struct{}         // closed while it passes on
+	open   chan struct{}         // closed while the proxy forwards
 	closed bool
 }
 
-// New returns a relay that listens at the TCP address at, where port 0 is any free one, and passes on to the other address.
-// Nobody need be there yet.
+// New returns a proxy that listens on the TCP address at, where port 0 is any free one, and
+// forwards to the address to. No server need listen there yet.
 func New(at, to string) (*Proxy, error) {
 	l, err := net.Listen("tcp", at)
 	if err != nil {
@@ -34,7 +40,7 @@ func New(at, to string) (*Proxy, error) {
 	return r, nil
 }
 
-// Address is where the relay listens.
+// Address is the address on which the proxy listens.
 func (r *Proxy) Address() string { return r.listen.Addr().String() }
 
 func (r *Proxy) accept() {
@@ -49,7 +55,7 @@ func (r *Proxy) accept() {
 	}
 }
 
-// add takes a connection on, if the relay is not closed.
+// add registers a connection, unless the proxy is closed.
 func (r *Proxy) add(c net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +74,7 @@ func (r *Proxy) drop(c net.Conn) {
 	delete(r.conns, c)
 }
 
-// opened is closed while the relay passes on.
+// opened returns a channel that is closed while the proxy forwards.
 func (r *Proxy) opened() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +98,7 @@ func (r *Proxy) serve(in net.Conn) {
 	<-back
 }
 
-// pump passes bytes on in one direction; when that ends, both do.
+// pump copies bytes in one direction; when it ends, it closes both connections.
 func (r *Proxy) pump(to, from net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -111,14 +117,16 @@ func (r *Proxy) target() string {
 	return r.to
 }
 
-// Redirect passes connections that come from now on to another address. Those that are there stay: see [Proxy.Disconnect].
+// Redirect forwards connections that are opened from now on to another address. Existing ones stay:
+// see [Proxy.Disconnect].
 func (r *Proxy) Redirect(to string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.to = to
 }
 
-// Disconnect loses all connections and says how many ends it has closed, two for each that had come through.
+// Disconnect closes all connections and returns the number of closed ends, two for each forwarded
+// connection.
 func (r *Proxy) Disconnect() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +136,8 @@ func (r *Proxy) Disconnect() int {
 	return len(r.conns)
 }
 
-// Hang takes connections and bytes, and passes none on until release is called. It is for one caller at a time.
+// Hang accepts connections and bytes, and forwards none until release is called. It is for one
+// caller at a time.
 func (r *Proxy) Hang() (release func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,7 +146,7 @@ func (r *Proxy) Hang() (release func()) {
 	return func() { close(shut) }
 }
 
-// Close ends the relay and all connections through it. What hangs must be released before.
+// Close closes the proxy and all connections through it. A hang must be released before.
 func (r *Proxy) Close() {
 	r.mu.Lock()
 	r.closed = true

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// waitTimeout is for what comes at once, on a machine that is very busy.
+// waitTimeout bounds waits for what happens at once, on a very busy machine.
 const waitTimeout = 30 * time.Second
 
-// TestRelay: what hangs arrives late, and what is cut does not arrive.
+// TestRelay: what hangs arrives late, and what is disconnected does not arrive.
 func TestRelay(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -71,7 +71,7 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// TestRedirect: connections that come later go to the other address.
+// TestRedirect: new connections go to the other address.
 func TestRedirect(t *testing.T) {
 	greeter := func(text string) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,12 +1,11 @@
-// Package latency counts how long things took since the process began, for its
-// metrics.
+// Package latency counts durations since the process began, for the metrics.
 //
 //	h := latency.New()
 //	h.Record(time.Since(start), 1)
 //	d := h.Read() // d.Count, d.Sum, d.Buckets
 //
-// A [Histogram] is one of HdrHistogram, packed: a thousand participants have one each,
-// and most of them few different durations.
+// A [Histogram] is a packed HdrHistogram: a thousand participants have one each, and most of
+// them record few different durations.
 package latency
 
 import (
@@ -28,7 +27,7 @@ const (
 // Bounds are the upper bounds of the buckets that are read, in seconds.
 var Bounds = [...]float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
-// Histogram counts durations. Its methods are for many goroutines.
+// Histogram counts durations. It is safe for concurrent use.
 type Histogram struct {
 	mu  sync.Mutex // guards the rest
 	hdr *hdrhistogram.PackedHistogram
@@ -40,8 +39,8 @@ func New() *Histogram {
 	return &Histogram{hdr: hdrhistogram.NewPacked(int64(finest), int64(longest), significant)}
 }
 
-// Record adds a duration n times. A negative one counts as nothing, one above an hour
-// as an hour.
+// Record adds a duration n times. A negative one counts as zero, one above an hour as an
+// hour.
 func (h *Histogram) Record(d time.Duration, n int) {
 	d = min(max(d, 0), longest)
 	h.mu.Lock()
@@ -51,8 +50,8 @@ func (h *Histogram) Record(d time.Duration, n int) {
 	}
 }
 
-// Read gives what was recorded so far, with the buckets of [Bounds], to within 0.8 %
-// of each bound.
+// Read returns what was recorded so far, with the buckets of [Bounds], to within 0.8 % of
+// each bound.
 func (h *Histogram) Read() txn.DurationHistogram {
 	h.mu.Lock()
 	defer h.mu.Unlock()

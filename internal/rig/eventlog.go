@@ -9,19 +9,18 @@ import (
 	"time"
 )
 
-// EventLog is what was done to the programs under test, and when. The zero EventLog
-// counts its times from the first note, or from [EventLog.Begin]. It is safe for
-// concurrent use.
+// EventLog is a log of what was done to the programs under test, and when. The zero EventLog counts
+// its times from the first note, or from [EventLog.Begin]. It is safe for concurrent use.
 type EventLog struct {
 	mu       sync.Mutex // guards all below
 	start    time.Time
 	lines    []string
 	injected map[string]int
 	tried    map[string]int
-	last     map[string]error // why a fault did not strike the last time
+	last     map[string]error // why a fault was not injected at its last attempt
 }
 
-// Begin makes now the zero of the times.
+// Begin sets the zero of the times to now.
 func (c *EventLog) Begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +42,7 @@ func (c *EventLog) noteLocked(format string, args ...any) {
 	c.lines = append(c.lines, fmt.Sprintf("%s %7.2fs  ", now.Format(time.TimeOnly), now.Sub(c.start).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// FaultInjected counts a fault that is over. An error says that it did not strike.
+// FaultInjected counts a fault that has ended. An error means that it was not injected.
 func (c *EventLog) FaultInjected(name, what string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +58,7 @@ func (c *EventLog) FaultInjected(name, what string, err error) {
 	c.noteLocked("%s is over: %s", name, what)
 }
 
-// NeverInjected gives those of the faults that never struck, and why.
+// NeverInjected returns those of the faults that were never injected, and why.
 func (c *EventLog) NeverInjected(names ...string) (never []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,21 +70,21 @@ func (c *EventLog) NeverInjected(names ...string) (never []string) {
 	return never
 }
 
-// String gives all lines.
+// String returns all lines.
 func (c *EventLog) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Join(c.lines, "\n")
 }
 
-// Counts says how often each fault has struck.
+// Counts lists how often each fault was injected.
 func (c *EventLog) Counts() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return FormatCounts(c.injected)
 }
 
-// FormatCounts writes counts in the order of their names.
+// FormatCounts formats counts in the order of their names.
 func FormatCounts(n map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(n)) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ExpectExit says that the end of the running process is no failure.
+// ExpectExit declares that the exit of the running process is no failure.
 func (p *Process) ExpectExit() {
 	p.opMu.Lock()
 	defer p.opMu.Unlock()
@@ -18,7 +18,7 @@ func (p *Process) ExpectExit() {
 	}
 }
 
-// WaitExit waits for the process to end by itself, and says how.
+// WaitExit waits for the process to end by itself, and returns how.
 func (p *Process) WaitExit(within time.Duration) (*os.ProcessState, error) {
 	p.opMu.Lock()
 	defer p.opMu.Unlock()
@@ -35,8 +35,8 @@ func (p *Process) WaitExit(within time.Duration) (*os.ProcessState, error) {
 	}
 }
 
-// Suspend stops it for some time, as a machine that hangs. Before the last second of that
-// meanwhile is called, if there is one.
+// Suspend stops the process for some time, as a machine that hangs. It calls meanwhile, if not nil,
+// before the last second of that time.
 func (p *Process) Suspend(ctx context.Context, d time.Duration, meanwhile func()) error {
 	p.opMu.Lock()
 	defer p.opMu.Unlock()
@@ -56,8 +56,8 @@ func (p *Process) Suspend(ctx context.Context, d time.Duration, meanwhile func()
 	return syscall.Kill(group, syscall.SIGCONT)
 }
 
-// Stop asks it to end, and kills it when it does not, which is an error with what
-// its goroutines were doing.
+// Stop terminates the process. If it does not end in time, Stop kills it and returns an error with
+// the stacks of its goroutines.
 func (p *Process) Stop(within time.Duration) error {
 	p.opMu.Lock()
 	defer p.opMu.Unlock()
@@ -86,7 +86,7 @@ func (p *Process) Stop(within time.Duration) error {
 	return fmt.Errorf("%s did not end within %v; %s", p.Name, within, &p.stderr)
 }
 
-// Dump has it say what its goroutines are doing, and end.
+// Dump makes the process print the stacks of its goroutines, and end.
 func (p *Process) Dump() {
 	p.opMu.Lock()
 	defer p.opMu.Unlock()
@@ -99,10 +99,10 @@ func (p *Process) Dump() {
 	p.run = nil
 }
 
-// StderrTail gives the end of what it wrote to standard error, as the end of an error message.
+// StderrTail is the end of its standard error, as the end of an error message.
 func (p *Process) StderrTail() string { return p.stderr.String() }
 
-// PID is the process id; 0 while it is down.
+// PID is the process id; 0 if it does not run.
 func (p *Process) PID() int {
 	p.opMu.Lock()
 	defer p.opMu.Unlock()

@@ -12,20 +12,21 @@ import (
 // span is an interval of time.
 type span struct{ from, to time.Time }
 
-// HostStalls notes when the machine itself stood still, so that a test which bounds a time can take that off:
+// HostStalls records when the machine itself stalled, so that a test that bounds a time can
+// subtract those stalls:
 //
 //	var machine rig.HostStalls
 //	go machine.Watch(ctx, dir)
 //	...
 //	took := now.Sub(start) - machine.During(start, now)
 //
-// Two controls use nothing of the product: a timer that notes how late it is woken, and a file in dir that is synced four
-// times in a second. What the timer is late by, above 50 ms, and what a sync takes above 250 ms, counts. A process
-// that hangs makes neither of them late, so its stall is not excused.
+// Two controls use nothing of the product: a timer that records how late it fires, and a file in
+// dir that is synced four times a second. A timer's lateness above 50 ms, and the time of a sync
+// above 250 ms, counts. A process that hangs delays neither of them, so its stall is not excused.
 type HostStalls struct {
 	mu      sync.Mutex // guards all below
 	stalls  []span
-	syncing time.Time // since when a sync is under way; zero: none is
+	syncing time.Time // the start of the sync in progress; zero: none
 	worst   time.Duration
 }
 
@@ -34,7 +35,7 @@ const (
 	syncStep, syncLate   = 250 * time.Millisecond, 250 * time.Millisecond
 )
 
-// Watch runs both controls until ctx ends. The error is of the file.
+// Watch runs both controls until ctx ends. The error is that of the file.
 func (c *HostStalls) Watch(ctx context.Context, dir string) error {
 	file, err := os.Create(filepath.Join(dir, "control"))
 	if err != nil {
@@ -73,14 +74,14 @@ func (c *HostStalls) timer(ctx context.Context) {
 	}
 }
 
-// Note records that the machine stood still in an interval.
+// Note records that the machine stalled in an interval.
 func (c *HostStalls) Note(from, to time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lateLocked(from, to)
 }
 
-// Worst is the longest time by which a control was late.
+// Worst is the longest delay of a control.
 func (c *HostStalls) Worst() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +95,8 @@ func (c *HostStalls) lateLocked(due, now time.Time) {
 	}
 }
 
-// During is for how long of an interval the machine stood still. What both controls noted counts once.
+// During is the time for which the machine stalled within an interval. Stalls that both controls
+// recorded count once.
 func (c *HostStalls) During(from, to time.Time) (sum time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

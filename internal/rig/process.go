@@ -18,34 +18,34 @@ import (
 	"github.com/txmgr/txmgr/internal/tailbuf"
 )
 
-// Process is a program that can be killed, halted and started again. The exported
-// fields are set before the first start.
+// Process is a program that can be killed, suspended and restarted. The exported fields are set
+// before the first start.
 type Process struct {
 	Name string
 	Path string
 	Args []string
-	// Env gives what is added to the environment, at each start. Nil: nothing.
+	// Env returns additions to the environment, at each start. Nil: none.
 	Env func() []string
-	// OnLine is told each line of the standard output. Nil: they are dropped.
+	// OnLine receives each line of the standard output. Nil: they are dropped.
 	OnLine func(string)
-	// Output is written all that it says on standard error. Nil: only the end of that is kept.
+	// Output receives all standard error. Nil: only its end is kept.
 	Output io.Writer
-	// Ready returns nil when the program serves; it is asked again until [WaitTimeout] is
-	// over. Nil: nobody waits for that.
+	// Ready returns nil when the program serves; it is repeated until [WaitTimeout] has passed.
+	// Nil: Start does not wait.
 	Ready func(context.Context) error
-	// OnFailure is told of an end that nobody asked for.
+	// OnFailure is called for an unexpected exit.
 	OnFailure func(format string, args ...any)
 
-	opMu   sync.Mutex // held by whoever starts, ends or halts it
-	run    *running   // guarded by turn; nil: down
+	opMu   sync.Mutex // held while the process is started, ended or suspended
+	run    *running   // guarded by opMu; nil: not running
 	stderr tailbuf.Buffer
-	log    *os.File // nil: nobody wants it
+	log    *os.File // nil: output is not written to a file
 }
 
-// running is one life of a process.
+// running is one run of a process.
 type running struct {
 	cmd      *exec.Cmd
-	expected atomic.Bool   // its end is
+	expected atomic.Bool   // its exit is expected
 	exited   chan struct{} // closed when it has ended and its output is read
 }
 
@@ -59,7 +59,7 @@ func (r *running) hasExited() bool {
 	}
 }
 
-// LogTo writes all that the process says to a file, too.
+// LogTo also writes all output of the process to a file in dir.
 func (p *Process) LogTo(dir string) (err error) {
 	if dir == "" {
 		return nil
@@ -68,7 +68,7 @@ func (p *Process) LogTo(dir string) (err error) {
 	return err
 }
 
-// Start starts it, if it is down, and returns when it is ready.
+// Start starts the process if it does not run, and returns when it is ready.
 func (p *Process) Start(ctx context.Context) error {
 	p.opMu.Lock()
 	defer p.opMu.Unlock()
@@ -113,8 +113,8 @@ func (p *Process) startLocked(ctx context.Context) error {
 	})
 }
 
-// spawn starts it on a thread that is there until it has ended: to the end of that
-// thread the kernel ties the end of the process.
+// spawn starts the process on a thread that lives until it has ended: the kernel ties the end of
+// the process to the end of that thread.
 func (p *Process) spawn(run *running, out io.Reader) error {
 	started := make(chan error)
 	go func() {
@@ -141,7 +141,7 @@ func (p *Process) spawn(run *running, out io.Reader) error {
 	return <-started
 }
 
-// Kill ends it as kill -9 does, and returns when it is gone.
+// Kill kills the process as kill -9 does, and returns when it has ended.
 func (p *Process) Kill() {
 	p.opMu.Lock()
 	defer p.opMu.Unlock()
@@ -158,7 +158,7 @@ func (p *Process) killLocked() {
 	p.run = nil
 }
 
-// Restart kills it, and starts it again after some time.
+// Restart kills the process, and starts it again after down.
 func (p *Process) Restart(ctx context.Context, down time.Duration) error {
 	p.opMu.Lock()
 	defer p.opMu.Unlock()

@@ -12,11 +12,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// WaitTimeout bounds every wait for something that should not take long. It is long
-// because a shared disk can stall; nothing is measured by it.
+// WaitTimeout bounds every wait for something that should not take long. It is long because a
+// shared disk can stall; it is no measurement.
 const WaitTimeout = 60 * time.Second
 
-// Sleep waits, and reports whether ctx is still going on.
+// Sleep waits for d, and reports whether ctx has not ended.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -28,8 +28,8 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Retry repeats try until it succeeds. The error is the last one of try, but not that
-// ctx has ended, if there was another one before.
+// Retry repeats try until it succeeds. Its error is the last one of try; an error that only reports
+// the end of ctx does not replace an earlier one.
 func Retry(ctx context.Context, try func() error) (last error) {
 	for {
 		err := try()
@@ -45,15 +45,15 @@ func Retry(ctx context.Context, try func() error) (last error) {
 	}
 }
 
-// NewID makes the id of a transaction.
+// NewID returns a new transaction id.
 func NewID() txn.ID {
 	var chance [10]byte
 	_, _ = crand.Read(chance[:]) // never fails
 	return txn.NewID(time.Now(), chance)
 }
 
-// FreeAddress gives an address of this machine that nobody listens on, with a port
-// that no outgoing connection takes while its server is down.
+// FreeAddress returns a free address of this machine, with a port that no outgoing connection takes
+// while its server is down.
 func FreeAddress() (string, error) {
 	var last error
 	for range 100 {

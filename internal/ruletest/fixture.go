@@ -1,10 +1,10 @@
-// Package ruletest reads repositories in which a rule is broken on purpose, so
-// that a rule can be tried on itself.
+// Package ruletest reads repositories in which a rule is broken on purpose, so that the rule itself
+// can be tested. Call [Read].
 //
-// Such a repository is a txtar archive. Its comment is what the rule must find,
-// one finding a line; lines that begin with "#" explain. A "~" anywhere in the
-// archive is removed, so that a word that no file may hold can be planted without
-// standing there. A go.mod is there if the archive brings none.
+// Such a repository is a txtar archive. Its comment lists the expected findings, one a line; lines
+// that begin with "#" explain. A "~" anywhere in the archive is removed, so that an archive can
+// contain a word that no file of the repository may contain. A go.mod is added if the archive has
+// none.
 package ruletest
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// Read gives the findings that must come out of an archive, and its files. What
-// is wrong with the archive fails the test.
+// Read returns the expected findings of an archive, and its files. An error in the archive fails
+// the test.
 func Read(t *testing.T, file string) (want []string, repository fs.FS) {
 	t.Helper()
 	data, err := os.ReadFile(file)

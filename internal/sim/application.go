@@ -10,27 +10,27 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// app is one application: one process that may die, or hang, at any step. It is a
-// [txn.Manager] over all nodes, as the client is: it asks one, which forwards to the
-// one that leads; and asks another when that could not be reached.
+// app is one application: a process that may crash, or hang, at any step. It is a [txn.Manager]
+// over all nodes, as the client is: it calls one node, which forwards to the leader; and another
+// one if that could not be reached.
 type app struct {
 	w       *World
 	n       int
 	rng     *rng
-	dead    chan struct{}  // closed when it has died
-	hangs   bool           // it does not die then, but does nothing any more
-	session *sessionClient // what it begins in is this session, while that is open; nil: none
+	dead    chan struct{}  // closed when it has crashed
+	hangs   bool           // it does not crash then, but does nothing more
+	session *sessionClient // it begins its transactions in this session, while that is open; nil: none
 
 	mu    sync.Mutex // guards all below
-	steps int        // until it dies; negative: never
-	mark  txn.Mark   // the latest that it knows
+	steps int        // until it crashes; negative: never
+	mark  txn.Mark   // the latest one it knows
 }
 
 var _ txn.Manager = (*app)(nil)
 
 var errDied = fmt.Errorf("%w: sim: the application has died", txn.ErrUnavailable)
 
-// step is one thing that an application does. After its death it does nothing.
+// step is one step of an application. A crashed application does nothing.
 func (a *app) step() error {
 	select {
 	case <-a.dead:
@@ -52,7 +52,7 @@ func (a *app) step() error {
 	return nil
 }
 
-// execStatement carries out a statement of one of an application's sessions.
+// execStatement executes a statement on a connection of an application.
 func execStatement[T any](ctx context.Context, a *app, id txn.ID, s *server, what string, do func() (T, error)) (T, error) {
 	var none T
 	if err := a.step(); err != nil {
@@ -66,25 +66,25 @@ func execStatement[T any](ctx context.Context, a *app, id txn.ID, s *server, wha
 	return v, err
 }
 
-// exec carries out a statement of which the error is all that is wanted.
+// exec executes a statement that returns only an error.
 func (a *app) exec(ctx context.Context, id txn.ID, s *server, what string, do func() error) error {
 	_, err := execStatement(ctx, a, id, s, what, func() (struct{}, error) { return struct{}{}, do() })
 	return err
 }
 
-// hung reports whether it has died without its sessions.
+// hung reports whether it hangs while its connections stay open.
 func (a *app) hung() bool { return a.hangs && a.died() }
 
 // retryTimeout is how long a call is repeated.
 const retryTimeout = 4 * time.Second
 
-// call makes one call of the coordinator, at some node, and repeats it at another
-// when that is safe. try is told the node, and its answer is what came of it.
+// call makes one call of the coordinator, at some node, and repeats it at another one if that is
+// safe. try receives the node and returns its answer.
 func call[T any](ctx context.Context, a *app, op opKind, id txn.ID, timeout time.Duration, try func(context.Context, txn.Manager) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, retryTimeout+time.Duration(a.rng.n(4000))*time.Millisecond)
 	defer cancel()
 	var none T
-	maybe := false // some try may have been carried out
+	maybe := false // an attempt may have been carried out
 	for attempt := 0; ; attempt++ {
 		if err := a.step(); err != nil {
 			return none, err
@@ -106,7 +106,7 @@ func call[T any](ctx context.Context, a *app, op opKind, id txn.ID, timeout time
 	}
 }
 
-// callOnce makes one attempt, and writes it down.
+// callOnce makes one attempt, and records it.
 func callOnce[T any](ctx context.Context, a *app, op opKind, id txn.ID, timeout time.Duration, try func(context.Context, txn.Manager) (T, error)) (T, error) {
 	var none T
 	l, stale, err := a.route(ctx)
@@ -155,8 +155,8 @@ func (w *World) lostAnswerRate() int {
 	return w.net.lost / 2
 }
 
-// route finds the node that is to answer: one that the client reaches, or the one that
-// leads, if that one reaches it. Sometimes it is one that only believes to lead.
+// route chooses the node that answers: one that the client reaches and that leads, or the leader,
+// if the first one reaches it. Sometimes it is one that does not lead.
 func (a *app) route(ctx context.Context) (l *process, stale bool, err error) {
 	hosts := a.w.hosts
 	first := hosts[a.rng.n(len(hosts))]

@@ -19,23 +19,23 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// replay is the log, applied once more, by somebody who sees each step.
+// replay applies the log once more, and checks each step.
 type replay struct {
 	w         *World
 	fsm       *raftfsm.FSM
 	fx        *machine.Effects
-	decisions map[txn.ID]txn.State // decided
+	decisions map[txn.ID]txn.State // the decisions
 	due       map[txn.ID]time.Duration
 	events    map[txn.ID][]*event // calls that granted time
 	last      map[txn.ID]machine.Transaction
-	txLog     map[txn.ID][]string // what the log did to it, for people
+	txLog     map[txn.ID][]string // what the log did to it, as text
 	sessions  *sessionHistory
 	steps     []*loggedEntry
 	late      time.Duration
 	timed     int
 }
 
-// check checks what can be checked at the end.
+// check checks everything that can be checked at the end.
 func (w *World) check(o *Outcome) {
 	images, faults := w.logs.recorded()
 	for _, fault := range faults {
@@ -57,7 +57,7 @@ func (w *World) check(o *Outcome) {
 	w.checkTransactions(r, o)
 }
 
-// head is the end of the log. All nodes have the same by now.
+// head is the end of the log. All nodes have the same one by now.
 func (w *World) head() (p logPosition) {
 	for _, h := range w.hosts {
 		h.mu.Lock()
@@ -138,7 +138,7 @@ func (w *World) replay(chain []*loggedEntry, images map[logPosition]*snapshotIma
 	return r
 }
 
-// compared chooses snapshots: the last one of each node, and a few others.
+// compared selects snapshots: the last one of each node, and a few others.
 func (w *World) compared(images map[logPosition]*snapshotImage) map[logPosition]*snapshotImage {
 	some := map[logPosition]*snapshotImage{}
 	d := newRNG(w.plan.Seed, 5)
@@ -151,14 +151,14 @@ func (w *World) compared(images map[logPosition]*snapshotImage) map[logPosition]
 	return some
 }
 
-// compare looks whether a snapshot holds what the log leads to.
+// compare checks that a snapshot contains the state that the log leads to.
 func (r *replay) compare(i *snapshotImage) {
 	other := raftfsm.New(raftfsm.Config{})
 	if err := other.Restore(io.NopCloser(bytes.NewReader(i.body))); err != nil {
 		r.w.violate("snapshot at %d: %v", i.meta.Index, err)
 		return
 	}
-	// Its own image, since a hash takes one, which nobody may read beside.
+	// Each sum has its own image: computing a hash uses it, and it must not be read concurrently.
 	sum := func(f *raftfsm.FSM) (h uint64) {
 		f.View(func(m *machine.Machine) { h = m.Hash() })
 		return h
@@ -168,7 +168,7 @@ func (r *replay) compare(i *snapshotImage) {
 	}
 }
 
-// step looks at what one entry has brought about.
+// step checks the effects of one entry.
 func (r *replay) step(e *loggedEntry, entry machine.Entry, gone map[txn.ID]bool) {
 	r.applySessions(e, entry)
 	for i, c := range entry.Commands {
@@ -211,8 +211,8 @@ func (r *replay) step(e *loggedEntry, entry machine.Entry, gone map[txn.ID]bool)
 	r.remember()
 }
 
-// ticks tells, for people, how time went by in the log: the first and the last entry of
-// each term, who had it first, when, and its tick.
+// ticks describes the progress of time in the log, as text: the first and the last entry of each
+// term, the host that had it first, when, and its tick.
 func (r *replay) ticks() string {
 	var b strings.Builder
 	for i, e := range r.steps {
@@ -226,7 +226,7 @@ func (r *replay) ticks() string {
 	return b.String()
 }
 
-// noteEntry notes for people what an entry did to a transaction.
+// noteEntry records, as text, what an entry did to a transaction.
 func (r *replay) noteEntry(e *loggedEntry, c machine.Command, res machine.Result) {
 	f := reflect.ValueOf(c).FieldByName("ID")
 	if !f.IsValid() {
@@ -237,7 +237,7 @@ func (r *replay) noteEntry(e *loggedEntry, c machine.Command, res machine.Result
 	}
 }
 
-// txHistory tells all that is known about a transaction, for people.
+// txHistory is all that is known about a transaction, as text.
 func (r *replay) txHistory(id txn.ID) string {
 	var b strings.Builder
 	for _, e := range r.w.history.events {
@@ -251,11 +251,11 @@ func (r *replay) txHistory(id txn.ID) string {
 	return b.String() + r.w.txNotes(id)
 }
 
-// grant notes that a transaction may live at least until then: it was accepted after
-// the call began, at the node that wrote the entry first.
+// grant records the earliest permitted timeout of a transaction: its time was accepted after the
+// call began, at the node that wrote the entry first.
 func (r *replay) grant(id txn.ID, op opKind, timeout time.Duration, e *loggedEntry) {
-	// Of several calls that may have been the one, the first: an entry can be on its
-	// way for long.
+	// Of several calls that may have caused the entry, the first: an entry can be in transit for
+	// long.
 	from := time.Duration(-1)
 	for _, c := range r.events[id] {
 		if c.op == op && c.host == e.host && c.timeout == timeout && c.from <= e.at && !c.refused() && from < 0 {
@@ -269,8 +269,8 @@ func (r *replay) grant(id txn.ID, op opKind, timeout time.Duration, e *loggedEnt
 	r.due[id] = max(r.due[id], from+timeout)
 }
 
-// checkTransactions compares every transaction with what the participants and the applications
-// have seen.
+// checkTransactions compares every transaction with the effects at the participants and the answers
+// to the applications.
 func (w *World) checkTransactions(r *replay, o *Outcome) {
 	r.fsm.View(func(m *machine.Machine) {
 		for _, id := range w.ids {
@@ -308,7 +308,7 @@ func (w *World) checkTransaction(r *replay, id txn.ID, t *machine.Transaction, k
 		}
 		return
 	}
-	doubted := false // nobody can know, which is shown
+	doubted := false // the end of a branch is unknown, and reported as such
 	at := map[string]*machine.TransactionBranch{}
 	for i := range t.Branches {
 		at[t.Branches[i].Participant] = &t.Branches[i]
@@ -340,8 +340,8 @@ func (w *World) checkTransaction(r *replay, id txn.ID, t *machine.Transaction, k
 	}
 }
 
-// readOnlyEverywhere reports whether nothing was to be done anywhere. Then PostgreSQL does not wait
-// for its disk at a commit, whose number may be lost in a crash, and nothing else.
+// readOnlyEverywhere reports whether no branch had work to do. Then PostgreSQL does not wait for
+// its disk at a commit, so a crash may lose its xid, and nothing else.
 func (a *txRecord) readOnlyEverywhere() bool {
 	for _, name := range a.branches {
 		if !a.readOnly[name] {
@@ -351,8 +351,8 @@ func (a *txRecord) readOnlyEverywhere() bool {
 	return true
 }
 
-// excused reports whether a hazard is right: of a branch that was committed in one
-// phase, of which no proof is left, and of one whose service has committed it by itself.
+// excused reports whether a heuristic outcome is right: for a branch that was committed in one
+// phase and has no commit record left, and for one that its service has committed itself.
 func (w *World) excused(t *machine.Transaction, b *machine.TransactionBranch, name string) error {
 	if b.Heuristic == txn.HeuristicHazard && b.Vote == txn.VoteDelegated && name == "bank" && w.faultCount("bank: no proof of an end") > 0 {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// checkCoverage fails when a batch of runs has not tried what it says it tries.
+// checkCoverage fails when a batch of runs has not tested what it claims to test.
 func checkCoverage(t *testing.T, runs int, total Outcome) {
 	t.Helper()
 	for _, least := range []struct {
@@ -53,5 +53,5 @@ func checkCoverage(t *testing.T, runs int, total Outcome) {
 	}
 }
 
-// enoughRuns is from how many runs on every fault has to have happened.
+// enoughRuns is the number of runs from which on every fault has to have occurred.
 const enoughRuns = 200

@@ -12,20 +12,19 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestDeadlinesWhileLeadersChange changes the leader more than twice within the time of
-// every transaction. None gets its time anew, none loses any, and none is over much
-// later than it should be.
+// TestDeadlinesWhileLeadersChange changes the leader more than twice within the timeout of every
+// transaction. No timeout starts anew, none is shortened, and none ends much too late.
 func TestDeadlinesWhileLeadersChange(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*testing.T, *testCluster)
 		late   time.Duration // at most, beyond the interval
 	}{
-		// A change costs the new leader's count what an entry takes to it, some
-		// milliseconds; the last one, until it serves, too.
+		// A change costs the new leader's count the time of an entry, some milliseconds; the last
+		// one, also the time until it serves.
 		{"handed over", transferLeader, 500 * time.Millisecond},
-		// Whoever comes back counts on from what it hears then; and at the end nobody
-		// may lead: for two elections of one to three times half a second.
+		// A node that restarts continues the count from what it receives then; and at the end there
+		// may be no leader: for two elections of one to three times half a second.
 		{"crashed", crashLeader, 4 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -86,8 +85,7 @@ func deadlines(t *testing.T, x *testCluster, change func(*testing.T, *testCluste
 	}
 }
 
-// begin begins a transaction at whoever leads, and gives the times between which it was
-// begun.
+// begin begins a transaction at the leader, and returns the times between which it was begun.
 func (x *testCluster) begin(t *testing.T, id txn.ID, timeout time.Duration) (from, to time.Duration) {
 	t.Helper()
 	first, doubt := time.Duration(-1), false
@@ -107,7 +105,7 @@ func (x *testCluster) begin(t *testing.T, id txn.ID, timeout time.Duration) (fro
 			doubt = true
 		case errors.Is(err, txn.ErrUnavailable):
 			if !doubt {
-				first = -1 // nothing has come of it
+				first = -1 // it was not carried out
 			}
 		default:
 			t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// disk is what one life of a host writes to: its log, what raft remembers besides,
-// and its snapshots. The next life gets a copy of what was on it when this one ended.
+// disk is what one process of a host writes: its log, the stable store of raft, and its snapshots.
+// The next process gets a copy of what was on it when this one ended.
 type disk struct {
 	host *host
 	rng  *rng
@@ -23,15 +23,15 @@ type disk struct {
 	log         map[uint64]*raft.Log
 	first, last uint64
 	stable      map[string][]byte
-	votes       map[string][]byte // stable as it was a while ago, for Bugs.NoVotes
+	votes       map[string][]byte // the stable store a while ago, for Bugs.NoVotes
 	snapshots   []*snapshotImage  // oldest first
 	syncing     map[*[]*raft.Log]bool
 	dead        bool
 	slow        time.Duration // the longest sync
-	onFailure   func(error)   // of the first failure
+	onFailure   func(error)   // called with the first failure
 	broken      bool          // it has failed, and does nothing more
 
-	ended chan struct{} // closed when the life has ended
+	ended chan struct{} // closed when the process has ended
 }
 
 // snapshotImage is a snapshot.
@@ -48,7 +48,7 @@ func newDisk(h *host) *disk {
 	}
 }
 
-// crash ends a life: what comes back is on the disk for the next one.
+// crash ends the process and returns the disk of the next one.
 func (d *disk) crash() *disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,7 +79,7 @@ func (d *disk) crash() *disk {
 	return next
 }
 
-// sync takes the time that a disk takes; false when the life has ended meanwhile.
+// sync takes the time of a sync; false if the process has ended meanwhile.
 func (d *disk) sync() bool {
 	d.host.gate.pass()
 	d.mu.Lock()
@@ -119,7 +119,7 @@ func (d *disk) GetLog(index uint64, l *raft.Log) error {
 }
 
 // lastSnapshotEntry answers for the last entry of a snapshot as raftfsm/logstore does, whose
-// package tells why. mu is held.
+// package doc says why. mu is held.
 func (d *disk) lastSnapshotEntry(index uint64, l *raft.Log) error {
 	if d.host.w.plan.Unanchored || index < 2 || d.log[index-1] != nil || d.log[index+1] == nil {
 		return raft.ErrLogNotFound
@@ -133,7 +133,7 @@ func (d *disk) lastSnapshotEntry(index uint64, l *raft.Log) error {
 	return nil
 }
 
-// snapshotAt gives the snapshot that ends at index; nil when there is none. mu is held.
+// snapshotAt returns the snapshot that ends at index; nil if there is none. mu is held.
 func (d *disk) snapshotAt(index uint64) *snapshotImage {
 	for _, i := range d.snapshots {
 		if i.meta.Index == index {
@@ -180,8 +180,8 @@ func (d *disk) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// appendLogs adds to the log. Before a hole of one entry it removes one, as logstore does. The
-// caller holds mu, or nobody else knows d.
+// appendLogs adds to the log. Before a gap of one entry it removes one, as logstore does. The
+// caller holds mu, or is the only user of d.
 func (d *disk) appendLogs(logs []*raft.Log) {
 	if l := d.last; !d.host.w.plan.Unanchored && l > 0 && logs[0].Index == l+2 && d.snapshotAt(l+1) != nil {
 		d.host.w.countFault("entry removed before a hole")
@@ -221,11 +221,11 @@ func (d *disk) cutOff(from, to uint64) {
 	}
 }
 
-var errNoKey = errors.New("not found") // raft looks at the words
+var errNoKey = errors.New("not found") // raft compares the text
 
-// Set implements raft.StableStore, and as our log store does it forgets the candidate of the
-// last vote when there is a new term of one. raft panics when it cannot write its term. A
-// process that has to end does not come so far, which is why this waits for its end.
+// Set implements raft.StableStore, and as logstore does it removes the candidate of the last vote
+// when the term of a vote changes. raft panics when it cannot write its term. A process that has to
+// end must not get there, so Set waits for its end.
 func (d *disk) Set(key, value []byte) error {
 	d.sync()
 	if d.writeError() != nil {
@@ -268,10 +268,10 @@ func (d *disk) GetUint64(key []byte) (uint64, error) {
 	return strconv.ParseUint(string(v), 10, 64)
 }
 
-// snapshotsKept is as many as a node keeps.
+// snapshotsKept is the number of snapshots that a node keeps.
 const snapshotsKept = 2
 
-// snapshotDir is the disk's place for snapshots.
+// snapshotDir is the snapshot store of a disk.
 type snapshotDir struct{ *disk }
 
 var _ raft.SnapshotStore = snapshotDir{}

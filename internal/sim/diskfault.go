@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// What may be wrong with a host's disk.
+// The faults of a host's disk.
 const (
 	diskHealthy int32 = iota
 	diskFull          // nothing is written
-	diskFailing       // a write fails, and may have come about
+	diskFailing       // a write fails, and may have taken effect
 )
 
 var errDisk = errors.New("sim: the disk fails")
 
-// OnFailure says whom to tell of the first failure, as an option of logstore does.
+// OnFailure sets the function that is called with the first failure, as an option of logstore does.
 func (d *disk) OnFailure(tell func(error)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.onFailure = tell
 }
 
-// writeError gives the error of a write, if it fails. From then on every one does, until the
-// next life, as with logstore.
+// writeError returns the error of a write, if it fails. From then on every write fails, until the
+// next process, as with logstore.
 func (d *disk) writeError() error {
 	d.mu.Lock()
 	first := !d.broken && !d.dead && d.host.diskFault.Load() != diskHealthy
@@ -38,8 +38,7 @@ func (d *disk) writeError() error {
 	return nil
 }
 
-// stop is the end of a process of which the disk has failed: soon, and it comes back
-// when there is a disk again.
+// stop ends a process whose disk has failed: soon, and it restarts when the disk works again.
 func (l *process) stop(err error) {
 	h := l.host
 	h.w.tracef("%s stops: %v", h.name, err)

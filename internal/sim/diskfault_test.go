@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestLeaderDiskFails lets the leader's disk fail. From then on it acknowledges nothing,
-// and stops; the others go on, and it comes back when there is a disk again.
+// TestLeaderDiskFails lets the leader's disk fail. From then on it acknowledges nothing, and stops;
+// the others continue, and it restarts when its disk works again.
 func TestLeaderDiskFails(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -9,9 +9,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestHeartbeatWhileElected lets a node hear of the leader of the next term while it wins
-// its own election, and while its disk is slow to write that term. It leads in the term
-// in which it was elected or not at all.
+// TestHeartbeatWhileElected lets a node receive a heartbeat of the leader of the next term while it
+// wins its own election, and while its disk is slow to write that term. It leads in the term in
+// which it was elected or not at all.
 func TestHeartbeatWhileElected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(Plan{Seed: 1, Nodes: 3, FaultTime: time.Second, Apps: 1})
@@ -37,7 +37,7 @@ func TestHeartbeatWhileElected(t *testing.T) {
 	})
 }
 
-// fakePeers are the two other nodes of a cluster, played by the test.
+// fakePeers are the two other nodes of a cluster, simulated by the test.
 type fakePeers struct {
 	w    *World
 	b    *host
@@ -47,10 +47,10 @@ type fakePeers struct {
 	mu       sync.Mutex // guards all below
 	elected  uint64     // the term
 	answered bool       // the node has answered the other leader
-	foreign  uint64     // the term of one that is not of the term of its election
+	foreign  uint64     // the term of an entry that is not of the term of its election
 }
 
-// serve answers for one of them: as a follower that has nothing else to do.
+// serve answers for one of them: as a follower without other work.
 func (p *fakePeers) serve(tr *transport) {
 	for {
 		select {
@@ -69,7 +69,7 @@ func (p *fakePeers) answer(tr *transport, rpc raft.RPC) {
 	case *raft.RequestPreVoteRequest:
 		rpc.Respond(&raft.RequestPreVoteResponse{RPCHeader: c.RPCHeader, Term: c.Term, Granted: p.elected == 0}, nil)
 	case *raft.RequestVoteRequest:
-		if p.elected == 0 { // nobody else answers
+		if p.elected == 0 { // no other node answers
 			p.elected = c.Term
 			p.done.Go(func() { p.outrun(tr, rpc, c.Term) })
 		}
@@ -85,7 +85,7 @@ func (p *fakePeers) answer(tr *transport, rpc raft.RPC) {
 	}
 }
 
-// outrun grants a vote, a moment after the leader of the next term has been heard of.
+// outrun grants a vote, a moment after a heartbeat of the leader of the next term.
 func (p *fakePeers) outrun(tr *transport, vote raft.RPC, term uint64) {
 	p.b.slow(2 * time.Second)
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(tr.host.name), Addr: []byte(tr.host.addr)}

@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// opKind is a call, as far as the history tells calls apart.
+// opKind is the kind of a call in the history.
 type opKind uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	opExtend
 	opDone
 	opGet
-	opCollect // the first part of a commit, by which it collects votes: others see that
+	opCollect // the first part of a commit, which collects votes: other callers observe it
 )
 
 // decides reports whether the call may decide a transaction.
@@ -40,9 +40,9 @@ type event struct {
 	id       txn.ID
 	host     int
 	from, to time.Duration
-	answered bool // it was answered
+	answered bool // an answer was received
 	err      error
-	state    txn.State // what the answer says; zero: nothing
+	state    txn.State // the state in the answer; zero: none
 	timeout  time.Duration
 	forgets  bool // outcomes are forgotten in this run
 }
@@ -63,7 +63,7 @@ func (h *history) begin(client int, op opKind, id txn.ID, host int, timeout time
 	return e
 }
 
-// end writes down what came of a call.
+// end records the result of a call.
 func (h *history) end(e *event, v any, err error, begun time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,7 +83,7 @@ func (h *history) end(e *event, v any, err error, begun time.Duration) {
 	}
 }
 
-// The states of a transaction, as a client can tell them apart.
+// The states of a transaction that a client can tell apart.
 const (
 	seenNothing = iota
 	seenActive
@@ -106,8 +106,8 @@ func seen(s txn.State) int {
 	return seenNothing
 }
 
-// hidden are the states that a transaction can have got to since, by no call of the
-// history: it times out; votes of others come in; a branch decides.
+// hidden are the states that a transaction can have reached since then without a call of the
+// history: by its timeout, by votes of others, or by the decision of a branch.
 func hidden(s int) []int {
 	switch s {
 	case seenActive:
@@ -118,7 +118,7 @@ func hidden(s int) []int {
 	return []int{s}
 }
 
-// model is what the calls about one transaction may answer.
+// model defines the permitted answers to the calls about one transaction.
 func model() porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{seenNothing} },
@@ -136,13 +136,13 @@ func model() porcupine.Model {
 	return m.ToModel()
 }
 
-// unknown reports whether nobody knows what came of the call.
+// unknown reports whether the effect of the call is unknown.
 func (e *event) unknown() bool {
 	return !e.answered || errors.Is(e.err, txn.ErrInDoubt)
 }
 
-// after gives the states in which the call can leave a transaction that is in state
-// s, given its answer; none when the answer is wrong.
+// after returns the states in which the call can leave a transaction that is in state s, given its
+// answer; none if the answer is wrong.
 func (e *event) after(s int) []int {
 	if e.unknown() {
 		next := []int{s}
@@ -162,7 +162,7 @@ func (e *event) after(s int) []int {
 	return next
 }
 
-// effect gives where a call that is carried out can lead from s.
+// effect returns the states to which a call that is carried out can lead from s.
 func (e *event) effect(s int) []int {
 	switch {
 	case e.op == opBegin && s == seenNothing:
@@ -170,7 +170,7 @@ func (e *event) effect(s int) []int {
 	case e.op == opCollect && s == seenActive:
 		return []int{seenActive, seenPreparing}
 	case e.op == opCommit && s == seenActive:
-		return []int{seenCommit, seenPreparing, seenRollback, seenActive} // as the votes are
+		return []int{seenCommit, seenPreparing, seenRollback, seenActive} // depends on the votes
 	case e.op == opCommit && s == seenPreparing:
 		return []int{seenPreparing, seenCommit, seenRollback}
 	case e.op == opRollback && s == seenActive, e.op == opVote && s == seenActive:
@@ -185,8 +185,7 @@ func (e *event) effect(s int) []int {
 	return []int{s}
 }
 
-// fits reports whether the answer is right for a call that led from one state to
-// another.
+// fits reports whether the answer is right for a call that led from one state to another.
 func (e *event) fits(from, to int) bool {
 	switch {
 	case e.op == opCollect:
@@ -213,7 +212,8 @@ func (e *event) fits(from, to int) bool {
 	return from == to && to != seenNothing
 }
 
-// dropped reports whether a call surely had no effect, and says nothing.
+// dropped reports whether a call is irrelevant: it surely had no effect, and its answer contains no
+// state.
 func (e *event) dropped() bool {
 	switch {
 	case e.op == opOther || e.op == opExtend:
@@ -229,7 +229,7 @@ func (e *event) refused() bool {
 	return e.answered && errors.Is(e.err, txn.ErrUnavailable) && !errors.Is(e.err, txn.ErrInDoubt)
 }
 
-// check looks for transactions whose calls cannot have been answered so.
+// check looks for transactions whose answers are not linearizable.
 func (h *history) check() (operations int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// pauseGate holds up whoever passes while it is shut.
+// pauseGate blocks callers while it is closed.
 type pauseGate struct {
 	mu   sync.Mutex
-	open chan struct{} // guarded by mu: nil when it is not shut
+	open chan struct{} // guarded by mu: nil unless it is closed
 }
 
 func (g *pauseGate) pass() {
@@ -45,10 +45,10 @@ func (g *pauseGate) set(shut bool) {
 	}
 }
 
-// suspendableClock is a clock that stands still while its machine is suspended.
+// suspendableClock is a clock that stops while its machine is suspended.
 type suspendableClock struct {
 	mu        sync.Mutex
-	suspended time.Duration // guarded by mu: in all
+	suspended time.Duration // guarded by mu: the total
 	since     time.Time     // guarded by mu: zero unless it is suspended
 }
 
@@ -74,7 +74,7 @@ func (s *suspendableClock) suspend(on bool) {
 	}
 }
 
-// host is a machine on which a node lives, one life after another.
+// host is a machine on which a node runs, one process after another.
 type host struct {
 	w         *World
 	index     int
@@ -82,16 +82,16 @@ type host struct {
 	addr      raft.ServerAddress
 	gate      *pauseGate
 	clock     suspendableClock
-	wall      atomic.Int64 // how wrong the wall clock is
-	diskFault atomic.Int32 // what is wrong with the disk
+	wall      atomic.Int64 // the error of the wall clock
+	diskFault atomic.Int32 // the present fault of the disk
 
 	mu       sync.Mutex // guards all below
 	disk     *disk
-	process  *process // nil while it is down
+	process  *process // nil while it does not run
 	starting bool
 }
 
-// process is one life of a node.
+// process is one run of a node.
 type process struct {
 	host *host
 	node *node.Node
@@ -113,11 +113,11 @@ func (h *host) servers() (list []raft.Server) {
 	return list
 }
 
-// snapshotBytes makes logs small, so that snapshots are taken, and installed.
+// snapshotBytes makes logs small, so that snapshots are taken and installed.
 const snapshotBytes = 4 << 10
 
-// start begins a life. Nobody waits for a lock meanwhile, which would stop the time
-// of the bubble.
+// start starts a process. Nothing waits for a lock meanwhile, which would stop the time of the
+// bubble.
 func (h *host) start() {
 	h.mu.Lock()
 	busy, disk := h.process != nil || h.starting || h.diskFault.Load() != diskHealthy, h.disk
@@ -156,7 +156,7 @@ func (h *host) start() {
 			}
 		},
 	}
-	disk.OnFailure(conf.OnFailure) // until the node asks to be told
+	disk.OnFailure(conf.OnFailure) // until the node sets its own
 	n, err := node.Open(context.Background(), conf)
 	if err != nil && !errors.Is(err, errDisk) {
 		h.w.violate("%s does not start: %v", h.name, err)
@@ -170,7 +170,7 @@ func (h *host) start() {
 	case <-l.dead:
 		ended = true
 	default:
-		h.process = l // without a node when its disk fails: then it is about to end
+		h.process = l // without a node if its disk fails: then it is about to end
 	}
 	h.mu.Unlock()
 	if ended && n != nil {
@@ -179,13 +179,13 @@ func (h *host) start() {
 	h.w.tracef("%s starts", h.name)
 }
 
-// crash ends a life.
+// crash ends the process.
 func (h *host) crash() bool {
 	l := h.running()
 	return l != nil && h.end(l)
 }
 
-// end ends a life that goes on, or is about to begin; false when it has ended before.
+// end ends a process that runs, or is about to; false if it has ended before.
 func (h *host) end(l *process) bool {
 	h.mu.Lock()
 	select {
@@ -200,16 +200,16 @@ func (h *host) end(l *process) bool {
 	h.disk = h.disk.crash()
 	n := l.node
 	h.mu.Unlock()
-	h.gate.set(false) // what is left of it has to come to its end
+	h.gate.set(false) // its remaining goroutines have to end
 	h.w.tracef("%s crashes", h.name)
 	h.w.countFault("crash")
 	if n != nil {
-		h.w.all.Go(func() { _ = n.Close() }) // whatever it says, nobody listens
+		h.w.all.Go(func() { _ = n.Close() }) // its result does not matter
 	}
 	return true
 }
 
-// running gives the present life; nil while there is none.
+// running returns the present process; nil if there is none.
 func (h *host) running() *process {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -219,7 +219,7 @@ func (h *host) running() *process {
 	return h.process
 }
 
-// slow sets how long a sync may take.
+// slow sets the longest duration of a sync.
 func (h *host) slow(d time.Duration) {
 	h.mu.Lock()
 	disk := h.disk
@@ -229,7 +229,7 @@ func (h *host) slow(d time.Duration) {
 	disk.slow = d
 }
 
-// leader gives a life that believes to lead; nil when there is none.
+// leader returns a process that considers itself the leader; nil if there is none.
 func (w *World) leader() *process {
 	for _, h := range w.hosts {
 		if l := h.running(); l != nil {
@@ -241,7 +241,7 @@ func (w *World) leader() *process {
 	return nil
 }
 
-// interval is the cluster's, drawn from the seed.
+// interval is the interval of the cluster, drawn from the seed.
 func (w *World) interval() time.Duration {
 	return []time.Duration{20, 50, 100, 100}[w.plan.Seed%4] * time.Millisecond
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestOlderSnapshot is a snapshot that reaches a follower which has applied more. raft
-// would go back to it, and panic: the entries after it are not in the follower's log any
-// more.
+// TestOlderSnapshot: a snapshot reaches a follower that has applied more. raft would go back to it,
+// and panic: the entries after it are no longer in the follower's log.
 func TestOlderSnapshot(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -34,8 +33,8 @@ func TestOlderSnapshot(t *testing.T) {
 	}
 }
 
-// lateSnapshot lets two snapshots wait, as they do at a node that is halted, and the
-// older one come last.
+// lateSnapshot delays two snapshots, as at a node that is suspended, and delivers the older one
+// last.
 func lateSnapshot(t *testing.T, x *testCluster) {
 	x.write(t, 20)
 	x.cut(true)
@@ -69,8 +68,8 @@ func lateSnapshot(t *testing.T, x *testCluster) {
 	}
 }
 
-// lostAnswers lets a follower have entries that its leader does not know it to have, and
-// remove what the leader sends before them.
+// lostAnswers gives a follower entries that its leader does not know it to have, and removes what
+// the leader sends before them.
 func lostAnswers(t *testing.T, x *testCluster) {
 	x.write(t, 30)
 	sleep(time.Second)

@@ -10,10 +10,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestFollowerCatchesUpAfterSnapshot is raft's livelock without chance: a follower is
-// sent a snapshot, and the answer to the first entries after it is lost. raft alone
-// then sends snapshots for ever, because of the hole that there is in the follower's
-// log; the coordinator has to free it.
+// TestFollowerCatchesUpAfterSnapshot is raft's livelock without randomness: a follower is sent a
+// snapshot, and the answer to the first entries after it is lost. raft alone then sends snapshots
+// for ever, because of the gap in the follower's log; the coordinator has to close it.
 func TestFollowerCatchesUpAfterSnapshot(t *testing.T) {
 	for _, lost := range []int{0, 1, 2} {
 		t.Run(fmt.Sprintf("%d answers lost", lost), func(t *testing.T) {
@@ -49,8 +48,8 @@ func catchUp(t *testing.T, lost int) {
 	}
 }
 
-// dropAnswers loses so many answers of the follower to entries that it has stored. What it gives
-// counts them.
+// dropAnswers loses up to most answers of the follower to entries that it has stored. The returned
+// counter counts them.
 func (x *testCluster) dropAnswers(most int) *atomic.Int64 {
 	eaten := new(atomic.Int64)
 	x.w.net.change(func(n *network) {
@@ -67,9 +66,8 @@ func (x *testCluster) dropAnswers(most int) *atomic.Int64 {
 	return eaten
 }
 
-// TestTwoSnapshotsInARow lets the log go on while a follower is being sent a snapshot,
-// until what follows that one is only in another one; and loses the first answers after
-// each.
+// TestTwoSnapshotsInARow lets the log grow while a follower is being sent a snapshot, until the
+// entries after that one are only in another one; and loses the first answers after each.
 func TestTwoSnapshotsInARow(t *testing.T) {
 	for _, lost := range []int{0, 1} {
 		t.Run(fmt.Sprintf("%d answers lost", lost), func(t *testing.T) {

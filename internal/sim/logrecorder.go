@@ -11,21 +11,21 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// logPosition is one entry of one log: two logs that have an entry of the same index and
-// term have the same up to there.
+// logPosition is one entry of one log: two logs with an entry of the same index and term are equal
+// up to there.
 type logPosition struct{ index, term uint64 }
 
-// logRecorder are what was ever written to any log, kept beside the disks.
+// logRecorder records everything that was ever written to any log, independent of the disks.
 type logRecorder struct {
 	mu        sync.Mutex // guards all below
 	entries   map[logPosition]*loggedEntry
 	snapshots map[logPosition]*snapshotImage
-	variants  map[logPosition][]*snapshotImage // those of other nodes that are written otherwise
+	variants  map[logPosition][]*snapshotImage // snapshots of other nodes with a different encoding
 	faults    []string
 }
 
-// loggedEntry is an entry, the term of the one before it, and when the first node had it
-// on its disk.
+// loggedEntry is an entry, the term of the previous one, and when the first node had it on its
+// disk.
 type loggedEntry struct {
 	log    *raft.Log
 	before uint64
@@ -64,14 +64,14 @@ func (b *logRecorder) record(d *disk, logs []*raft.Log, now time.Duration) {
 	}
 }
 
-// recorded gives the snapshots that were ever taken, and what was wrong with the logs.
+// recorded returns all snapshots that were taken, and the errors of the logs.
 func (b *logRecorder) recorded() (map[logPosition]*snapshotImage, []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.snapshots), slices.Clone(b.faults)
 }
 
-// recordSnapshot notes a snapshot.
+// recordSnapshot records a snapshot.
 func (b *logRecorder) recordSnapshot(i *snapshotImage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,14 +84,14 @@ func (b *logRecorder) recordSnapshot(i *snapshotImage) {
 	}
 }
 
-// variantsOf gives the snapshots of the same state that other nodes have written otherwise.
+// variantsOf returns the snapshots of the same state that other nodes have encoded differently.
 func (b *logRecorder) variantsOf(p logPosition) []*snapshotImage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.variants[p])
 }
 
-// chain gives the log that ends with the given entry, from its beginning.
+// chain returns the log that ends with the given entry, from its beginning.
 func (b *logRecorder) chain(end logPosition) ([]*loggedEntry, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,19 +9,18 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// mariadb is a model of a MariaDB server: a prepared branch is bound to the
-// connection that prepared it, and is "unknown" to all others as long as that lives;
-// while it is on its way out an XA COMMIT from elsewhere is answered with a success
-// that is none, and leaves a ghost, which only a restart lists again. What has ended
-// is forgotten; the row of proof is all that tells.
+// mariadb is a model of a MariaDB server: a prepared branch is bound to the connection that
+// prepared it, and is "unknown" to all others while that is open; while it is closing an XA COMMIT
+// from another connection returns success without effect, and orphans the locks of the branch,
+// which only a restart lists again. What has ended is forgotten; only the marker row proves it.
 type mariadb struct {
 	server
 	conns      map[int]*mdSession
-	xas        map[string]*mdBranch // what has begun and has not ended, by name
+	xas        map[string]*mdBranch // begun and not ended, by name
 	rows       map[string]mdRow
-	last       int                      // connection
-	rolledBack map[string]time.Duration // rolled back lately: listed again after a crash, by chance
-	pruned     map[string]bool          // whose row of proof was removed
+	last       int                      // the last connection id
+	rolledBack map[string]time.Duration // rolled back recently: listed again after a crash, by chance
+	pruned     map[string]bool          // branches whose marker row was removed
 }
 
 type mdRow uint8
@@ -35,20 +34,20 @@ type mdBranch struct {
 	tx            txn.ID
 	foreign       bool
 	prepared      bool
-	conn          int // that it is bound to; 0: none
+	conn          int // the connection that it is bound to; 0: none
 	disconnecting bool
 	orphaned      bool
 	work          bool
 }
 
-// mdSession is one connection, and the application's session of a branch.
+// mdSession is one connection, and the application's [txn.Resource] for a branch.
 type mdSession struct {
 	db            *mariadb
 	app           *app
 	tx            txn.ID
 	conn          int
 	serverRestart int
-	xid           string // guarded by db.mu: that it has begun; empty: none
+	xid           string // guarded by db.mu: the branch that it has begun; empty: none
 }
 
 func newMariadb(w *World) *mariadb {
@@ -62,11 +61,11 @@ func newMariadb(w *World) *mariadb {
 	return m
 }
 
-// disconnectDelay is how long InnoDB holds on to a branch whose connection has ended.
+// disconnectDelay is how long InnoDB keeps a branch whose connection has been closed.
 const disconnectDelay = 100 * time.Millisecond
 
-// crash ends all connections. What was prepared is listed again, ghosts too, and
-// what was rolled back a moment ago, by chance.
+// crash ends all connections. What was prepared is listed again, including branches with orphaned
+// locks, and what was rolled back just before, by chance.
 func (m *mariadb) crash() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,7 +101,7 @@ func (m *mariadb) holds(xid string) bool {
 
 func (m *mariadb) start() { m.configure(func(s *server) { s.up = true }) }
 
-// end closes a connection; InnoDB lets go a moment later. mu is held.
+// end closes a connection; InnoDB releases its branch a moment later. mu is held.
 func (m *mariadb) end(conn int) {
 	s := m.conns[conn]
 	if s == nil {
@@ -129,7 +128,7 @@ func (m *mariadb) end(conn int) {
 	})
 }
 
-// commit ends a branch well. mu is held.
+// commit commits a branch. mu is held.
 func (m *mariadb) commit(xid string, b *mdBranch) {
 	delete(m.xas, xid)
 	m.rows[xid] = mdWork
@@ -143,7 +142,7 @@ var (
 	errDeadlock = errors.New("sim: the transaction was rolled back")
 )
 
-// fromElsewhere is what XA COMMIT and XA ROLLBACK of another connection do. mu is held.
+// fromElsewhere models XA COMMIT and XA ROLLBACK of another connection. mu is held.
 func (m *mariadb) fromElsewhere(xid string, commit bool) error {
 	b := m.xas[xid]
 	switch {
@@ -167,7 +166,7 @@ func (m *mariadb) fromElsewhere(xid string, commit bool) error {
 
 func (s *mdSession) text() string { return fmt.Sprintf("conn=%d life=%d", s.conn, s.serverRestart) }
 
-// connect opens a session.
+// connect opens a connection.
 func (m *mariadb) connect(ctx context.Context, id txn.ID, a *app) (*mdSession, error) {
 	return execStatement(ctx, a, id, &m.server, "connect", func() (*mdSession, error) {
 		m.last++
@@ -177,10 +176,10 @@ func (m *mariadb) connect(ctx context.Context, id txn.ID, a *app) (*mdSession, e
 	})
 }
 
-// here reports whether the connection is there. mu is held.
+// here reports whether the connection is open. mu is held.
 func (s *mdSession) here() bool { return s.db.conns[s.conn] == s }
 
-// begin is XA START, and the row of proof, which is the first statement.
+// begin is XA START, and the marker row, which is the first statement.
 func (s *mdSession) begin(ctx context.Context, xid string) error {
 	return s.app.exec(ctx, s.tx, &s.db.server, "xa start", func() error {
 		switch {
@@ -196,7 +195,7 @@ func (s *mdSession) begin(ctx context.Context, xid string) error {
 	})
 }
 
-// exec does the branch's work.
+// exec performs the work of the branch.
 func (s *mdSession) exec(ctx context.Context) error {
 	return s.app.exec(ctx, s.tx, &s.db.server, "exec", func() error {
 		b := s.db.xas[s.xid]
@@ -296,8 +295,8 @@ func (s *mdSession) CommitOnePhase(ctx context.Context) (txn.BranchState, error)
 }
 
 // isStray reports whether an application that hangs for ever has begun a branch after its
-// transaction had ended, and after the barrier that would have kept it from that was
-// tidied away. It does nothing any more, and nobody looks for it. mu is held.
+// transaction had ended, and after the barrier that would have prevented it was pruned. The
+// application does nothing more, and recovery does not look for the branch. mu is held.
 func (m *mariadb) isStray(xid string) bool {
 	b := m.xas[xid]
 	s := m.conns[b.conn]

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// mdClient is the coordinator's side, on one life of one node.
+// mdClient is the coordinator's side, in one process of one node.
 type mdClient struct {
 	db      *mariadb
 	process *process
@@ -27,18 +27,18 @@ var _ interface {
 	participant.Pruner
 } = (*mdClient)(nil)
 
-// branchState is what one look at the server shows of a branch: its row, whether that is
-// locked, and by which connection.
+// branchState is the state of a branch at the server: its marker row, whether that is locked, and
+// by which connection.
 type branchState struct {
 	row              mdRow
 	prepared, locked bool
-	bound            bool // to the connection on record
+	bound            bool // to the connection of its session reference
 	conn             int
 }
 
 func (c *mdClient) readState(ctx context.Context, b participant.Branch) (branchState, error) {
 	var conn, life int
-	_, _ = fmt.Sscanf(b.SessionRef, "conn=%d life=%d", &conn, &life) // zero when there is none
+	_, _ = fmt.Sscanf(b.SessionRef, "conn=%d life=%d", &conn, &life) // zero if there is none
 	return exchange(ctx, &c.db.server, c.process, "look", func() (branchState, error) {
 		x := c.db.xas[b.XID]
 		v := branchState{row: c.db.rows[b.XID], locked: x != nil, conn: conn}
@@ -50,7 +50,7 @@ func (c *mdClient) readState(ctx context.Context, b participant.Branch) (branchS
 	})
 }
 
-// kill is KILL CONNECTION.
+// kill models KILL CONNECTION.
 func (c *mdClient) kill(ctx context.Context, conn int) error {
 	return c.db.send(ctx, c.process, "kill", func() error {
 		c.db.w.countFault("session fenced")
@@ -64,7 +64,7 @@ func (c *mdClient) finish(ctx context.Context, xid string, commit bool) error {
 	return c.db.send(ctx, c.process, what, func() error { return c.db.fromElsewhere(xid, commit) })
 }
 
-// outcome is the end that a row of proof tells.
+// outcome is the outcome that a marker row proves.
 func (v branchState) outcome() participant.Result {
 	if v.row == mdBarrier {
 		return participant.Result{Outcome: participant.RolledBack, Detail: "barrier"}
@@ -99,7 +99,7 @@ func (c *mdClient) Commit(ctx context.Context, b participant.Branch) (participan
 			if err := c.finish(ctx, b.XID, true); err != nil && !errors.Is(err, errNOTA) {
 				return participant.Result{}, nil, err
 			}
-			return participant.Result{}, errWaits, nil // the row tells
+			return participant.Result{}, errWaits, nil // the row decides
 		case v.locked:
 			return participant.Result{}, errWaits, nil
 		case b.SessionRef == "":
@@ -119,7 +119,7 @@ func (c *mdClient) ResolveOutcome(ctx context.Context, b participant.Branch) (pa
 	return c.exclude(ctx, b, true)
 }
 
-// exclude writes the barrier, which needs that nobody has the branch's row.
+// exclude writes the barrier, which requires that no transaction has locked the branch's row.
 func (c *mdClient) exclude(ctx context.Context, b participant.Branch, settle bool) (participant.Result, error) {
 	return poll(ctx, func(ctx context.Context) (participant.Result, error, error) {
 		v, err := c.readState(ctx, b)

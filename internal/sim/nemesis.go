@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// fault is something that can go wrong, for a while.
+// fault is a fault that lasts for a while.
 type fault struct {
 	name      string
 	run       func(w *World, d *rng)
-	elections bool // it brings many leaders, and late news of them
+	elections bool // it causes many elections, and late messages about them
 }
 
-// faults are all that a run can draw. Each counts itself when it has happened.
+// faults are all faults that a run can draw. Each counts itself when it has occurred.
 func faults() []fault {
 	return []fault{
 		{name: "cut one way", run: func(w *World, d *rng) { w.cut(d, false) }},
@@ -47,8 +47,8 @@ func faults() []fault {
 	}
 }
 
-// runNemesis lets faults happen until it is told that it is enough. Each run has some
-// kinds only, so that some have much of few; and some only what makes elections overlap.
+// runNemesis injects faults until the time is over. Each run has some kinds only, so that a run may
+// have many of few kinds; and some runs only those that make elections overlap.
 func (w *World) runNemesis(until time.Duration) {
 	d := newRNG(w.plan.Seed, 3)
 	var mine []fault
@@ -70,7 +70,7 @@ func (w *World) runNemesis(until time.Duration) {
 	}
 }
 
-// waitFault waits as long as a fault lasts.
+// waitFault waits for the duration of a fault.
 func (w *World) waitFault(d *rng, least, most time.Duration) { sleepCtx(w.ctx, d.between(least, most)) }
 
 func (w *World) pair(d *rng) (a, b int) {
@@ -113,7 +113,7 @@ func cutOff(w *World, d *rng) {
 	all(false)
 }
 
-// cutRing leaves everybody with two neighbours, or, of three nodes, one pair apart.
+// cutRing leaves every node connected to two others; with three nodes it separates one pair.
 func cutRing(w *World, d *rng) {
 	n := len(w.hosts)
 	ring := func(cut bool) {
@@ -164,7 +164,7 @@ func duplicateRequests(w *World, d *rng) {
 	w.net.change(func(n *network) { n.twice = 0 })
 }
 
-// leading gives the host that leads, or any.
+// leading returns the host of the leader, or any.
 func (w *World) leading(d *rng) *host {
 	if l := w.leader(); l != nil {
 		return l.host
@@ -192,7 +192,7 @@ func crashAll(w *World, d *rng) {
 	}
 }
 
-// transferLeadership moves the leadership, as an operator does.
+// transferLeadership transfers the leadership, as an operator does.
 func (w *World) transferLeadership(d *rng) {
 	l := w.leader()
 	if l == nil {
@@ -221,12 +221,12 @@ func (w *World) pauseFor(h *host, d *rng) {
 	if d.oneIn(5) {
 		most = time.Minute
 	}
-	if d.oneIn(2) { // the machine, and not the process alone
+	if d.oneIn(2) { // the machine, not the process alone
 		w.countFault("machine suspended")
 		h.clock.suspend(true)
 		defer h.clock.suspend(false)
 		if d.oneIn(2) {
-			most = time.Second // nobody else is elected
+			most = time.Second // no other leader is elected
 		}
 	}
 	h.gate.set(true)
@@ -292,7 +292,7 @@ func participantLosesAnswers(w *World, d *rng) {
 	s.configure(func(s *server) { s.lossRate = 0 })
 }
 
-// hangWorkers lets calls of phase two hang, and meanwhile somebody else lead.
+// hangWorkers makes calls of phase two hang, while another node is elected.
 func hangWorkers(w *World, d *rng) {
 	for _, s := range w.servers() {
 		s.configure(func(s *server) { s.hangRate = 500 })

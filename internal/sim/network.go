@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// network carries messages between the hosts, unless it is told not to.
+// network carries messages between the hosts, subject to the present faults.
 type network struct {
 	w   *World
 	rng *rng
@@ -21,9 +21,9 @@ type network struct {
 	cut      map[[2]int]bool                              // from, to
 	lost     int                                          // of 1,000 messages
 	twice    int                                          // of 1,000 requests
-	slow     time.Duration                                // the longest way
+	slow     time.Duration                                // the longest delay
 	reads    map[[2]int]bool                              // host, participant: cut
-	drops    func(from, to int, command, answer any) bool // answers that are lost, for one test; nil: none
+	drops    func(from, to int, command, answer any) bool // for one test: answers that are lost; nil: none
 	messages int
 }
 
@@ -39,7 +39,7 @@ var (
 	errRefused = errors.New("sim: connection refused")
 )
 
-// deliver is one message's way; false when it does not arrive.
+// deliver delays one message; false if it is lost.
 func (n *network) deliver(from, to int) bool {
 	n.mu.Lock()
 	n.messages++
@@ -57,14 +57,14 @@ func (n *network) deliver(from, to int) bool {
 	return true
 }
 
-// reaches says whether messages get from one host to another now.
+// reaches reports whether messages get from one host to another now.
 func (n *network) reaches(from, to int) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.cut[[2]int{from, to}]
 }
 
-// set cuts a way, or heals it.
+// set cuts one direction, or heals it.
 func (n *network) set(from, to int, cut bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,7 +75,7 @@ func (n *network) set(from, to int, cut bool) {
 	}
 }
 
-// change sets how bad the network is.
+// change sets the faults of the network.
 func (n *network) change(set func(*network)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -95,7 +95,7 @@ func (n *network) peer(a raft.ServerAddress) *transport {
 	return n.at[a]
 }
 
-// transport is one life's end of the network, as raft sees it.
+// transport is raft's transport for one process.
 type transport struct {
 	net      *network
 	host     *host
@@ -113,7 +113,7 @@ var (
 	_ raft.WithClose   = (*transport)(nil)
 )
 
-// attach gives a new life of a host its place in the network.
+// attach connects a new process of a host to the network.
 func (n *network) attach(h *host) *transport {
 	t := &transport{net: n, host: h, requests: make(chan raft.RPC, 16), closed: make(chan struct{})}
 	t.shut = sync.OnceFunc(func() { close(t.closed) })
@@ -129,21 +129,21 @@ func (t *transport) Close() error {
 	return nil
 }
 
-// The patience of callers. Real ones wait longer, where that makes no difference.
+// The timeouts of callers. Real ones are longer, where that makes no difference.
 const (
 	rpcTimeout      = time.Second
 	snapshotTimeout = 10 * time.Second
 )
 
-// request is one call on its way.
+// request is one call in transit.
 type request struct {
 	command   any
-	body      []byte // of a snapshot
-	complete  bool   // all of the body arrives
+	body      []byte // the body of a snapshot
+	complete  bool   // the body arrives completely
 	heartbeat bool
 }
 
-// call carries a request there and the answer back.
+// call carries a request to the target and the answer back.
 func (t *transport) call(target raft.ServerAddress, r request, patience time.Duration) (any, error) {
 	t.host.gate.pass()
 	select {
@@ -183,8 +183,8 @@ func (t *transport) call(target raft.ServerAddress, r request, patience time.Dur
 	return answer.Response, answer.Error
 }
 
-// awaitTimeout waits as somebody does who gets no answer: until a connection breaks, or
-// the patience is over.
+// awaitTimeout waits as a caller without an answer does: until the connection breaks, or the
+// timeout has passed.
 func (t *transport) awaitTimeout(timer *time.Timer) {
 	soon := t.net.rng.between(50*time.Millisecond, 2*rpcTimeout)
 	if t.net.rng.oneIn(10) {
@@ -199,8 +199,7 @@ func (t *transport) awaitTimeout(timer *time.Timer) {
 	}
 }
 
-// duplicate lets a request arrive once more, later, as one does that was repeated on
-// another connection.
+// duplicate delivers a request once more, later, as if it was repeated on another connection.
 func (t *transport) duplicate(peer *transport, r request) {
 	t.net.mu.Lock()
 	twice := t.net.twice
@@ -229,7 +228,7 @@ func (t *transport) duplicate(peer *transport, r request) {
 	})
 }
 
-// handle lets the receiver answer.
+// handle delivers the request to the receiver and waits for its answer.
 func (t *transport) handle(r request, timer *time.Timer) (a raft.RPCResponse, err error) {
 	t.host.gate.pass()
 	answer := make(chan raft.RPCResponse, 1)

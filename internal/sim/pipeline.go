@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// pipeline is a connection on which requests follow one another. It breaks when one
-// of them, or an answer, is lost.
+// pipeline is a connection on which requests follow one another. It breaks when a request, or an
+// answer, is lost.
 type pipeline struct {
 	t      *transport
 	to     raft.ServerAddress
@@ -84,7 +84,7 @@ type appendFuture struct {
 	request  *raft.AppendEntriesRequest
 	response *raft.AppendEntriesResponse
 	done     chan struct{}
-	err      error // before over is closed
+	err      error // set before answered is closed
 }
 
 func (f *appendFuture) answer(err error) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestPlantedBugs plants bugs round the coordinator and looks whether the simulation
-// finds each, by what it should be found.
+// TestPlantedBugs plants bugs around the coordinator and checks that the simulation finds each, by
+// the expected violation.
 func TestPlantedBugs(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -13,18 +13,17 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// postgres is a model of a PostgreSQL server: prepared transactions outlive sessions
-// and crashes; one that is not there is "not there", whatever became of it; the
-// commit log says how a transaction number ended, and after a crash numbers that
-// never reached the disk are given out again.
+// postgres is a model of a PostgreSQL server: prepared transactions outlive backends and crashes;
+// an unknown one is "not there", however it ended; pg_xact_status says how a transaction ended; and
+// after a crash xids that were never on disk are assigned again.
 type postgres struct {
 	server
 	sessions map[int]*pgSession // by process id
 	prepared map[string]*pgPrepared
-	status   map[int]pgStatus // by transaction number
+	status   map[int]pgStatus // by xid
 	nextPID  int
 	nextXID  int
-	durable  int // the highest number that is on disk
+	durable  int // the highest xid on disk
 }
 
 type pgStatus uint8
@@ -41,7 +40,7 @@ type pgPrepared struct {
 	since time.Time
 }
 
-// pgSession is one backend, and the application's session of a branch.
+// pgSession is one backend, and the application's [txn.Resource] for a branch.
 type pgSession struct {
 	pg            *postgres
 	app           *app
@@ -49,9 +48,9 @@ type pgSession struct {
 	pid           int
 	serverRestart int
 	xid           int
-	gid           string // the application's alone
+	gid           string // used by the application alone
 
-	open   bool // guarded by pg.mu, as what follows: its transaction is in progress
+	open   bool // guarded by pg.mu, as are the following: its transaction is in progress
 	failed bool
 	work   bool
 }
@@ -75,10 +74,10 @@ func newPostgres(w *World) *postgres {
 	return p
 }
 
-// foreignNames are of branches that are none of ours, one of them of another cluster.
+// foreignNames are branches of other applications, one of them of another cluster.
 var foreignNames = []string{"131077_Zm9yZWlnbg==_YnJhbmNo", "txm_zzzzzz_01k9x3v7h2m8qf4r6t0bz5n1de_b1"}
 
-// crash ends all sessions. What was prepared stays.
+// crash ends all backends. Prepared branches stay.
 func (p *postgres) crash() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +111,7 @@ func (p *postgres) holds(gid string) bool {
 
 func (p *postgres) start() { p.configure(func(s *server) { s.up = true }) }
 
-// end closes a session: what it has not prepared is rolled back. mu is held.
+// end ends a backend: what it has not prepared is rolled back. mu is held.
 func (p *postgres) end(pid int) {
 	s := p.sessions[pid]
 	if s == nil {
@@ -125,7 +124,7 @@ func (p *postgres) end(pid int) {
 	}
 }
 
-// finish is COMMIT PREPARED or ROLLBACK PREPARED. mu is held.
+// finish models COMMIT PREPARED and ROLLBACK PREPARED. mu is held.
 func (p *postgres) finish(gid string, commit bool) bool {
 	b := p.prepared[gid]
 	if b == nil {
@@ -140,12 +139,12 @@ func (p *postgres) finish(gid string, commit bool) bool {
 	return true
 }
 
-// text is what the application records at enlist.
+// text is the session reference that the application records at enlist.
 func (s *pgSession) text() string {
 	return fmt.Sprintf("pid=%d life=%d xid=%d", s.pid, s.serverRestart, s.xid)
 }
 
-// begin opens a session with a transaction that has its number.
+// begin connects and begins a transaction with an xid.
 func (p *postgres) begin(ctx context.Context, id txn.ID, a *app) (*pgSession, error) {
 	return execStatement(ctx, a, id, &p.server, "begin", func() (*pgSession, error) {
 		p.nextPID++
@@ -157,14 +156,14 @@ func (p *postgres) begin(ctx context.Context, id txn.ID, a *app) (*pgSession, er
 	})
 }
 
-// exec does the branch's work.
+// exec performs the work of the branch.
 func (s *pgSession) exec(ctx context.Context) error {
 	return s.app.exec(ctx, s.tx, &s.pg.server, "exec", func() error {
 		switch {
 		case !s.open:
 			return errSessionGone
 		case s.pg.rng.oneIn(40):
-			s.failed = true // and PREPARE TRANSACTION will answer ROLLBACK
+			s.failed = true // PREPARE TRANSACTION will answer ROLLBACK
 			return nil
 		}
 		s.work = true
@@ -256,7 +255,7 @@ func (s *pgSession) CommitOnePhase(ctx context.Context) (txn.BranchState, error)
 	return end, err
 }
 
-// pgClient is the coordinator's side, on one life of one node.
+// pgClient is the coordinator's side, in one process of one node.
 type pgClient struct {
 	pg      *postgres
 	process *process
@@ -271,11 +270,11 @@ var _ interface {
 	participant.LockInspector
 } = (*pgClient)(nil)
 
-// pgXactInfo is what the server knows of a session's transaction.
+// pgXactInfo is what the server knows of the transaction of a backend.
 type pgXactInfo struct {
-	status  pgStatus // zero: never given out
+	status  pgStatus // zero: never assigned
 	renewed bool
-	open    bool // the session is there, in this transaction
+	open    bool // the backend is still in this transaction
 	pid     int
 }
 
@@ -302,7 +301,7 @@ func (c *pgClient) finish(ctx context.Context, b participant.Branch, commit bool
 	})
 }
 
-// kill is pg_terminate_backend.
+// kill models pg_terminate_backend.
 func (c *pgClient) kill(ctx context.Context, pid int) error {
 	return c.pg.send(ctx, c.process, "terminate", func() error {
 		c.pg.w.countFault("session fenced")
@@ -384,7 +383,7 @@ func (c *pgClient) ResolveOutcome(ctx context.Context, b participant.Branch) (pa
 			end = participant.Unknown
 		}
 		if end == 0 && e.renewed {
-			end = participant.RolledBack // the number is another's now
+			end = participant.RolledBack // the xid belongs to another transaction now
 		}
 		if end == 0 {
 			return participant.Result{}, errors.New("sim: in progress"), nil

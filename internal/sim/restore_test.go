@@ -13,10 +13,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestRestoredClusterIsHeld restores a cluster from a snapshot that was taken between a
-// decision and its phase two. What the participants have prepared is left alone until
-// somebody says that it may act; and that of which the restored cluster knows nothing also
-// then: it may have been decided after the backup.
+// TestRestoredClusterIsHeld restores a cluster from a snapshot that was taken between a decision
+// and its phase two. Recovery is paused: prepared branches are unchanged until an operator resumes
+// it; and those that the restored cluster does not know also after that: they may have been decided
+// after the backup.
 func TestRestoredClusterIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTestCluster(t, Plan{Seed: 1, Nodes: 3, FaultTime: time.Second, Apps: 1})
@@ -56,13 +56,13 @@ func TestRestoredClusterIsHeld(t *testing.T) {
 		}
 		sleep(time.Minute)
 		promised("a minute after it was resumed", map[string]webState{decided: webCommitted, stranger: webPrepared})
-		sleep(time.Second) // an id without a mark is from after the resume when a minute has passed
+		sleep(time.Second) // an id without a mark counts as made after the resume when a minute has passed
 		x.write(t, 1)
 	})
 }
 
-// decide makes a transaction that is decided, and of which the participant does not
-// hear. It gives its branch's name.
+// decide makes a transaction that is decided, and whose participant does not receive the decision.
+// It returns the branch's name.
 func (x *testCluster) decide(t *testing.T, id txn.ID) (xid string) {
 	t.Helper()
 	n := x.leader.node
@@ -97,7 +97,7 @@ func (x *testCluster) decide(t *testing.T, id txn.ID) (xid string) {
 	return b.XID
 }
 
-// restore ends the cluster, and makes one of one node from the leader's last snapshot.
+// restore ends the cluster, and creates one of one node from the leader's last snapshot.
 func (x *testCluster) restore(t *testing.T) {
 	t.Helper()
 	x.snapshot(t, x.leader)
@@ -105,7 +105,7 @@ func (x *testCluster) restore(t *testing.T) {
 	for _, h := range x.w.hosts {
 		h.crash()
 	}
-	x.w.stop() // whoever has called the old one
+	x.w.stop() // callers of the old one
 	x.w.net.heal()
 	h := newHost(x.w, len(x.w.hosts))
 	var body bytes.Buffer

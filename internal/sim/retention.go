@@ -11,14 +11,14 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// Memory is how long a cluster keeps outcomes. Its zero value is the product's default,
-// with which nothing is forgotten in the time of a run.
+// Memory is how long a cluster keeps outcomes. Its zero value is the product's default, with which
+// nothing is forgotten during a run.
 type Memory struct {
 	Retention time.Duration
 	Retain    uint64
 }
 
-// drawRetention gives every third run a short memory, by time or by number.
+// drawRetention gives every third run a short retention, by time or by number.
 func drawRetention(seed uint64) (m Memory) {
 	d := newRNG(seed, 7)
 	switch d.n(6) {
@@ -30,11 +30,11 @@ func drawRetention(seed uint64) (m Memory) {
 	return m
 }
 
-// forgets reports whether outcomes are forgotten while the run lasts.
+// forgets reports whether outcomes are forgotten during the run.
 func (w *World) forgets() bool { return w.plan.Memory != Memory{} }
 
-// maxSkew is how wrong wall clocks may be. Where outcomes are forgotten it is what the
-// promise about ids without a mark allows.
+// maxSkew bounds the error of wall clocks. Where outcomes are forgotten it is the bound of the
+// promise about ids without a mark.
 func (w *World) maxSkew() time.Duration {
 	if w.forgets() {
 		return recovery.ClockSlack
@@ -81,8 +81,8 @@ func (a *app) repeatLate(ctx context.Context, d *rng) {
 	_, _ = a.Begin(ctx, r.options)
 }
 
-// rebegun are the transactions that an entry begins although they were decided before and
-// are not known any more.
+// rebegun are the transactions that an entry begins although they were decided before and are
+// forgotten.
 func (r *replay) rebegun(entry machine.Entry) map[txn.ID]bool {
 	var gone map[txn.ID]bool
 	for _, c := range entry.Commands {
@@ -107,7 +107,7 @@ func with(set map[txn.ID]bool, id txn.ID) map[txn.ID]bool {
 	return set
 }
 
-// checkBegin wants no begin to be carried out for an id whose transaction was decided and
+// checkBegin checks that no begin is carried out for an id whose transaction was decided and
 // forgotten.
 func (r *replay) checkBegin(e *loggedEntry, c machine.Begin, res machine.Result, gone bool) {
 	end, ended := r.decisions[c.ID]
@@ -119,7 +119,7 @@ func (r *replay) checkBegin(e *loggedEntry, c machine.Begin, res machine.Result,
 	}
 }
 
-// remember keeps what the log says of transactions, for those that it forgets.
+// remember keeps the log's state of transactions, for those that the log forgets.
 func (r *replay) remember() {
 	r.fsm.View(func(m *machine.Machine) {
 		for _, c := range r.fx.Changes {
@@ -130,7 +130,7 @@ func (r *replay) remember() {
 	})
 }
 
-// find gives a transaction as it is, or was before it was forgotten.
+// find returns a transaction as it is, or was before it was forgotten.
 func (r *replay) find(m *machine.Machine, id txn.ID) (t machine.Transaction, known bool) {
 	if t, known = m.Get(id); known {
 		return t, true
@@ -149,15 +149,15 @@ func (r *replay) find(m *machine.Machine, id txn.ID) (t machine.Transaction, kno
 }
 
 // mayBeForgotten reports whether the session may have expired and been forgotten, by the
-// signs of life that were answered. It is called with the lock held.
+// keep-alives that were answered. It is called with the lock held.
 func (g *sessionClient) mayBeForgotten() bool {
 	w := g.app.w
 	kept := w.plan.Memory.Retention
 	return kept > 0 && g.remaining(w.now()-kept+w.interval()) <= 0
 }
 
-// beginNow begins a transaction with a new id, which is replaced once if no mark is known
-// that is young enough, and notes when the call that was carried out began and ended.
+// beginNow begins a transaction with a new id, which is replaced once if no mark is known that is
+// young enough, and returns when the call that was carried out began and ended.
 func (w *World) beginNow(ctx context.Context, d *rng, client int, l *process, o txn.Options) (id txn.ID, from, to time.Duration, err error) {
 	var x *txn.Error
 	for range 2 {
@@ -175,9 +175,8 @@ func (w *World) beginNow(ctx context.Context, d *rng, client int, l *process, o 
 	return o.ID, from, to, err
 }
 
-// common leaves out ended sessions that one of two lists has and the other has not, where
-// they are forgotten: a follower hears a little later than the leader that an entry is
-// committed.
+// common removes ended sessions that are in only one of two lists, in runs that forget them: a
+// follower learns a little later than the leader that an entry is committed.
 func (w *World) common(a, b []txn.ClientSession) (inA, inB []txn.ClientSession) {
 	if w.plan.Memory.Retention == 0 {
 		return a, b

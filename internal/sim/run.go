@@ -15,7 +15,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Outcome is what came of a run.
+// Outcome is the result of a run.
 type Outcome struct {
 	Seed         uint64
 	Violations   []string
@@ -25,24 +25,23 @@ type Outcome struct {
 	Committed    int
 	RolledBack   int
 	TimedOut     int
-	Heuristics   int // that are right: nobody can know
+	Heuristics   int // the permitted ones: the end of the branch cannot be known
 	Entries      int
 	Messages     int
-	Operations   int // that were checked to be linearizable
+	Operations   int // checked for linearizability
 	Snapshots    int
 	Simulated    time.Duration
 	Settled      time.Duration // after the faults were over
 	Late         time.Duration // the latest timeout
 }
 
-// drainTimeout is how long after the faults everything may take to end: raft waits up
-// to 10 s before it asks a follower again, recovery up to 30 s before it asks a
-// participant again, a statement may still hang for 20 s, and a transaction lasts
-// 10 s.
+// drainTimeout bounds how long everything may take to end after the faults: raft waits up to 10 s
+// before it calls a follower again, recovery up to 30 s before it calls a participant again, a
+// statement may still hang for 20 s, and a transaction lasts 10 s.
 const drainTimeout = 100 * time.Second
 
-// Run is one run, in a bubble that the caller has made. It returns when everything in
-// it has ended. Its goroutines carry the seed as a label, which a traceback shows with
+// Run executes one run, in a bubble that the caller has created. It returns when everything in it
+// has ended. Its goroutines carry the seed as a label, which a traceback shows with
 // GODEBUG=tracebacklabels=1.
 func Run(p Plan) (o Outcome) {
 	seed := pprof.Labels("seed", strconv.FormatUint(p.Seed, 10))
@@ -80,18 +79,18 @@ func (w *World) run() Outcome {
 	return o
 }
 
-// stopNemesis ends the faults, those that are under way too.
+// stopNemesis ends the faults, including those in progress.
 func (w *World) stopNemesis() {
 	w.tracef("enough")
-	w.stop()           // faults that last end now, and applications give up
-	sleep(time.Second) // they have undone what they did
+	w.stop()           // lasting faults end now, and applications give up
+	sleep(time.Second) // the faults revert their effects
 	w.heal()           // whatever is left
 	sleep(time.Second) // crashed nodes that were starting
 	w.heal()           //
 	w.callers.Wait()
 }
 
-// awaitIdle waits until nothing is left to be done.
+// awaitIdle waits until no work is left.
 func (w *World) awaitIdle(healed time.Duration) {
 	why := ""
 	for w.now() < healed+drainTimeout {
@@ -104,7 +103,7 @@ func (w *World) awaitIdle(healed time.Duration) {
 	w.violate("%v after the faults were over: %s%s", drainTimeout, why, w.aboutXID(why))
 }
 
-// aboutXID tells, for people, what participants did for the branch that a text names.
+// aboutXID lists what the participants did for the branch that a text names.
 func (w *World) aboutXID(text string) string {
 	for _, word := range strings.Fields(text) {
 		if _, id, _, ok := txn.ParseXID(word); ok {
@@ -114,7 +113,7 @@ func (w *World) aboutXID(text string) string {
 	return ""
 }
 
-// pendingWork says what is not over yet; empty when everything is.
+// pendingWork describes what has not ended yet; empty if everything has.
 func (w *World) pendingWork() string {
 	l := w.leader()
 	if l == nil {
@@ -159,7 +158,7 @@ func (w *World) pendingWork() string {
 	return w.heldWork()
 }
 
-// heldWork says what participants still hold.
+// heldWork describes what participants still hold.
 func (w *World) heldWork() string {
 	w.pg.mu.Lock()
 	defer w.pg.mu.Unlock()
@@ -190,7 +189,7 @@ func (w *World) heldWork() string {
 	return ""
 }
 
-// probe looks whether timeouts and ends of sessions come in time when all is well.
+// probe checks that timeouts and ends of sessions are on time without faults.
 func (w *World) probe() {
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -232,10 +231,10 @@ func (w *World) probeOnce(ctx context.Context, d *rng, l *process) {
 // probeSlack is time for a commit of the log and a confirmed read.
 const probeSlack = 50 * time.Millisecond
 
-// finish stops all nodes, waits for all that is under way, and checks everything.
+// finish stops all nodes, waits for everything in progress, and checks everything.
 func (w *World) finish(o *Outcome) {
 	for until := w.now() + time.Second; w.violationCount() == 0 && w.now() < until && w.anyOpenSession(); {
-		sleep(50 * time.Millisecond) // the end of the probe's is on its way to the followers
+		sleep(50 * time.Millisecond) // the end of the probe's transaction is on its way to the followers
 	}
 	for _, h := range w.hosts {
 		if l := h.running(); l != nil {
@@ -257,13 +256,12 @@ func (w *World) finish(o *Outcome) {
 	w.awaitEnd()
 }
 
-// shutdownTimeout is how long all that is under way may take to end, once nothing is wanted any
-// more.
+// shutdownTimeout bounds how long everything in progress may take to end after the last request.
 const shutdownTimeout = 10 * time.Minute
 
-// awaitEnd waits until everything has ended. A bubble cannot be left with goroutines in
-// it, and its time goes on as long as they have timers: so what does not end is shown,
-// and ends the process.
+// awaitEnd waits until everything has ended. A bubble cannot be left while it contains goroutines,
+// and its time advances as long as they have timers: what does not end is printed, and ends the
+// process.
 func (w *World) awaitEnd() {
 	late := time.AfterFunc(shutdownTimeout, func() {
 		stacks := make([]byte, 1<<20)

@@ -12,8 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// server is what all participants have in common: the way to them, and what may go
-// wrong on it.
+// server is what all participants share: the connection to them, and its faults.
 type server struct {
 	w     *World
 	name  string
@@ -22,10 +21,10 @@ type server struct {
 
 	mu          sync.Mutex // guards all below, and the state of what embeds it
 	up          bool
-	restarts    int           // counts its starts
+	restarts    int           // the number of its starts
 	hangRate    int           // of 1,000 requests that hang for seconds
 	lossRate    int           // of 1,000 answers that are lost
-	maxDelay    time.Duration // the longest way
+	maxDelay    time.Duration // the longest delay
 	effectCount map[txn.ID]int
 
 	inFlight atomic.Int64 // requests that have not arrived
@@ -40,16 +39,16 @@ func newServer(w *World, index int, name string) server {
 
 var errDown = errors.New("sim: the server is not there")
 
-// answer is what a call gives. It comes by a channel alone: a call that nobody waits for
-// any more goes on, beside whoever has given it up.
+// answer is the result of a call. It is sent on a channel alone: a call whose caller has given up
+// continues concurrently with that caller.
 type answer[T any] struct {
 	v   T
 	err error
 }
 
-// exchange carries a request to the server, and the answer back. Once it is on its
-// way it is carried out, whatever becomes of who sent it. caller is nil for an
-// application. do holds mu, and writes to nothing that is read without it.
+// exchange carries a request to the server, and the answer back. Once it is sent it is carried out,
+// whatever its caller does. caller is nil for an application. do holds mu, and writes to nothing
+// that is read without it.
 func exchange[T any](ctx context.Context, s *server, caller *process, what string, do func() (T, error)) (T, error) {
 	var none T
 	if err := s.refuse(ctx, caller); err != nil {
@@ -96,13 +95,13 @@ func exchange[T any](ctx context.Context, s *server, caller *process, what strin
 	}
 }
 
-// send is an exchange of which the error is all that is wanted.
+// send is an exchange that returns only an error.
 func (s *server) send(ctx context.Context, caller *process, what string, do func() error) error {
 	_, err := exchange(ctx, s, caller, what, func() (struct{}, error) { return struct{}{}, do() })
 	return err
 }
 
-// refuse says why a request does not leave; nil when it does.
+// refuse returns why a request cannot be sent; nil if it can.
 func (s *server) refuse(ctx context.Context, caller *process) error {
 	if caller == nil {
 		return ctx.Err()
@@ -118,7 +117,7 @@ func (s *server) refuse(ctx context.Context, caller *process) error {
 	}
 	select {
 	case <-caller.dead:
-		return errDown // nothing leaves a dead node
+		return errDown // a crashed node sends nothing
 	default:
 		return ctx.Err()
 	}
@@ -130,24 +129,24 @@ func (s *server) cutFrom(host int) bool {
 	return s.w.net.reads[[2]int{host, s.index}]
 }
 
-// configure sets how the way to the server is.
+// configure sets the faults of the connection.
 func (s *server) configure(set func(*server)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	set(s)
 }
 
-// effect counts that the work of a transaction has come about. mu is held.
+// effect counts an effect of a transaction's work. mu is held.
 func (s *server) effect(id txn.ID) { s.effectCount[id]++ }
 
-// effects gives how often the work of a transaction has come about.
+// effects returns how often the work of a transaction has taken effect.
 func (s *server) effects(id txn.ID) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.effectCount[id]
 }
 
-// poll looks again and again, as participants do, within the patience of a call.
+// poll repeats look, as participants do, until a call's timeout has passed.
 func poll(ctx context.Context, look func(context.Context) (r participant.Result, again, err error)) (participant.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

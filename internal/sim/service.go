@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// service is a model of a web service with the barrier of package web: it is asked
-// for its vote by the coordinator, and keeps what it has promised in its database.
+// service is a model of a web service with the barrier of package web: the coordinator calls it for
+// its vote, and it keeps prepared branches in its database.
 type service struct {
 	server
 	states map[string]webState
@@ -37,7 +37,7 @@ func (s *service) crash() { s.configure(func(s *server) { s.up = false }) }
 
 func (s *service) start() { s.configure(func(s *server) { s.up = true }) }
 
-// webClient is the coordinator's side, on one life of one node.
+// webClient is the coordinator's side, in one process of one node.
 type webClient struct {
 	s       *service
 	process *process
@@ -122,7 +122,7 @@ func (c *webClient) Rollback(ctx context.Context, b participant.Branch) (partici
 		if s := c.s.states[b.XID]; s == webCommitted || s == webTyped {
 			return participant.Result{Outcome: participant.Committed}, nil
 		}
-		c.s.states[b.XID] = webRolledBack // empty ones too: a prepare that comes later is refused
+		c.s.states[b.XID] = webRolledBack // empty ones too: a later prepare is refused
 		return participant.Result{Outcome: participant.RolledBack}, nil
 	})
 }

@@ -10,37 +10,38 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// sessionClient is an application's session with the coordinator, as the application knows it. Who keeps it alive is beside whoever
-// works: a process of its own to the coordinator, which ends with the application's.
+// sessionClient is an application's session with the coordinator, as the application knows it. Its
+// keep-alives are sent by a goroutine beside the work: to the coordinator that is another process,
+// which ends with the application.
 type sessionClient struct {
-	app          *app // that asks, with its own dice; it dies with the application
+	app          *app // the caller, with its own rng; it crashes with the application
 	rng          *rng
 	id           txn.SessionID
-	requestedTTL time.Duration // for that TTL
-	ttl          time.Duration // that was granted
+	requestedTTL time.Duration // the TTL that was requested
+	ttl          time.Duration // the TTL that was granted
 	workDone     chan struct{} // closed when the application has done its work
 	exit         exitKind
 
 	mu             sync.Mutex       // guards all below
-	keepAlives     []time.Duration  // when calls that were answered had come to a node
-	by             txn.Manager      // the last that answered
-	reported       txn.SessionState // what the last answer says; zero: none came
-	closeRequested bool             // its end was asked for, whatever the answer
+	keepAlives     []time.Duration  // when calls that were answered had arrived at a node
+	by             txn.Manager      // the last node that answered
+	reported       txn.SessionState // the state in the last answer; zero: none was received
+	closeRequested bool             // a close was requested, whatever the answer
 }
 
-// exitKind is how an application leaves its session, unless it dies before.
+// exitKind is how an application ends its session, unless it crashes before.
 type exitKind int
 
 const (
-	exitClosed      exitKind = iota // it is kept alive, and closed when the work is done
-	exitSilent                      // it is kept alive as long, and left
-	exitClosedEarly                 // it is closed while there is work
-	exitSilentEarly                 // it is kept alive no longer while there is work
-	exitIrregular                   // it is kept alive, sometimes too late
+	exitClosed      exitKind = iota // kept alive, and closed when the work is done
+	exitSilent                      // kept alive as long, and not closed
+	exitClosedEarly                 // closed during the work
+	exitSilentEarly                 // no longer kept alive during the work
+	exitIrregular                   // kept alive, sometimes too late
 	exitKinds
 )
 
-// openSession opens a session for an application; nil when that gets no answer.
+// openSession opens a session for an application; nil if there is no answer.
 func (w *World) openSession(a *app, d *rng) *sessionClient {
 	g := &sessionClient{
 		app: &app{w: w, n: a.n, rng: d, dead: a.dead, steps: -1},
@@ -60,14 +61,15 @@ func (w *World) openSession(a *app, d *rng) *sessionClient {
 	return g
 }
 
-// finish tells whoever keeps it alive that the work is done. It is nil-safe.
+// finish signals that the work is done. It is nil-safe.
 func (g *sessionClient) finish() {
 	if g != nil {
 		close(g.workDone)
 	}
 }
 
-// sessionID is what a transaction is begun in; zero when it has ended, and for no guest.
+// sessionID is the session in which to begin a transaction; zero if it has ended, and for a nil
+// receiver.
 func (g *sessionClient) sessionID() txn.SessionID {
 	if g == nil {
 		return txn.SessionID{}
@@ -80,7 +82,7 @@ func (g *sessionClient) sessionID() txn.SessionID {
 	return g.id
 }
 
-// run keeps the session alive as long as its fate says.
+// run keeps the session alive as its exitKind says.
 func (g *sessionClient) run() {
 	ctx, left, early := g.app.w.ctx, g.workDone, (<-chan time.Time)(nil)
 	if g.exit == exitClosedEarly || g.exit == exitSilentEarly {
@@ -118,7 +120,7 @@ func (g *sessionClient) keepAlive(ctx context.Context) error {
 	return g.call(ctx, func(ctx context.Context, n *node.Node) (txn.ClientSession, error) { return n.KeepAlive(ctx, g.id) })
 }
 
-// recheckEnded asks again about a session that is said to have ended: that must not change.
+// recheckEnded repeats calls about a session that is reported as ended: that must not change.
 func (g *sessionClient) recheckEnded(ctx context.Context) {
 	for range g.rng.n(3) {
 		if sleepCtx(ctx, g.rng.between(0, 3*time.Second)) {
@@ -127,7 +129,7 @@ func (g *sessionClient) recheckEnded(ctx context.Context) {
 	}
 }
 
-// end is the last that the application does about its session.
+// end is the application's last call about its session.
 func (g *sessionClient) end(ctx context.Context, closes bool) {
 	if !closes {
 		return
@@ -143,7 +145,7 @@ func (g *sessionClient) end(ctx context.Context, closes bool) {
 	}
 }
 
-// begin begins a transaction that is left to others, and to the end of the session.
+// begin begins a transaction that is left to other callers, and to the end of the session.
 func (g *sessionClient) begin(ctx context.Context) {
 	id := g.sessionID()
 	if id.IsZero() {
@@ -161,14 +163,14 @@ func (g *sessionClient) begin(ctx context.Context) {
 	r.finished.Store(true)
 }
 
-// keepAliveReply is an answer about a session, and when the call that it answers had come to the node.
+// keepAliveReply is an answer about a session, and when its call had arrived at the node.
 type keepAliveReply struct {
 	session txn.ClientSession
 	at      time.Duration
 	by      txn.Manager
 }
 
-// call makes a call about the session, and looks whether its answer fits those before.
+// call makes a call about the session, and checks its answer against the earlier ones.
 func (g *sessionClient) call(ctx context.Context, try func(context.Context, *node.Node) (txn.ClientSession, error)) error {
 	w := g.app.w
 	s, err := call(ctx, g.app, opOther, txn.ID{}, 0, func(ctx context.Context, m txn.Manager) (keepAliveReply, error) {
@@ -221,8 +223,8 @@ func (g *sessionClient) onExpired() {
 	g.reported = txn.SessionExpired
 }
 
-// remaining is how much of its time is left to a session at a moment, by the signs of life that were answered. It is called with
-// the lock held.
+// remaining is the time that a session has left at a moment, by the keep-alives that were answered.
+// It is called with the lock held.
 func (g *sessionClient) remaining(at time.Duration) (left time.Duration) {
 	for _, s := range g.keepAlives {
 		left = max(left, s+g.ttl-at)

@@ -12,21 +12,21 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// sessionRecord is a session as the log has it.
+// sessionRecord is a session as it is in the log.
 type sessionRecord struct {
-	opened time.Duration // its entry was first written
+	opened time.Duration // when its entry was first written
 	ttl    time.Duration
 	state  txn.SessionState
 	index  uint64        // of the entry that ended it
-	tick   survival.Tick // of that
+	tick   survival.Tick // the tick of that entry
 }
 
-// sessionHistory are all sessions of a log, and what was begun in them.
+// sessionHistory contains all sessions of a log, and the transactions begun in them.
 type sessionHistory struct {
 	all       map[txn.SessionID]*sessionRecord
 	clients   map[txn.SessionID]*sessionClient
 	begun     map[txn.ID]txn.SessionID
-	delegated map[txn.ID]bool // delegated: a session's end does not decide it
+	delegated map[txn.ID]bool // delegated transactions: the end of a session does not decide them
 }
 
 func newSessionHistory(w *World) *sessionHistory {
@@ -37,7 +37,7 @@ func newSessionHistory(w *World) *sessionHistory {
 	return s
 }
 
-// endedSession gives the session in which a transaction was begun if it has ended; nil otherwise.
+// endedSession returns the session in which a transaction was begun if it has ended; nil otherwise.
 func (s *sessionHistory) endedSession(id txn.ID) *sessionRecord {
 	if t := s.all[s.begun[id]]; t != nil && t.state != txn.SessionOpen {
 		return t
@@ -45,7 +45,8 @@ func (s *sessionHistory) endedSession(id txn.ID) *sessionRecord {
 	return nil
 }
 
-// applySessions looks at what the commands of one entry did to sessions and by them, in their order.
+// applySessions checks how the commands of one entry changed sessions and their transactions, in
+// order.
 func (r *replay) applySessions(e *loggedEntry, entry machine.Entry) {
 	s := r.sessions
 	decided := map[txn.ID]bool{} // by this entry
@@ -81,7 +82,7 @@ func (r *replay) applySessions(e *loggedEntry, entry machine.Entry) {
 	}
 }
 
-// checkSessionDecision wants nothing to be committed by what came after the end of its session.
+// checkSessionDecision checks that no command after the end of a session commits its transactions.
 func (r *replay) checkSessionDecision(e *loggedEntry, c machine.Command, res machine.Result, decided map[txn.ID]bool) {
 	f := reflect.ValueOf(c).FieldByName("ID")
 	if !f.IsValid() {
@@ -118,10 +119,11 @@ func (r *replay) endSession(e *loggedEntry, id txn.SessionID, state txn.SessionS
 	}
 }
 
-// checkCause wants the cause of a rollback to be that which came first: the end of the session, or of the time.
+// checkCause checks that the cause of a rollback is the first of two events: the end of the session
+// and the deadline.
 func (r *replay) checkCause(e *loggedEntry, c machine.Change) {
 	t := r.sessions.endedSession(c.ID)
-	first := false // the session's end
+	first := false // the session ended first
 	if t != nil {
 		r.fsm.View(func(m *machine.Machine) {
 			if x, ok := m.Get(c.ID); ok {
@@ -142,7 +144,8 @@ func (r *replay) checkCause(e *loggedEntry, c machine.Change) {
 	}
 }
 
-// checkSessions compares the sessions of the log with what its replay, every node and every application say.
+// checkSessions compares the sessions of the log with those of its replay, of every node and of
+// every application.
 func (w *World) checkSessions(r *replay, m *machine.Machine) {
 	for id, t := range r.sessions.all {
 		s, known := m.Session(id)
@@ -208,7 +211,8 @@ func (w *World) compareSessions(l *process, want []machine.Session) {
 	}
 }
 
-// probeSession looks whether a session lives as long as it is kept alive when all is well, and not much longer.
+// probeSession checks that, without faults, a session stays open while it is kept alive, and not
+// much longer.
 func (w *World) probeSession(d *rng) {
 	l := w.leader()
 	if l == nil {
@@ -239,8 +243,8 @@ func (w *World) probeSession(d *rng) {
 	}
 }
 
-// keepProbeAlive opens a session, begins a transaction in it, keeps it alive for longer than its TTL and gives when that was done
-// for the last time.
+// keepProbeAlive opens a session, begins a transaction in it, keeps it alive for longer than its
+// TTL, and returns the time of the last keep-alive.
 func (w *World) keepProbeAlive(ctx context.Context, d *rng, l *process, ttl time.Duration) (begun txn.ID, heard time.Duration, err error) {
 	s, err := l.node.OpenSession(ctx, txn.SessionOptions{TTL: ttl})
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 
 var oneSeed = flag.Int64("sim.seed", -1, "run this seed alone, and print its story")
 
-// TestMain lets tracebacks show the labels of goroutines: a panic in one of raft's names
-// its seed.
+// TestMain makes tracebacks show the labels of goroutines: a panic in one of raft's names its seed.
 func TestMain(m *testing.M) {
 	if err := os.Setenv("GODEBUG", strings.TrimPrefix(os.Getenv("GODEBUG")+",tracebacklabels=1", ",")); err != nil {
 		panic(err)
@@ -25,13 +24,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// run is one run in a bubble of its own.
+// run executes one run in a bubble of its own.
 func run(t *testing.T, p Plan) (o Outcome) {
 	synctest.Test(t, func(*testing.T) { o = Run(p) })
 	return o
 }
 
-// seeds is how many runs are asked for.
+// seeds returns which seeds are requested.
 func seeds(t *testing.T, def int) (first, count int) {
 	for _, v := range []struct {
 		name string
@@ -50,8 +49,8 @@ func seeds(t *testing.T, def int) (first, count int) {
 	return first, def
 }
 
-// TestSim runs many seeds. It fails when one violates an invariant, when too little
-// has happened, and when a fault has not happened at all.
+// TestSim runs many seeds. It fails when one violates an invariant, when there was too little load,
+// and when a fault has not occurred at all.
 func TestSim(t *testing.T) {
 	if *oneSeed >= 0 {
 		o := run(t, Plan{Seed: uint64(*oneSeed)})
@@ -95,7 +94,7 @@ func TestSim(t *testing.T) {
 	checkCoverage(t, len(all), total)
 }
 
-// report fails for a run that violates something.
+// report fails for a run with violations.
 func report(t *testing.T, o Outcome) {
 	t.Helper()
 	if len(o.Violations) == 0 {

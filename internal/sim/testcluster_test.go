@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// testCluster is a cluster of three for tests of one thing: without chance, and without
-// applications.
+// testCluster is a cluster of three nodes for tests of one property: without randomness, and
+// without applications.
 type testCluster struct {
 	w        *World
 	leader   *process
@@ -45,7 +45,7 @@ func (x *testCluster) end() {
 	x.w.awaitEnd()
 }
 
-// write makes so many transactions, of two entries each.
+// write makes n transactions, of two entries each.
 func (x *testCluster) write(t *testing.T, n int) {
 	t.Helper()
 	for range n {
@@ -59,7 +59,7 @@ func (x *testCluster) write(t *testing.T, n int) {
 	}
 }
 
-// cut cuts the follower off, both ways.
+// cut disconnects the follower, in both directions.
 func (x *testCluster) cut(cut bool) {
 	for i := range x.w.hosts {
 		if i != x.follower.index {
@@ -76,7 +76,7 @@ func (x *testCluster) snapshot(t *testing.T, l *process) {
 	}
 }
 
-// newest gives the newest snapshot that a node has.
+// newest returns the newest snapshot of a node.
 func (x *testCluster) newest(l *process) *snapshotImage {
 	l.host.mu.Lock()
 	d := l.host.disk
@@ -86,11 +86,11 @@ func (x *testCluster) newest(l *process) *snapshotImage {
 	return d.snapshots[len(d.snapshots)-1]
 }
 
-// catchUpBound is how long a follower that was away may take.
+// catchUpBound is how long a follower that was down may take.
 const catchUpBound = 30 * time.Second
 
-// awaitCaughtUp waits until the follower has applied all that the leader has; otherwise
-// it says how far that got.
+// awaitCaughtUp waits until the follower has applied all that the leader has; otherwise it
+// describes how far it got.
 func (x *testCluster) awaitCaughtUp() (behind string) {
 	for began := x.w.now(); x.w.now() < began+catchUpBound; sleep(100 * time.Millisecond) {
 		lag, text := x.lag()

@@ -15,12 +15,12 @@ type txRecord struct {
 	options  txn.Options
 	branches []string // participants that were joined, in that order
 	readOnly map[string]bool
-	typed    bool        // its service commits the work of prepare by itself
-	reported txn.State   // the end, as it was told: [txn.Committed] or [txn.RolledBack]; zero: it was not
-	finished atomic.Bool // its application has done what it wanted
+	typed    bool        // its service commits the work of prepare itself
+	reported txn.State   // the outcome that was reported: [txn.Committed] or [txn.RolledBack]; zero: none
+	finished atomic.Bool // its application has done all its work
 }
 
-// runApp is one application process after another, until the faults are over.
+// runApp runs one application process after another, until the faults end.
 func (w *World) runApp(n int, until time.Duration) {
 	d, of := newRNG(w.plan.Seed, 1000+uint64(n)), newRNG(w.plan.Seed, 3000+uint64(n))
 	for w.now() < until {
@@ -51,7 +51,7 @@ func (a *app) died() bool {
 	}
 }
 
-// runTransaction is one transaction of an application.
+// runTransaction runs one transaction of an application.
 func (a *app) runTransaction() {
 	d := a.rng
 	o := txn.Options{ID: txn.NewID(time.Now(), d.entropy()), Mark: a.latestMark(), Name: "transfer", Timeout: d.between(300*time.Millisecond, 6*time.Second)}
@@ -70,7 +70,7 @@ func (a *app) runTransaction() {
 	err := txn.Run(ctx, a, o, func(ctx context.Context, tx *txn.Tx) error { return a.transfer(ctx, tx, r) })
 	a.w.noteTx(o.ID, "application %d was told: %v", a.n, err)
 	switch {
-	case a.died(): // nobody was told anything
+	case a.died(): // no outcome was reported
 	case err == nil:
 		r.reported = txn.Committed
 	case errors.Is(err, txn.ErrRolledBack) && !errors.Is(err, txn.ErrInDoubt):
@@ -80,7 +80,7 @@ func (a *app) runTransaction() {
 
 var errChanged = errors.New("sim: the application has changed its mind")
 
-// transfer is the work of one transaction.
+// transfer performs the work of one transaction.
 func (a *app) transfer(ctx context.Context, tx *txn.Tx, r *txRecord) error {
 	d := a.rng
 	which := d.n(16)
@@ -121,7 +121,7 @@ func (a *app) transfer(ctx context.Context, tx *txn.Tx, r *txRecord) error {
 	return nil
 }
 
-// atBank works in the PostgreSQL model.
+// atBank performs the work in the PostgreSQL model.
 func (a *app) atBank(ctx context.Context, tx *txn.Tx, r *txRecord) error {
 	s, err := txn.Join(ctx, tx, "bank", func(ctx context.Context, enlist txn.EnlistFunc) (*pgSession, error) {
 		s, err := a.w.pg.begin(ctx, tx.ID(), a)
@@ -154,7 +154,7 @@ func (a *app) atBank(ctx context.Context, tx *txn.Tx, r *txRecord) error {
 	return nil
 }
 
-// atStock works in the MariaDB model.
+// atStock performs the work in the MariaDB model.
 func (a *app) atStock(ctx context.Context, tx *txn.Tx, r *txRecord) error {
 	s, err := txn.Join(ctx, tx, "stock", func(ctx context.Context, enlist txn.EnlistFunc) (*mdSession, error) {
 		s, err := a.w.maria.connect(ctx, tx.ID(), a)
@@ -164,7 +164,7 @@ func (a *app) atStock(ctx context.Context, tx *txn.Tx, r *txRecord) error {
 		r.branches = append(r.branches, "stock")
 		b, err := enlist(ctx, s.text(), nil)
 		if err == nil {
-			if a.rng.oneIn(30) { // on its way for longer than the transaction has time
+			if a.rng.oneIn(30) { // it takes longer than the timeout of the transaction
 				ctx = context.WithoutCancel(ctx)
 				sleepCtx(a.w.ctx, r.options.Timeout+time.Second)
 			}
@@ -182,8 +182,8 @@ func (a *app) atStock(ctx context.Context, tx *txn.Tx, r *txRecord) error {
 	return s.exec(ctx)
 }
 
-// runRandomCalls is a client that asks about, repeats and contradicts what others do, at any
-// node and at any time.
+// runRandomCalls is a client that reads, repeats and contradicts what others do, at any node and at
+// any time.
 func (w *World) runRandomCalls(n int, until time.Duration) {
 	d, late := newRNG(w.plan.Seed, 2000+uint64(n)), newRNG(w.plan.Seed, 4000+uint64(n))
 	a := &app{w: w, n: 100 + n, rng: d, dead: make(chan struct{}), steps: -1}
@@ -203,11 +203,11 @@ func (w *World) runRandomCalls(n int, until time.Duration) {
 			_, _ = a.Begin(ctx, r.options)
 		case 1:
 			if !r.finished.Load() {
-				break // only who began it may do that
+				break // only the application that began it may commit
 			}
 			if r.reported == txn.RolledBack {
 				if i, err := a.Get(ctx, r.id); err != nil || !i.State.Decided() {
-					break // the application has undone its work, and nobody may commit what it has not told yet
+					break // the application has reverted its work, so a commit that it has not reported yet is not allowed
 				}
 			}
 			w.countFault("client: commit out of turn")
@@ -229,7 +229,7 @@ func (w *World) runRandomCalls(n int, until time.Duration) {
 	}
 }
 
-// pickTx gives one of the transactions, mostly a young one.
+// pickTx returns one of the transactions, more often a recent one.
 func (w *World) pickTx(d *rng) *txRecord {
 	w.mu.Lock()
 	defer w.mu.Unlock()

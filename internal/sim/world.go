@@ -15,41 +15,40 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Plan says what one run is like. Its zero value is drawn from the seed.
+// Plan describes one run. Zero fields are drawn from the seed.
 type Plan struct {
 	Seed      uint64
 	Nodes     int           // 3 or 5
-	FaultTime time.Duration // how long there are faults
-	Apps      int           // applications at work at the same time
+	FaultTime time.Duration // for how long faults are injected
+	Apps      int           // concurrent applications
 
-	// Unanchored disks do not have what keeps raft's livelock away; see
-	// raftfsm/logstore.
+	// Unanchored disks lack what prevents raft's livelock; see raftfsm/logstore.
 	Unanchored bool
 
-	// Cut logs are cut by raft to so many entries, when a snapshot is asked for, and not by
-	// the node. Zero: by the node.
+	// Cut makes raft truncate the log to so many entries when a snapshot is taken, instead of the
+	// node. Zero: the node truncates.
 	Cut uint64
 
 	// Memory is drawn by [Run] when it is zero.
 	Memory Memory
 
-	// Bugs are planted, to see whether they are found.
+	// Bugs are planted, to check that they are found.
 	Bugs Bugs
 }
 
-// Bugs are ways to be wrong on purpose, of what stands around the coordinator.
+// Bugs are deliberate errors in the environment of the coordinator.
 type Bugs struct {
-	NoSync         bool // disks forget the end of what they said was on them
-	NoVotes        bool // disks forget the votes of raft
-	OldSnapshot    bool // a snapshot has the contents of the one before
+	NoSync         bool // disks lose the end of what they reported as synced
+	NoVotes        bool // disks lose the votes of raft
+	OldSnapshot    bool // a snapshot has the contents of the previous one
 	TrustNotThere  bool // the PostgreSQL participant takes "not there" for committed
-	IgnoreTag      bool // an application takes the command tag ROLLBACK for a yes
-	NoWait         bool // the MariaDB participant commits without waiting, and believes the answer
-	ForgetPrepared bool // the service forgets what it has promised
-	StaleReads     bool // clients take what any node says for the truth
-	EarlyCommit    bool // an application commits a branch on its own before the decision
-	RenewMark      bool // clients renew the mark of an id at every try
-	DropKeepAlives bool // somebody on the way answers signs of life, and does not pass them on
+	IgnoreTag      bool // an application takes the command tag ROLLBACK for a vote prepared
+	NoWait         bool // the MariaDB participant commits without waiting, and trusts the answer
+	ForgetPrepared bool // the service forgets its prepared branches
+	StaleReads     bool // clients accept the answer of any node
+	EarlyCommit    bool // an application commits a branch itself before the decision
+	RenewMark      bool // clients renew the mark of an id at every attempt
+	DropKeepAlives bool // a proxy answers keep-alives, and does not forward them
 }
 
 // World is one run.
@@ -59,12 +58,12 @@ type World struct {
 	rng     *rng
 	ctx     context.Context // ends with the run
 	stop    context.CancelFunc
-	all     sync.WaitGroup // whatever has to end before the run does
-	callers sync.WaitGroup // those of it that call
+	all     sync.WaitGroup // everything that has to end before the run
+	callers sync.WaitGroup // those goroutines that call the coordinator
 
 	net     *network
 	hosts   []*host
-	logs    *logRecorder // what was ever written to any log
+	logs    *logRecorder // everything that was ever written to any log
 	history *history
 
 	pg    *postgres
@@ -76,7 +75,7 @@ type World struct {
 	fired          map[string]int
 	violations     []string
 	apps           map[txn.ID]*txRecord // what applications know
-	ids            []txn.ID             // of apps, in the order of their making
+	ids            []txn.ID             // the ids of apps, in the order of their creation
 	sessionClients []*sessionClient
 	notes          map[txn.ID][]traceLine // what participants did
 }
@@ -86,7 +85,7 @@ type traceLine struct {
 	text string
 }
 
-// rng is chance that many may draw from.
+// rng is a source of randomness for concurrent use.
 type rng struct {
 	mu sync.Mutex
 	r  *rand.Rand // guarded by mu
@@ -102,10 +101,10 @@ func (d *rng) n(n int) int {
 	return d.r.IntN(n)
 }
 
-// oneIn is true once in n times.
+// oneIn is true once in n times, on average.
 func (d *rng) oneIn(n int) bool { return d.n(n) == 0 }
 
-// between gives a duration from a up to b.
+// between returns a duration from a up to b.
 func (d *rng) between(a, b time.Duration) time.Duration {
 	if b <= a {
 		return a
@@ -149,10 +148,10 @@ func newWorld(p Plan) *World {
 	return w
 }
 
-// now is the true time since the run began.
+// now is the simulation's time since the run began.
 func (w *World) now() time.Duration { return time.Since(w.begun) }
 
-// tracef adds a line to the story.
+// tracef adds a line to the trace.
 func (w *World) tracef(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -162,14 +161,14 @@ func (w *World) tracef(format string, args ...any) {
 	}
 }
 
-// noteTx adds a line to the story of one transaction.
+// noteTx adds a line to the trace of one transaction.
 func (w *World) noteTx(id txn.ID, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.notes[id] = append(w.notes[id], traceLine{w.now(), fmt.Sprintf(format, args...)})
 }
 
-// txNotes gives the story of one transaction.
+// txNotes returns the trace of one transaction.
 func (w *World) txNotes(id txn.ID) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -180,24 +179,24 @@ func (w *World) txNotes(id txn.ID) string {
 	return b.String()
 }
 
-// traceLines is how much of a story is printed.
+// traceLines is how many lines of a trace are printed.
 const traceLines = 250
 
-// countFault counts that a fault has happened.
+// countFault counts an occurrence of a fault.
 func (w *World) countFault(fault string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fired[fault]++
 }
 
-// faultCount is how often a fault has happened.
+// faultCount is how often a fault has occurred.
 func (w *World) faultCount(fault string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.fired[fault]
 }
 
-// violate records that something is wrong.
+// violate records a violation.
 func (w *World) violate(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.tracef("VIOLATION %s", text)
@@ -206,21 +205,21 @@ func (w *World) violate(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf("%v: %s", w.now().Round(time.Microsecond), text))
 }
 
-// violationCount is how much is.
+// violationCount is the number of violations.
 func (w *World) violationCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.violations)
 }
 
-// explain adds to the last thing that is wrong.
+// explain adds text to the last violation.
 func (w *World) explain(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.violations[len(w.violations)-1] += text
 }
 
-// Trace is the end of what happened, for people.
+// Trace is the end of the trace, as text.
 func (w *World) Trace() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -238,7 +237,7 @@ func sleep(d time.Duration) {
 	}
 }
 
-// sleepCtx waits, and reports false when ctx ends first.
+// sleepCtx waits, and reports false if ctx ends first.
 func sleepCtx(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -250,11 +249,11 @@ func sleepCtx(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// beforePanic is what raft says in processLogs just before it panics for want of an
-// entry, in a goroutine of its own, where nobody can catch it.
+// beforePanic is the text that raft logs in processLogs just before it panics for want of an entry,
+// in a goroutine of its own, where nothing can recover.
 const beforePanic = "failed to get log"
 
-// within reports whether it is called by a method of that name, however deep.
+// within reports whether a method of that name is on the stack of the caller.
 func within(method string) bool {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
@@ -269,7 +268,7 @@ func within(method string) bool {
 	}
 }
 
-// logger makes the warnings of a node a part of the story.
+// logger adds the warnings of a node to the trace.
 func (w *World) logger(host string) *slog.Logger { return slog.New(&traceHandler{w: w, host: host}) }
 
 type traceHandler struct {

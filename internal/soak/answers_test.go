@@ -21,19 +21,18 @@ const (
 // An error that a call may not answer at any time (see [mayAnswer]) needs a reason:
 //
 //   - own time over: the error names what ended the call's context (context.Canceled or
-//     DeadlineExceeded), and that has to be over indeed: up to a second sooner, since
-//     a try that would begin after the end is not made. The call is unavailable, or in
-//     doubt if it decides. The few calls that are not repeated hand on what the server
-//     said of its own end, which names nothing. That RequestTimeout is over is no reason: ten seconds are
-//     enough where nothing is disturbed.
-//   - disturbed: nodes fail, or elect. Calls may be unavailable or in doubt, also with
-//     time left: a stream breaks, a node knows of no leader. See [disturbances].
+//     DeadlineExceeded), and that has to have ended: up to a second sooner, since an attempt that
+//     would begin after the end is not made. The call is unavailable, or in doubt if it decides. The
+//     few calls that are not repeated return the server's own timeout error, which names nothing. The
+//     end of RequestTimeout is no reason: ten seconds are enough where nothing is disturbed.
+//   - disturbed: nodes fail, or elect. Calls may be unavailable or in doubt, also with time left: a
+//     stream breaks, a node knows no leader. See [disturbances].
 const (
 	ownTime   = "own time over"
 	disturbed = "disturbed"
 )
 
-// isCallerTimeout reports whether the end of its caller's time is the reason.
+// isCallerTimeout reports whether the end of the caller's context is the reason.
 func (a *callError) isCallerTimeout() bool {
 	if a.callerTimedOut && slices.Contains(onceOnly, a.call) && a.is(txn.ErrUnavailable) {
 		return true
@@ -45,7 +44,7 @@ func (a *callError) isCallerTimeout() bool {
 // onceOnly are the calls that the client does not repeat.
 var onceOnly = []string{"CreateToken", "TransferLeader", "Leave"}
 
-// isInDoubtDecision reports whether it is the doubt of a call that decides.
+// isInDoubtDecision reports whether a call that decides is in doubt.
 func (a *callError) isInDoubtDecision() bool { return a.is(txn.ErrInDoubt) && decides(a.call) }
 
 // decides reports whether a call without an answer leaves its caller in doubt.
@@ -57,7 +56,7 @@ func decides(call string) bool {
 type callError struct {
 	call           string
 	from, to       time.Time
-	callerTimedOut bool // the caller's time was
+	callerTimedOut bool // the caller's context had ended
 	err            error
 }
 
@@ -65,8 +64,7 @@ func (a *callError) is(any ...error) bool {
 	return slices.ContainsFunc(any, func(target error) bool { return errors.Is(a.err, target) })
 }
 
-// composed calls make several calls, and work in databases; they end with the error of
-// any.
+// composed calls make several calls, and work in databases; they end with the error of any of them.
 func (a *callError) composed() bool {
 	return slices.Contains([]string{callRun, callRunIn, callFollow}, a.call)
 }
@@ -75,23 +73,23 @@ func (a *callError) composed() bool {
 type callStats struct {
 	took    []time.Duration // of those that were answered
 	ok      int
-	refused int // as the call may be at any time
+	refused int // with an error that the call may return at any time
 	excused map[string]int
 }
 
-// recorder takes the time of every call, and keeps what answers need a reason.
+// recorder measures every call, and keeps answers that need a reason.
 type recorder struct {
 	mu          sync.Mutex // guards all below
 	records     map[string]*callStats
-	unexplained []*callError // judged when it is known what happened meanwhile
-	writeAcked  func()       // is told that a write was acknowledged
+	unexplained []*callError // checked when it is known what happened meanwhile
+	writeAcked  func()       // called when a write was acknowledged
 }
 
 func newRecorder() *recorder {
 	return &recorder{records: map[string]*callStats{}, writeAcked: func() {}}
 }
 
-// call makes a call and takes note of its answer.
+// call makes a call and records its answer.
 func (r *recorder) call(name string, ctx context.Context, make func() error) error { //nolint:revive // the name comes first
 	from := time.Now()
 	err := make()
@@ -126,7 +124,7 @@ func (r *recorder) call(name string, ctx context.Context, make func() error) err
 	return err
 }
 
-// unexpected gives the answers that nothing excuses.
+// unexpected returns the answers that nothing excuses.
 func (r *recorder) unexpected(w *disturbances) (unexpected []*callError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

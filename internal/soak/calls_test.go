@@ -15,12 +15,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// mayAnswer are the errors that a call may answer at any time, since others work on the
-// same transactions meanwhile: they end them, and what has ended is forgotten after
-// [retention]. A call that is not here may answer none. Those of the last group are made
-// to be refused: nothing is in doubt, or to be removed.
+// mayAnswer are the errors that a call may return at any time, since others work on the same
+// transactions meanwhile: they end them, and what has ended is forgotten after [retention]. A call
+// that is not listed may return none. Those of the last group are made to be refused: nothing is in
+// doubt, or to be removed.
 var mayAnswer = map[string][]error{
-	"Begin":    {txn.ErrSessionExpired}, // in the session of a guest whose node is halted
+	"Begin":    {txn.ErrSessionExpired}, // in an abandoned session
 	"Enlist":   {txn.ErrNotActive, txn.ErrRolledBack, txn.ErrNotFound, txn.ErrConflict},
 	"Commit":   {txn.ErrRolledBack, txn.ErrNotActive, txn.ErrNotFound, txn.ErrConflict},
 	"Rollback": {txn.ErrConflict, txn.ErrNotFound},
@@ -57,10 +57,10 @@ var writes = map[string]bool{
 // refusals are the calls that never succeed here.
 var refusals = []string{"Resolve", "Remove", "Leave", "Join"}
 
-// otherCalls are the calls that are made by others than [load.randomCalls].
+// otherCalls are the calls that are not made by [load.randomCalls].
 var otherCalls = []string{"Delegate", "Done", "TransferLeader", "OpenSession", "Close", callRun, callRunIn, callFollow}
 
-// randomCall is a call that somebody makes at random.
+// randomCall is a call that is made at random.
 type randomCall struct {
 	name  string
 	share int // of a thousand or so
@@ -162,7 +162,7 @@ func randomCalls() []randomCall {
 		{"Retry", 5, ask(func(ctx context.Context, m *recordingClient) error { return m.Client.Retry(ctx, txn.ID{}) })},
 		{"Resolve", 4, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
 			if info, err := m.Get(ctx, id); err != nil || !info.State.Finished() {
-				id = rig.NewID() // of one in doubt it would be believed
+				id = rig.NewID() // one in doubt would really be resolved
 			}
 			_, err := m.Client.Resolve(ctx, id, txn.Resolution{Commit: true, Reason: "a chore", By: "soak"})
 			return err
@@ -203,7 +203,7 @@ func list(ctx context.Context, m *recordingClient) error {
 	return err
 }
 
-// watch ends with its caller's time, which is no error of it.
+// watch ends with its caller's context, which is no error.
 func watch(ctx context.Context, m *recordingClient) error {
 	for _, err := range m.Watch(ctx, txn.Filter{}) {
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestStallIsFound: by its length, without the time for which the machine stood still.
+// TestStallIsFound: by its length, without the time for which the machine stalled.
 func TestStallIsFound(t *testing.T) {
 	for _, c := range []struct {
 		silent, stood time.Duration
@@ -34,7 +34,7 @@ func TestStallIsFound(t *testing.T) {
 				from := time.Now().Add(time.Second)
 				<-time.After(c.silent)
 				b.hostStalls.Note(from, from.Add(c.stood))
-				b.hostStalls.Note(from, from.Add(c.stood/2)) // both controls were late: once is enough
+				b.hostStalls.Note(from, from.Add(c.stood/2)) // both controls were late: counted once
 				if got := b.measurePause(false); got != c.stall {
 					t.Errorf("a stall: %v, want %v; %s", got, c.stall, b.writes.stalled)
 				}

@@ -16,22 +16,21 @@ type disturbance struct {
 	needsElection bool      // it makes an election necessary
 }
 
-// disturbances is when nodes were disturbed: by a fault, until the cluster is whole again, and
-// by elections, whatever their cause. After both there is a while in which clients
-// may still hear of it.
+// disturbances records when nodes were disturbed: by a fault, until the cluster is healthy again,
+// and by elections of any cause. After both there is a time in which clients may still get errors.
 type disturbances struct {
 	mu         sync.Mutex // guards all below
 	all        []*disturbance
 	term       uint64
-	elections  int // that no fault has caused
+	elections  int // those without a fault
 	lastAgreed time.Time
 }
 
-// disturbanceGrace is how long after a disturbance clients may hear of it: what was forwarded
-// to a node that is gone has no answer for as long.
+// disturbanceGrace is how long after a disturbance clients may still get errors: calls that were
+// forwarded to a node that has ended have no answer for as long.
 const disturbanceGrace = 2 * time.Second
 
-// begin notes that a disturbance begins; end that it is over.
+// begin records the begin of a disturbance; end records its end.
 func (w *disturbances) begin(name string, needsElection bool) (end func()) {
 	d := &disturbance{name: name, from: time.Now(), needsElection: needsElection}
 	w.mu.Lock()
@@ -61,8 +60,8 @@ func (w *disturbances) overlaps(from, to time.Time, needsElection bool) bool {
 	return false
 }
 
-// watch looks for elections until ctx ends. One that no fault explains began, at the
-// worst, when the nodes were last seen to agree.
+// watch looks for elections until ctx ends. One without a fault began, at the worst, when the nodes
+// last agreed.
 func (b *testEnv) watch(ctx context.Context) {
 	w := &b.disturbances
 	w.lastAgreed = time.Now()

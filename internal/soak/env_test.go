@@ -21,13 +21,13 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// size is how many nodes there are.
+// size is the number of nodes.
 const size = 3
 
 // retention is short, so that the outcomes of the load are forgotten soon after it.
 const retention = 20 * time.Second
 
-// snapshotBytes is small, so that the log is cut many times.
+// snapshotBytes is small, so that the log is truncated many times.
 const snapshotBytes = 1_000_000
 
 // testEnv is everything that runs.
@@ -83,7 +83,7 @@ func (b *testEnv) runProgram(name string, args ...string) {
 
 func (b *testEnv) provisionPath(name string) string { return filepath.Join(b.dir, "papers", name) }
 
-// provision makes certificates and tokens, as users make them, and three nodes that are down.
+// provision creates certificates and tokens, as users do, and three nodes that do not run.
 func (b *testEnv) provision() {
 	config := []string{"config", "init", "--dir", b.provisionPath("")}
 	for i := range size {
@@ -123,7 +123,7 @@ func (b *testEnv) provision() {
 	}
 }
 
-// logs is where the nodes' logs are.
+// logs is the directory of the nodes' logs.
 func (b *testEnv) logs() string {
 	if *flagLogs != "" {
 		return *flagLogs
@@ -131,7 +131,7 @@ func (b *testEnv) logs() string {
 	return b.dir
 }
 
-// open opens a client that may do everything. It is closed with the test, or before.
+// open opens a client with the role admin. It is closed with the test, or before.
 func (b *testEnv) open(address string, timeout time.Duration, unary bool) *client.Client {
 	b.t.Helper()
 	m, err := client.Open(client.Config{
@@ -164,7 +164,7 @@ func (b *testEnv) form() {
 	b.must(b.checkHealthy(b.t.Context()))
 }
 
-// checkHealthy waits until every node follows the same leader, and has what that had.
+// checkHealthy waits until every node follows the same leader, and has applied what that had.
 func (b *testEnv) checkHealthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, rig.WaitTimeout)
 	defer cancel()
@@ -189,7 +189,7 @@ func (b *testEnv) checkHealthy(ctx context.Context) error {
 	})
 }
 
-// statuses asks every node.
+// statuses reads the status of every node.
 func (b *testEnv) statuses(ctx context.Context) ([]txn.Status, error) {
 	all, errs := make([]txn.Status, size), make([]error, size)
 	var asking sync.WaitGroup
@@ -204,7 +204,7 @@ func (b *testEnv) statuses(ctx context.Context) ([]txn.Status, error) {
 	return all, errors.Join(errs...)
 }
 
-// roles gives the node that leads, and the others.
+// roles returns the leader and the others.
 func (b *testEnv) roles(ctx context.Context) (leader *node, followers []*node, err error) {
 	all, err := b.statuses(ctx)
 	for i, s := range all {

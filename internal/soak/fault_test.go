@@ -11,16 +11,16 @@ import (
 	"github.com/txmgr/txmgr/internal/rig"
 )
 
-// fault is something bad that happens. strike returns when it is over, and says what it
-// did; an error says that nothing bad has happened.
+// fault is a kind of fault. inject returns when the fault has ended, and describes it; an error
+// means that it was not injected.
 type fault struct {
 	name          string
 	needsElection bool // it makes an election necessary
 	inject        func(ctx context.Context, b *testEnv) (what string, err error)
 }
 
-// nodeFaults are of nodes, one at a time, so that there is always a majority. Each is
-// over when the cluster is whole again. serviceFaults come meanwhile.
+// nodeFaults affect nodes, one at a time, so that there is always a majority. Each ends when the
+// cluster is healthy again. serviceFaults are injected meanwhile.
 var (
 	nodeFaults = []fault{
 		{"kill the leader", true, func(ctx context.Context, b *testEnv) (string, error) {
@@ -84,8 +84,8 @@ func counted(n int64) (string, error) {
 	return fmt.Sprintf("%d requests", n), nil
 }
 
-// injectFaults lets faults strike until ctx ends, of every kind before any comes again, and
-// returns when the last one is over. A kind that has not struck by then is tried again.
+// injectFaults injects faults until ctx ends, each kind before any is repeated, and returns when
+// the last one has ended. A kind that was not injected by then is tried again.
 func (b *testEnv) injectFaults(ctx context.Context) {
 	var storming sync.WaitGroup
 	storming.Go(func() { b.series(ctx, nodeFaults, 2*time.Second) })
@@ -102,7 +102,7 @@ func (b *testEnv) series(ctx context.Context, faults []fault, rest time.Duration
 	}
 }
 
-// injectFault has a fault strike, to its end.
+// injectFault injects a fault, and returns when it has ended.
 func (b *testEnv) injectFault(f fault, nodes bool) {
 	ctx := b.loadCtx
 	end := func() {}

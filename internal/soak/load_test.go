@@ -14,27 +14,27 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// How many there are of each kind of callers. They rest between two calls: the soak
-// is not there to find out how much the machine can do.
+// The number of callers of each kind. They pause between two calls: the soak test does not measure
+// how much the machine can do.
 const (
 	transferWorkers = 5  // make transfers
 	callers         = 6  // make other calls
-	waiters         = 16 // wait for transactions, and have little time
+	waiters         = 16 // wait for transactions, with short timeouts
 	sessionWorkers  = 2  // open sessions and abandon them
 )
 
-// load is those who call, and what they know of.
+// load is the callers, and the transactions that they know.
 type load struct {
 	b       *testEnv
-	all     *recordingClient   // knows all nodes
-	clients []*recordingClient // that one, and others
+	all     *recordingClient   // has the addresses of all nodes
+	clients []*recordingClient // all, and others
 
-	followers sync.WaitGroup // applications that finish what they have prepared
+	followers sync.WaitGroup // applications that complete what they have prepared
 
 	mu         sync.Mutex // guards all below
 	made       []*transfer
-	ids        []txn.ID // of the newest transactions, of anybody
-	disposable []txn.ID // of those that anybody may end
+	ids        []txn.ID // of the newest transactions, of all callers
+	disposable []txn.ID // of those that any caller may end
 	sessions   []txn.SessionID
 	tokens     []string
 }
@@ -55,14 +55,14 @@ func newLoad(b *testEnv) *load {
 	return l
 }
 
-// close ends the clients.
+// close closes the clients.
 func (l *load) close() {
 	for _, m := range l.clients {
 		l.b.must(m.Client.Close())
 	}
 }
 
-// anyClient draws a client: most applications know all nodes.
+// anyClient draws a client: most applications have the addresses of all nodes.
 func (l *load) anyClient() *recordingClient {
 	if rand.IntN(2) == 0 {
 		return l.all
@@ -70,7 +70,7 @@ func (l *load) anyClient() *recordingClient {
 	return oneOf(l.clients...)
 }
 
-// run lets everybody work until ctx ends, and returns when the last call has.
+// run runs all callers until ctx ends, and returns when the last call has ended.
 func (l *load) run(ctx context.Context) {
 	var busy sync.WaitGroup
 	for range transferWorkers {
@@ -89,7 +89,7 @@ func (l *load) run(ctx context.Context) {
 	l.followers.Wait()
 }
 
-// shortContext is a context that ends by itself, in one of two ways.
+// shortContext returns a context that ends by itself, in one of two ways.
 func shortContext(least, most time.Duration) (context.Context, context.CancelFunc) {
 	d := between(least, most)
 	if rand.IntN(2) == 0 {
@@ -100,8 +100,8 @@ func shortContext(least, most time.Duration) (context.Context, context.CancelFun
 	return ctx, func() { timer.Stop(); cancel() }
 }
 
-// call makes one chore after the other. One in three has little time, and a watch as
-// much as it needs to see something.
+// call makes one random call after the other. One in three has a short timeout, and a watch one
+// that suffices to see something.
 func (l *load) call(ctx context.Context) {
 	all, total := randomCalls(), 0
 	for _, c := range all {
@@ -149,7 +149,7 @@ func (l *load) wait(ctx context.Context) {
 }
 
 // abandonSessions opens sessions with clients of their own, and closes them, or lets them expire as
-// if the process were gone.
+// if the process had crashed.
 func (l *load) abandonSessions(ctx context.Context, n int) {
 	for rig.Sleep(ctx, between(200*time.Millisecond, time.Second)) {
 		c, err := client.Open(client.Config{
@@ -190,7 +190,7 @@ func (l *load) abandonSessions(ctx context.Context, n int) {
 	}
 }
 
-// keepNewest is how many ids are remembered.
+// keepNewest is how many ids are kept.
 const keepNewest = 200
 
 func newest[T any](all []T, one T) []T {
@@ -198,7 +198,7 @@ func newest[T any](all []T, one T) []T {
 	return all[max(0, len(all)-keepNewest):]
 }
 
-// addID adds a transaction that others may look at.
+// addID adds a transaction that other callers may read.
 func (l *load) addID(id txn.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,7 +215,7 @@ func (l *load) someID() txn.ID {
 	return newer[rand.IntN(len(newer))]
 }
 
-// someDisposable is a transaction that anybody may end.
+// someDisposable returns a transaction that any caller may end.
 func (l *load) someDisposable() txn.ID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,7 +251,7 @@ func (l *load) enlist(ctx context.Context, m *recordingClient) error {
 	return err
 }
 
-// vote says of a branch that it only looked.
+// vote votes read-only for a branch.
 func (l *load) vote(ctx context.Context, m *recordingClient) error {
 	id := l.someDisposable()
 	b, err := m.Enlist(ctx, id, txn.Enlistment{Participant: inBank})
@@ -300,7 +300,7 @@ func (l *load) createToken(ctx context.Context, m *recordingClient) error {
 	return err
 }
 
-// revokeToken takes the oldest one back.
+// revokeToken revokes the oldest token.
 func (l *load) revokeToken(ctx context.Context, m *recordingClient) error {
 	l.mu.Lock()
 	if len(l.tokens) == 0 {

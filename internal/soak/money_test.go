@@ -32,16 +32,16 @@ const (
 // money is in three places.
 type money struct {
 	b       *testEnv
-	readers map[string]*sql.DB // to look; the application does not use them
+	readers map[string]*sql.DB // to check; the application does not use them
 	pg, one *postgres.DB       // for applications; one commits in one phase
 	maria   *mariadb.DB
 	pool    *pgxpool.Pool // what the first two use
 	work    *sql.DB       // what maria uses
 	vault   *vaultService
-	tag     string // of the cluster, in every XID
+	tag     string // the cluster id, part of every XID
 }
 
-// maxConns is more than there are workers.
+// maxConns is more than the number of workers.
 const maxConns = 24
 
 func newMoney(b *testEnv) *money {
@@ -98,8 +98,8 @@ func (b *testEnv) sql(driver, dsn string) *sql.DB {
 	return db
 }
 
-// maria opens a pool that does not log: connections that are closed in the middle of
-// their work, since a caller's time was over, are what the load is about.
+// maria opens a pool that does not log: connections that are closed in the middle of their work,
+// because their caller's context ended, are the purpose of the load.
 func (b *testEnv) maria(dsn string) *sql.DB {
 	config, err := mysql.ParseDSN(dsn)
 	b.must(err)
@@ -112,7 +112,7 @@ func (b *testEnv) maria(dsn string) *sql.DB {
 	return db
 }
 
-// awaitIdle waits until nothing is open, undone or prepared.
+// awaitIdle waits until no transaction is active, completing or prepared.
 func (m *money) awaitIdle() {
 	m.b.t.Helper()
 	ctx, cancel := context.WithTimeout(m.b.t.Context(), 2*rig.WaitTimeout)
@@ -145,7 +145,7 @@ func (m *money) openConnections(ctx context.Context) (pg, maria, web int, err er
 	return pg, maria, int(m.vault.conns.Load()), nil
 }
 
-// prepared is an error as long as something is prepared.
+// prepared returns an error as long as something is prepared.
 func (m *money) prepared(ctx context.Context) error {
 	var n, held, xa int
 	err := m.readers[inBank].QueryRowContext(ctx, "SELECT count(*) FROM pg_prepared_xacts").Scan(&n)
@@ -169,8 +169,8 @@ func (m *money) prepared(ctx context.Context) error {
 	return errors.Join(err, rows.Err())
 }
 
-// checkConsistency holds accounts against journals, and journals against what the applications
-// were told.
+// checkConsistency compares accounts with journals, and journals with the outcomes that the
+// applications got.
 func (m *money) checkConsistency(all []*transfer) {
 	t, ctx := m.b.t, m.b.t.Context()
 	found := map[string]map[string]entry{} // by transaction and place

@@ -19,11 +19,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// resourceUse is what the nodes use together at a point where nobody calls them: a leader
-// uses more than a follower, and leadership moves. Connections to participants, of which
-// each node keeps up to eight idle ones to each for five minutes, are counted apart, and
-// taken off the descriptors and goroutines. disk is that of the node that uses
-// most.
+// resourceUse is what the nodes use together at a moment without calls: a leader uses more than a
+// follower, and leadership moves. Connections to participants, of which each node keeps up to eight
+// idle ones to each for five minutes, are counted separately, and subtracted from the descriptors
+// and goroutines. disk is that of the node that uses most.
 type resourceUse struct {
 	goroutines, descriptors, finished int
 	heap, disk                        int64 // bytes
@@ -38,8 +37,8 @@ func (q resourceUse) String() string {
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }
 
-// The bounds of growth, for three nodes together. Between two quiet points of a healthy
-// cluster all but the disk differ by a few per cent, in either direction.
+// The bounds of growth, for three nodes together. Between two idle moments of a healthy cluster all
+// but the disk differ by a few per cent, in either direction.
 const (
 	// moreGoroutines are those of pools that have grown, and of what a node does each
 	// second, which may run at that moment. In three minutes more than 50,000 calls are
@@ -61,7 +60,7 @@ const (
 	mostDisk = 8<<20 + 3*snapshotBytes
 )
 
-// exceeds says what has grown too much since an earlier quiet point.
+// exceeds describes what has grown too much since an earlier measurement.
 func (q resourceUse) exceeds(before resourceUse) error {
 	var errs error
 	more := func(what string, now, was, allowed int64) {
@@ -79,7 +78,7 @@ func (q resourceUse) exceeds(before resourceUse) error {
 	return errs
 }
 
-// measure waits for a quiet point that meets a condition, and gives the last one if none does.
+// measure waits for an idle moment that meets a condition, and returns the last one if none does.
 func (b *testEnv) measure(within time.Duration, good func(resourceUse) error) (q resourceUse, err error) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), within)
 	defer cancel()
@@ -112,14 +111,13 @@ func (b *testEnv) readResources(ctx context.Context) (q resourceUse, err error) 
 	pg, maria, web, err := b.money.openConnections(ctx)
 	q.conns = pg + maria + web
 	q.descriptors -= q.conns
-	q.goroutines -= maria + 2*web // what the driver, and net/http, start for each
+	q.goroutines -= maria + 2*web // the goroutines of the driver, and of net/http, for each connection
 	q.own = runtime.NumGoroutine()
 	return q, err
 }
 
-// collected gives the metrics of a node with the smallest heap that is seen until its
-// garbage was collected twice. Lists make that happen: an idle program collects only every
-// two minutes.
+// collected returns the metrics of a node with the smallest heap that is seen until its garbage was
+// collected twice. Lists trigger collections: an idle program collects only every two minutes.
 func (b *testEnv) collected(ctx context.Context, n *node) (least map[string]float64, err error) {
 	m, err := b.metrics(ctx, n)
 	if err != nil {
@@ -142,7 +140,7 @@ func (b *testEnv) collected(ctx context.Context, n *node) (least map[string]floa
 	return least, nil
 }
 
-// metrics gives those of a node that have no labels.
+// metrics returns those of a node that have no labels.
 func (b *testEnv) metrics(ctx context.Context, n *node) (map[string]float64, error) {
 	text, err := b.get(ctx, n.url+"/metrics")
 	if err != nil {
@@ -179,7 +177,7 @@ func (b *testEnv) get(ctx context.Context, url string) ([]byte, error) {
 	return text, err
 }
 
-// bearer shows a token.
+// bearer adds a token to requests.
 type bearer struct {
 	token string
 	next  http.RoundTripper

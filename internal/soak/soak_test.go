@@ -15,8 +15,8 @@ import (
 	"github.com/txmgr/txmgr/internal/rig"
 )
 
-// How long the load runs without faults before the first quiet point, so that pools and
-// caches are filled; and how often progress is told.
+// How long the load runs without faults before the first measurement, so that pools and caches are
+// filled; and how often progress is reported.
 const (
 	warmUp   = 15 * time.Second
 	progress = 10 * time.Second
@@ -38,7 +38,7 @@ func TestSoak(t *testing.T) {
 	b.report(l, d, before, after)
 }
 
-// progressf tells of progress at once, also when the test is not verbose.
+// progressf reports progress at once, also when the test is not verbose.
 func (b *testEnv) progressf(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "soak: %s\n", fmt.Sprintf(format, args...))
 }
@@ -105,7 +105,7 @@ func (b *testEnv) awaitIdle(good func(resourceUse) error) resourceUse {
 	return q
 }
 
-// report fails a run that has shown too little, and tells what it has shown.
+// report fails a run without enough load, and logs the figures.
 func (b *testEnv) report(l *load, d time.Duration, before, after resourceUse) {
 	t := b.t
 	for _, never := range b.events.NeverInjected(faultNames()...) {
@@ -147,10 +147,10 @@ func (b *testEnv) report(l *load, d time.Duration, before, after resourceUse) {
 	}
 }
 
-// leastAnswers is how often each call is answered as it should be, in any case.
+// leastAnswers is how often each call must at least succeed.
 const leastAnswers = 3
 
-// checkCoverage fails a run in which a call was never made, or never answered as it should be.
+// checkCoverage fails a run in which a call was never made, or never succeeded.
 func (r *recorder) checkCoverage(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,7 +161,7 @@ func (r *recorder) checkCoverage(t *testing.T) {
 	for _, name := range names {
 		rec := r.records[name]
 		switch {
-		case name == "Close": // nothing would end without it
+		case name == "Close": // without it nothing would end
 		case rec == nil:
 			t.Errorf("%s was never called", name)
 		case slices.Contains(refusals, name) && (rec.ok > 0 || rec.refused < leastAnswers):
@@ -201,8 +201,9 @@ func (r *recorder) String() string {
 	return b.String()
 }
 
-// lockWaiters gives the goroutines of the nodes that wait for the lock of the state, from what
-// the nodes said when they were ended; first those that look at it within a look.
+// lockWaiters returns the goroutines of the nodes that wait for the lock of the state, from the
+// stacks that the nodes printed when they were ended; first those that read the state within a
+// read.
 func (b *testEnv) lockWaiters() string {
 	var waiting []string
 	for _, n := range b.nodes {

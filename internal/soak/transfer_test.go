@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// transfer is a transaction that moves money, and what its caller was told of it.
+// transfer is a transaction that moves money, and the outcome that its caller got.
 type transfer struct {
 	id      txn.ID // made by the client; zero: it has not begun
 	kind    string
@@ -26,8 +26,8 @@ const (
 	kindPlain     = "plain"     // two or three places
 	kindSingle    = "single"    // one place, without a prepare
 	kindShared    = "helped"    // another application does one part, and votes for it
-	kindCancelled = "hasty"     // its caller's time ends in the middle
-	kindAbandon   = "abandoned" // nobody ends it, but its own time
+	kindCancelled = "hasty"     // its caller's context ends in the middle
+	kindAbandon   = "abandoned" // only its own timeout ends it
 )
 
 var kinds = []struct {
@@ -35,7 +35,7 @@ var kinds = []struct {
 	share int
 }{{kindPlain, 50}, {kindSingle, 15}, {kindShared, 12}, {kindCancelled, 18}, {kindAbandon, 5}}
 
-// The outcomes of transfers, as callers are told them.
+// The outcomes of transfers, as callers get them.
 const (
 	outcomeOK          = "ok"
 	outcomeRolledBack  = "rolled back"
@@ -73,7 +73,7 @@ func draw() *transfer {
 	return tr
 }
 
-// attempt makes a transfer, and notes what its caller is told.
+// attempt makes a transfer, and records the outcome.
 func (l *load) attempt(m *recordingClient, tr *transfer) {
 	ctx, cancel := context.Background(), func() {}
 	o := txn.Options{Name: tr.kind, Timeout: between(6*time.Second, 12*time.Second)}
@@ -104,7 +104,7 @@ func (l *load) attempt(m *recordingClient, tr *transfer) {
 	tr.err = err
 }
 
-// move is what happens in the transaction.
+// move is the body of the transaction.
 func (l *load) move(ctx context.Context, m *recordingClient, tx *txn.Tx, tr *transfer) error {
 	tr.id = tx.ID()
 	l.addID(tr.id)
@@ -118,15 +118,15 @@ func (l *load) move(ctx context.Context, m *recordingClient, tx *txn.Tx, tr *tra
 	}
 	switch tr.kind {
 	case kindAbandon:
-		rig.Sleep(context.Background(), tx.Timeout()+time.Second) // deaf to the end of ctx
+		rig.Sleep(context.Background(), tx.Timeout()+time.Second) // ignores the end of ctx
 	case kindShared:
 		return l.runHelper(ctx, m, tr)
 	}
 	return nil
 }
 
-// runHelper is another application, which does its part of a transfer, votes, and finishes
-// its branch when it hears of the decision.
+// runHelper is another application, which does its part of a transfer, votes, and completes its
+// branch when it learns the decision.
 func (l *load) runHelper(ctx context.Context, m *recordingClient, tr *transfer) error {
 	ctx = context.WithoutCancel(ctx)
 	return l.b.calls.call(callRunIn, ctx, func() error {
@@ -165,8 +165,7 @@ func (l *load) at(ctx context.Context, tx *txn.Tx, place string, e entry, alone 
 	return err
 }
 
-// check says what is wrong with what the journals hold of a transfer; empty when
-// nothing is.
+// check describes what is wrong in the journals about a transfer; empty if nothing is.
 func (tr *transfer) check(found map[string]entry) string {
 	for place, e := range found {
 		if e != tr.legs[place] {
@@ -190,8 +189,7 @@ func (tr *transfer) check(found map[string]entry) string {
 	return ""
 }
 
-// transfers makes one transfer after the other until ctx ends; the one that is being
-// made then is finished.
+// transfers makes one transfer after the other until ctx ends, and completes the last one.
 func (l *load) transfers(ctx context.Context) {
 	for ctx.Err() == nil {
 		tr := draw()

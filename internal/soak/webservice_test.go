@@ -16,12 +16,12 @@ import (
 	"github.com/txmgr/txmgr/participant/web"
 )
 
-// vaultService is the web service. What a branch is to do is held until the transaction is
+// vaultService is the web service. The work of a branch is reserved until the transaction is
 // decided.
 type vaultService struct {
 	url string
-	// failPercent and hung say in how many of a hundred requests it answers 500, or nothing
-	// for longer than the coordinator waits.
+	// failPercent and hangPercent are the percentages of requests that it answers with 500, or with
+	// nothing for longer than the coordinator waits.
 	failPercent, hangPercent atomic.Int32
 	failedCount, hungCount   atomic.Int64 // how often it did so
 	conns                    atomic.Int32 // that are open, all of them the nodes'
@@ -33,7 +33,7 @@ type entry struct {
 	delta   int64
 }
 
-// vaultPayload is the payload of a branch at the vault. Without a delta it only looks.
+// vaultPayload is the payload of a branch at the vault. Without a delta it only reads.
 type vaultPayload struct {
 	Account int   `json:"account"`
 	Delta   int64 `json:"delta"`

@@ -14,8 +14,8 @@ import (
 const (
 	// stallLimit is how long no write may be acknowledged.
 	stallLimit = 5 * time.Second
-	// electionTime is how much longer it may take when a fault has made an election
-	// necessary. docs/operations.md says that one takes two or three seconds.
+	// electionTime is how much longer it may take when a fault has made an election necessary.
+	// docs/operations.md says that one takes two or three seconds.
 	electionTime = 3 * time.Second
 )
 
@@ -25,13 +25,13 @@ type writePauses struct {
 	last                time.Time  // when one was acknowledged
 	longest             writePause // the longest without a fault
 	longestWithElection writePause // the longest with an election
-	stalled             string     // what was found; empty: nothing
+	stalled             string     // the stall that was found; empty: none
 }
 
 // writePause is a time without writes.
 type writePause struct {
 	at          time.Time
-	took        time.Duration // without what the machine is to blame for
+	took        time.Duration // without the stalls of the machine
 	hostStalled time.Duration // that
 }
 
@@ -42,7 +42,7 @@ func (p writePause) String() string {
 	return fmt.Sprintf("%v at %s (and %v in which the machine stood still)", p.took.Round(time.Millisecond), p.at.Format(time.TimeOnly), p.hostStalled.Round(time.Millisecond))
 }
 
-// writeAcked notes that a write was acknowledged.
+// writeAcked records that a write was acknowledged.
 func (b *testEnv) writeAcked() { b.measurePause(true) }
 
 // measurePause measures the time since the last acknowledgement, and reports whether it is a stall.
@@ -51,7 +51,7 @@ func (b *testEnv) measurePause(acknowledged bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	raw := now.Sub(p.last)
-	if raw > 200*time.Millisecond { // what is shorter is not of interest
+	if raw > 200*time.Millisecond { // shorter ones are not of interest
 		stood := b.hostStalls.During(p.last, now)
 		worst, limit, while := &p.longest, stallLimit, "without an election"
 		if b.disturbances.electing(p.last, now) {
@@ -71,7 +71,7 @@ func (b *testEnv) measurePause(acknowledged bool) bool {
 	return p.stalled != ""
 }
 
-// probeWrites asks one node for writes, all the time, until ctx ends.
+// probeWrites sends one node writes, all the time, until ctx ends.
 func (b *testEnv) probeWrites(ctx context.Context, m *client.Client) {
 	for rig.Sleep(ctx, 50*time.Millisecond) {
 		trying, cancel := context.WithTimeout(ctx, time.Second)
@@ -92,7 +92,7 @@ func (b *testEnv) stopOnStall(ctx context.Context, stop context.CancelFunc) {
 		if b.measurePause(false) {
 			b.t.Errorf("STALL: %s", b.writes.stalled)
 			for _, n := range b.nodes {
-				n.Dump() // its goroutines are in its log
+				n.Dump() // its goroutines are written to its log
 			}
 			stop()
 			return

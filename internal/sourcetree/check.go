@@ -14,17 +14,17 @@ import (
 	"os/exec"
 )
 
-// Checker gives types to Go files. What they import is not read from source but
-// from the export data that the compiler has left in the build cache.
+// Checker type-checks Go files. It reads their imports not from source but from the export data in
+// the build cache.
 type Checker struct {
 	export map[string]string // import path -> file
 	failed map[string]string // import path -> why it has no export data
 	imp    types.Importer
 }
 
-// NewChecker compiles what the patterns name, seen from the folder dir, and what
-// that imports, and makes a Checker for files that import any of it. A package
-// that does not compile is an error only for a file that imports it.
+// NewChecker compiles the packages of the patterns, relative to the directory dir, and their
+// imports, and returns a Checker for files that import any of them. A package that does not compile
+// is an error only for a file that imports it.
 func NewChecker(dir string, fset *token.FileSet, patterns ...string) (*Checker, error) {
 	args := append([]string{"list", "-e", "-export", "-deps", "-json=ImportPath,Export,Error", "--"}, patterns...)
 	cmd := exec.Command("go", args...)
@@ -64,9 +64,9 @@ func (c *Checker) open(importPath string) (io.ReadCloser, error) {
 	return os.Open(name)
 }
 
-// Check type-checks the files as one package. It goes on after an error, so that
-// the Info holds what could be found out, and gives all errors; a soft one, such
-// as an unused variable, is a [types.Error] that says so.
+// Check type-checks the files as one package. It continues after an error, so that the Info is as
+// complete as possible, and returns all errors; a soft one, such as an unused variable, is a
+// [types.Error] with Soft set.
 func (c *Checker) Check(importPath string, fset *token.FileSet, files []*ast.File) (*types.Info, []error) {
 	var errs []error
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}

@@ -1,18 +1,19 @@
-// Package sourcetree reads the repository's Go source for tests that judge it: the
-// house rules of internal/archtest and the documentation tests of
-// internal/doctest.
+// Package sourcetree reads the Go source of the repository for the tests that check it: the rules
+// of internal/archtest and the documentation tests of internal/doctest. Call [Load]:
 //
-// A [Tree] holds every Go file of one module, parsed, grouped by folder; a
-// [Checker] gives types to such files from the compiler's export data. Both need
-// the standard library and the go command only.
+//	tree, err := sourcetree.Load(os.DirFS(root))
+//
+// A [Tree] contains every Go file of one module, parsed, grouped by directory; a [Checker]
+// type-checks such files with the compiler's export data. Both need only the standard library and
+// the go command.
 //
 // # Invariants
 //
-//  1. Files of all build tags and of tests belong to a Tree: a rule that a build
-//     tag could switch off would be no rule.
-//  2. testdata, folders whose name begins with "." or "_", and nested modules do
-//     not belong to it, as they do not for the go command.
-//  3. Packages and files come in the order of their paths.
+//  1. Files of all build tags and of tests belong to a Tree: a build tag must not exempt a file
+//     from a rule.
+//  2. testdata, directories whose name begins with "." or "_", and nested modules do not belong to
+//     it, as for the go command.
+//  3. Packages and files are in the order of their paths.
 //
 // # Concurrency
 //

@@ -14,18 +14,18 @@ import (
 
 // Tree is the Go source of one module.
 type Tree struct {
-	FS       fs.FS  // the module's root folder
-	Module   string // the module's path
+	FS       fs.FS  // the root directory of the module
+	Module   string // the path of the module
 	Fset     *token.FileSet
 	Packages []*Package
-	Nested   []string // folders, below the root, of modules of their own
+	Nested   []string // directories, below the root, of nested modules
 }
 
-// Package is one folder with Go files. A package and its external test package
-// are one Package here.
+// Package is one directory with Go files. A package and its external test package are one Package
+// here.
 type Package struct {
 	Dir   string // below the root; "." is the root
-	Name  string // as the files that are no tests say; else as the tests say, without "_test"
+	Name  string // of the files that are not tests; else of the tests, without "_test"
 	Files []*File
 }
 
@@ -33,7 +33,7 @@ type Package struct {
 type File struct {
 	Path      string // below the root
 	Test      bool   // its name ends in _test.go
-	Generated bool   // it says so in the form that the go command prescribes
+	Generated bool   // it has the comment that the go command prescribes
 	Lines     int
 	AST       *ast.File
 }
@@ -43,8 +43,7 @@ var (
 	skipped    = map[string]bool{"testdata": true, "vendor": true}
 )
 
-// Load parses the module in fsys. A file that does not parse is an error that
-// names its place.
+// Load parses the module in fsys. A file that does not parse is an error with its position.
 func Load(fsys fs.FS) (*Tree, error) {
 	mod, err := fs.ReadFile(fsys, "go.mod")
 	if err != nil {
@@ -104,7 +103,7 @@ func (t *Tree) add(p string) error {
 	return nil
 }
 
-// Package gives the package in a folder below the root; nil when there is none.
+// Package returns the package in a directory below the root; nil if there is none.
 func (t *Tree) Package(dir string) *Package {
 	for _, p := range t.Packages {
 		if p.Dir == dir {
@@ -114,14 +113,14 @@ func (t *Tree) Package(dir string) *Package {
 	return nil
 }
 
-// Pos says where n is, for people.
+// Pos is the position of n as a text.
 func (t *Tree) Pos(n ast.Node) string {
 	p := t.Fset.Position(n.Pos())
 	return fmt.Sprintf("%s:%d", p.Filename, p.Line)
 }
 
-// LocalDir gives the folder of an import path of this module; ok is false for every
-// other import path.
+// LocalDir returns the directory of an import path of this module; ok is false for every other
+// import path.
 func (t *Tree) LocalDir(importPath string) (dir string, ok bool) {
 	if importPath == t.Module {
 		return ".", true
@@ -129,10 +128,10 @@ func (t *Tree) LocalDir(importPath string) (dir string, ok bool) {
 	return strings.CutPrefix(importPath, t.Module+"/")
 }
 
-// ImportPath is the reverse of Own.
+// ImportPath is the reverse of [Tree.LocalDir].
 func (t *Tree) ImportPath(dir string) string { return path.Join(t.Module, dir) }
 
-// Code reports whether any file is neither test nor generated.
+// Code reports whether any file is neither a test nor generated.
 func (p *Package) Code() bool {
 	for _, f := range p.Files {
 		if !f.Test && !f.Generated {
@@ -142,14 +141,14 @@ func (p *Package) Code() bool {
 	return false
 }
 
-// Imports gives the import paths of the file and the names under which it uses
-// them: the name given in the import, or "" where the package's own name holds.
+// Imports returns the import paths of the file and the names under which it uses them: the name
+// given in the import, or "" for the package's own name.
 func (f *File) Imports() map[string]string {
 	m := make(map[string]string, len(f.AST.Imports))
 	for _, s := range f.AST.Imports {
 		p, err := strconv.Unquote(s.Path.Value)
 		if err != nil {
-			continue // the parser has refused such a file
+			continue // the parser refuses such a file
 		}
 		m[p] = ""
 		if s.Name != nil {
@@ -159,9 +158,9 @@ func (f *File) Imports() map[string]string {
 	return m
 }
 
-// LocalName gives the name under which the file uses an import, "" when it does
-// not import it. Only the last element of the path is looked at where the import
-// gives no name, which holds for the standard library.
+// LocalName returns the name under which the file uses an import, "" if it does not import it. For
+// an import without a name it is the last element of the path, which is right for the standard
+// library.
 func (f *File) LocalName(importPath string) string {
 	name, ok := f.Imports()[importPath]
 	switch {

@@ -1,5 +1,5 @@
-// Package tailbuf keeps the end of what another program says, for the error that
-// tells how it ended.
+// Package tailbuf keeps the end of another program's output, for the error that reports how it
+// ended. Use a [Buffer] as the program's standard error.
 package tailbuf
 
 import (
@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Size is how much is kept, in bytes.
+// Size is the number of bytes kept.
 const Size = 4 << 10
 
 // Buffer keeps the last [Size] bytes written to it. The zero Buffer is empty. It
@@ -28,8 +28,8 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String gives what is kept as the end of an error: "it said:" and the lines, or
-// that there are none.
+// String returns the kept text as the end of an error: "it said:" and the lines, or that there are
+// none.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

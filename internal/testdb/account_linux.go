@@ -12,7 +12,7 @@ import (
 // root.
 type account struct{ credential *syscall.Credential } // nil: as ourselves
 
-// newAccount chooses the first of the accounts that exists when we are root.
+// newAccount returns the first of the accounts that exists, if this process runs as root.
 func newAccount(names ...string) (*account, error) {
 	if os.Geteuid() != 0 {
 		return &account{}, nil
@@ -32,13 +32,13 @@ func newAccount(names ...string) (*account, error) {
 	return nil, fmt.Errorf("a database server does not run as root, and there is none of the accounts %q to run it as; make one: useradd --system %s", names, names[0])
 }
 
-// sysProcAttr lets a server die with us, and keeps it out of our process group:
-// an interrupt typed at the terminal is for us to act on.
+// sysProcAttr ends a server with this process, and keeps it out of its process group: an interrupt
+// at the terminal is for this process to handle.
 func (a *account) sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: a.credential, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
 }
 
-// own gives a directory to the account.
+// own makes the account the owner of a directory.
 func (a *account) own(dir string) error {
 	if a.credential == nil {
 		return nil

@@ -4,8 +4,8 @@ package testdb
 
 import "syscall"
 
-// account is the user that a server runs as: ourselves. Where root runs it, the
-// server itself refuses.
+// account is the user that a server runs as: that of this process. As root, the server refuses to
+// run.
 type account struct{}
 
 func newAccount(...string) (*account, error) { return &account{}, nil }

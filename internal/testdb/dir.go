@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// serverDir is the directory of one server. Its file "owner" is locked as long
-// as the program lives that made it, so that what a killed program left behind
-// can be told from what is in use.
+// serverDir is the directory of one server. Its file "owner" is locked as long as the program that
+// created it runs, so that the directories of killed programs can be told from those in use.
 type serverDir struct {
 	path  string
 	owner *os.File
 }
 
-// minOrphanAge is how old a directory without an owner has to be: its maker may be about
-// to lock it.
+// minOrphanAge is the minimum age of a directory without an owner for its removal: its creator may
+// be about to lock it.
 const minOrphanAge = time.Minute
 
-// newDir makes a directory, which the account that the server runs under owns,
-// and removes those that programs left behind that are no more.
+// newDir creates a directory, owned by the account that the server runs under, and removes the
+// directories of programs that no longer run.
 func newDir(parent, name string, a *account) (*serverDir, error) {
 	if parent == "" {
 		parent = os.TempDir()
@@ -50,14 +49,13 @@ func (d *serverDir) remove() error {
 	return err
 }
 
-// removeOrphans does what it can: a directory that it cannot remove is not in the
-// way of a new one.
+// removeOrphans ignores errors: a directory that it cannot remove does not prevent a new one.
 func removeOrphans(pattern string) {
 	all, _ := filepath.Glob(pattern) // the pattern is well-formed
 	for _, path := range all {
 		owner, err := os.OpenFile(filepath.Join(path, "owner"), os.O_RDWR, 0)
 		if err != nil {
-			continue // somebody else's
+			continue // in use by another program
 		}
 		info, err := owner.Stat()
 		if err == nil && time.Since(info.ModTime()) > minOrphanAge && tryLock(owner) == nil {

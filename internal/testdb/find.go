@@ -9,13 +9,12 @@ import (
 	"strconv"
 )
 
-// ErrMissing is what every error of a program that is not installed wraps. The
-// text says what to install.
+// ErrMissing is wrapped by every error about a program that is not installed. The text says what to
+// install.
 var ErrMissing = errors.New("database server is not installed")
 
-// findPrograms looks for a directory that holds all the programs: first where
-// PATH leads, then in the directories that match the pattern, newest version
-// first.
+// findPrograms finds a directory with all the programs: first by PATH, then among the directories
+// that match the pattern, newest version first.
 func findPrograms(pattern, install string, programs ...string) (string, error) {
 	var candidates []string
 	if p, err := exec.LookPath(programs[0]); err == nil {
@@ -36,8 +35,8 @@ func findPrograms(pattern, install string, programs ...string) (string, error) {
 	return "", fmt.Errorf("%w: no %q in PATH or %s; install it: %s", ErrMissing, programs, pattern, install)
 }
 
-// findProgram looks for one program: first where PATH leads, then in the
-// directories, which PATH leaves out for those who are not root.
+// findProgram finds one program: first by PATH, then in the directories, which the PATH of users
+// other than root lacks.
 func findProgram(name, install string, dirs ...string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return filepath.Abs(path)
@@ -59,7 +58,7 @@ func holds(dir string, programs []string) bool {
 	return true
 }
 
-// version reads the major version out of a path like /usr/lib/postgresql/15/bin.
+// version parses the major version in a path like /usr/lib/postgresql/15/bin.
 func version(bin string) int {
 	n, err := strconv.Atoi(filepath.Base(filepath.Dir(bin)))
 	if err != nil {

@@ -4,6 +4,6 @@ package testdb
 
 import "os"
 
-// tryLock knows no locks here. That Windows does not let go of a file that is
-// open protects the directories that are in use.
+// tryLock does not lock here. Windows does not remove an open file, which protects the directories
+// in use.
 func tryLock(*os.File) error { return nil }

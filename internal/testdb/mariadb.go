@@ -21,32 +21,29 @@ import (
 
 // MariaDBConfig configures a private MariaDB. The zero value is valid.
 type MariaDBConfig struct {
-	// Parent is the directory in which the server's own is made. The server's
-	// account must be able to reach it. Defaults to the system's for temporary
-	// files.
+	// Parent is the directory in which the server's own directory is created. The server's account
+	// must be able to reach it. Defaults to the system's directory for temporary files.
 	Parent string
-	// Binlog switches the binary log on, without which MariaDB has no replicas.
-	// Defaults to false.
+	// Binlog enables the binary log, without which MariaDB has no replicas. Defaults to false.
 	Binlog bool
 	// NoFsync gives up durability in a crash of the machine (not of the server)
 	// for speed. Defaults to false.
 	NoFsync bool
-	// Settings are further options of the server, by name. They beat what this
-	// package chooses.
+	// Settings are further options of the server, by name. They take precedence over the settings
+	// of this package.
 	Settings map[string]string
 }
 
-// MariaDB is a private MariaDB server. Its superuser is root, whom it trusts
-// without a password when he comes from 127.0.0.1.
+// MariaDB is a private MariaDB server. Its superuser is root, who needs no password from 127.0.0.1.
 type MariaDB struct {
 	server
 	install string
 }
 
-// installMariaDB is what to do about [ErrMissing].
+// installMariaDB is the command that installs MariaDB.
 const installMariaDB = "apt-get install mariadb-server"
 
-// StartMariaDB makes a server and starts it. [ErrMissing]: it is not installed.
+// StartMariaDB creates a server and starts it. It returns [ErrMissing] if MariaDB is not installed.
 // Close must be called.
 func StartMariaDB(ctx context.Context, c MariaDBConfig) (*MariaDB, error) {
 	dirs := []string{"/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/libexec"}
@@ -78,8 +75,8 @@ func StartMariaDB(ctx context.Context, c MariaDBConfig) (*MariaDB, error) {
 }
 
 func (m *MariaDB) create(ctx context.Context, c MariaDBConfig) error {
-	// Servers remove from their directory for temporary files what they take for
-	// their own: it is not to be shared.
+	// Servers remove files from their directory for temporary files that look like their own: it
+	// must not be shared.
 	temporary := filepath.Join(m.dir.path, "tmp")
 	if err := errors.Join(os.Mkdir(temporary, 0o755), m.account.own(temporary)); err != nil {
 		return fmt.Errorf("configure MariaDB: %w", err)
@@ -97,8 +94,7 @@ func (m *MariaDB) create(ctx context.Context, c MariaDBConfig) error {
 
 func (m *MariaDB) settingsFile() string { return filepath.Join(m.dir.path, "my.cnf") }
 
-// settings is the file of options. Of an option that is there twice the last one
-// holds.
+// settings is the option file. Of an option that is there twice the last one applies.
 func (m *MariaDB) settings(c MariaDBConfig) string {
 	lines := []string{
 		"[mysqld]",
@@ -140,8 +136,7 @@ func (m *MariaDB) answers(ctx context.Context) error {
 	return errors.Join(db.PingContext(ctx), db.Close())
 }
 
-// open opens a pool that does not log: that a server does not answer yet is no
-// news.
+// open opens a pool that does not log: a server that does not answer yet is no error.
 func (m *MariaDB) open(database string) (*sql.DB, error) {
 	c := m.config("root", database)
 	c.Logger = log.New(io.Discard, "", 0)
@@ -152,10 +147,10 @@ func (m *MariaDB) open(database string) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// DSN says how to connect to a database of the server as its superuser.
+// DSN is the DSN of a database of the server, as its superuser.
 func (m *MariaDB) DSN(database string) string { return m.DSNAs("root", database) }
 
-// DSNAs says how to connect as another user, whom the test has made.
+// DSNAs is the DSN for another user, whom the test has created.
 func (m *MariaDB) DSNAs(user, database string) string { return m.config(user, database).FormatDSN() }
 
 func (m *MariaDB) config(user, database string) *mysql.Config {
@@ -165,7 +160,7 @@ func (m *MariaDB) config(user, database string) *mysql.Config {
 	return c
 }
 
-// CreateDatabase makes an empty database.
+// CreateDatabase creates an empty database.
 func (m *MariaDB) CreateDatabase(ctx context.Context, name string) error {
 	db, err := m.open("")
 	if err != nil {

@@ -147,7 +147,7 @@ func TestMissingMariaDBSaysWhatToInstall(t *testing.T) {
 	}
 }
 
-// connect opens one session, which ends with the test.
+// connect opens one connection, which is closed with the test.
 func connect(t *testing.T, dsn string) *sql.Conn {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
@@ -155,6 +155,6 @@ func connect(t *testing.T, dsn string) *sql.Conn {
 	t.Cleanup(func() { check(t, db.Close()) })
 	conn, err := db.Conn(context.WithoutCancel(t.Context()))
 	check(t, err)
-	t.Cleanup(func() { _ = conn.Close() }) // the server may have cut it off
+	t.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
 	return conn
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// parentEnv makes the test program one that starts a server below the named
-// directory, says its process id and waits to be killed.
+// parentEnv makes the test program one that starts a server below the named directory, prints its
+// process id and waits to be killed.
 const parentEnv = "TXMGR_TESTDB_PARENT"
 
 func runParent(parent string) {
@@ -50,7 +50,7 @@ func TestServerDiesWithTheProgramThatStartedIt(t *testing.T) {
 		return errors.Is(err, os.ErrNotExist)
 	})
 
-	// Its directory is left to the next server that is started beside it.
+	// Its directory is removed by the next server that is started beside it.
 	left, err := filepath.Glob(filepath.Join(parent, "*", "owner"))
 	check(t, err)
 	if len(left) != 1 {

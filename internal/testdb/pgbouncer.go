@@ -16,18 +16,18 @@ import (
 
 // PgBouncerConfig configures a private pgbouncer. The zero value is valid.
 type PgBouncerConfig struct {
-	// Parent is the directory in which the pooler's own is made. Its account must
-	// be able to reach it. Defaults to the system's for temporary files.
+	// Parent is the directory in which the pooler's own directory is created. Its account must be
+	// able to reach it. Defaults to the system's directory for temporary files.
 	Parent string
 	// Mode is pool_mode: session, transaction or statement. Defaults to session.
 	Mode string
 	// Size is default_pool_size, the connections to the server for each user and
 	// database. Defaults to 20.
 	Size int
-	// Users are whom it lets in beside postgres, without a password.
+	// Users are the users beside postgres that may connect, without a password.
 	Users []string
-	// Settings are further lines of its configuration, by name. They beat what
-	// this package chooses.
+	// Settings are further lines of its configuration, by name. They take precedence over the
+	// settings of this package.
 	Settings map[string]string
 }
 
@@ -38,8 +38,8 @@ type PgBouncer struct {
 	run  *process
 }
 
-// StartPgBouncer starts a pooler in front of all databases of a server.
-// [ErrMissing]: it is not installed. Close must be called.
+// StartPgBouncer starts a pooler in front of all databases of a server. It returns [ErrMissing] if
+// pgbouncer is not installed. Close must be called.
 func StartPgBouncer(ctx context.Context, server *Postgres, c PgBouncerConfig) (*PgBouncer, error) {
 	bin, err := findPrograms("/usr/sbin", "apt-get install pgbouncer", "pgbouncer")
 	if err != nil {
@@ -121,7 +121,7 @@ func (b *PgBouncer) settings(server *Postgres, c PgBouncerConfig) string {
 	return strings.Join(append(lines, further...), "\n") + "\n"
 }
 
-// ready asks the pooler until it answers.
+// ready waits until the pooler answers.
 func (b *PgBouncer) ready(ctx context.Context, run *process) error {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
@@ -140,16 +140,16 @@ func (b *PgBouncer) ready(ctx context.Context, run *process) error {
 	}
 }
 
-// DSN says how to connect to a database of the server through the pooler.
+// DSN is the DSN of a database of the server through the pooler, as postgres.
 func (b *PgBouncer) DSN(database string) string { return b.DSNAs("postgres", database) }
 
-// DSNAs says how to connect as another user, one of those that it lets in.
+// DSNAs is the DSN for another user, one of Users.
 func (b *PgBouncer) DSNAs(user, database string) string {
 	return fmt.Sprintf("postgres://%s@%s:%d/%s?sslmode=disable", user, loopback, b.port, database)
 }
 
-// Close ends the pooler, which cuts its sessions off, and removes all that
-// belongs to it. It may be repeated.
+// Close ends the pooler, which closes its connections, and removes all its files. It may be
+// repeated.
 func (b *PgBouncer) Close() error {
 	if b.run != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestPoolerGivesOutConnectionsByItsMode: whether a session keeps its backend
-// while another one begins a transaction.
+// TestPoolerGivesOutConnectionsByItsMode: whether a connection keeps its backend while another one
+// begins a transaction.
 func TestPoolerGivesOutConnectionsByItsMode(t *testing.T) {
 	server := OpenPostgres(t, PostgresConfig{NoFsync: true})
 	for mode, keeps := range map[string]bool{"session": true, "transaction": false} {

@@ -7,16 +7,14 @@ import (
 	"strconv"
 )
 
-// Ports below the ephemeral range: no outgoing connection of anybody takes one
-// while its server is down.
+// Ports are below the ephemeral range: no outgoing connection takes one while its server is down.
 const (
 	firstPort = 20000
 	lastPort  = 31999
 	portTries = 100
 )
 
-// freePort looks for a port of 127.0.0.1 that nobody listens on. Somebody may
-// take it before the server does.
+// freePort returns a free port of 127.0.0.1. Another program may take it before the server does.
 func freePort() (int, error) {
 	var last error
 	for range portTries {

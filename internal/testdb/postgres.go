@@ -15,9 +15,8 @@ import (
 
 // PostgresConfig configures a private PostgreSQL. The zero value is valid.
 type PostgresConfig struct {
-	// Parent is the directory in which the server's own is made. The server's
-	// account must be able to reach it. Defaults to the system's for temporary
-	// files.
+	// Parent is the directory in which the server's own directory is created. The server's account
+	// must be able to reach it. Defaults to the system's directory for temporary files.
 	Parent string
 	// MaxPrepared is max_prepared_transactions; negative means 0, which switches
 	// them off. Defaults to 200.
@@ -25,20 +24,19 @@ type PostgresConfig struct {
 	// NoFsync gives up durability in a crash of the machine (not of the server)
 	// for speed. Defaults to false.
 	NoFsync bool
-	// Settings are further lines of postgresql.conf, by name. They beat what
-	// this package chooses.
+	// Settings are further lines of postgresql.conf, by name. They take precedence over the
+	// settings of this package.
 	Settings map[string]string
 }
 
-// Postgres is a private PostgreSQL server. Its superuser is postgres, whom it
-// trusts without a password.
+// Postgres is a private PostgreSQL server. Its superuser is postgres, who needs no password.
 type Postgres struct {
 	server
 	bin string
 }
 
-// StartPostgres makes a server and starts it. [ErrMissing]: it is not installed.
-// Close must be called.
+// StartPostgres creates a server and starts it. It returns [ErrMissing] if PostgreSQL is not
+// installed. Close must be called.
 func StartPostgres(ctx context.Context, c PostgresConfig) (*Postgres, error) {
 	bin, err := findPrograms("/usr/lib/postgresql/*/bin", "apt-get install postgresql", "postgres", "initdb")
 	if err != nil {
@@ -86,7 +84,7 @@ func (p *Postgres) create(ctx context.Context, c PostgresConfig) error {
 	return p.startOnFreePort(ctx, "could not bind")
 }
 
-// settings is what goes to postgresql.conf, where ALTER SYSTEM can overrule it.
+// settings is the contents of postgresql.conf, which ALTER SYSTEM can override.
 func (p *Postgres) settings(c PostgresConfig) string {
 	if c.MaxPrepared == 0 {
 		c.MaxPrepared = 200
@@ -99,7 +97,7 @@ func (p *Postgres) settings(c PostgresConfig) string {
 		"listen_addresses = '" + loopback + "'",
 		fmt.Sprintf("max_prepared_transactions = %d", max(c.MaxPrepared, 0)),
 		"fsync = " + fsync,
-		"wal_keep_size = 256MB", // a standby that falls behind still finds what it has not received
+		"wal_keep_size = 256MB", // a standby that falls behind still finds the WAL that it lacks
 		"logging_collector = off",
 		"log_destination = stderr",
 	}
@@ -127,15 +125,15 @@ func (p *Postgres) answers(ctx context.Context) error {
 	return conn.Close(ctx)
 }
 
-// DSN says how to connect to a database of the server as its superuser.
+// DSN is the DSN of a database of the server, as its superuser.
 func (p *Postgres) DSN(database string) string { return p.DSNAs("postgres", database) }
 
-// DSNAs says how to connect as another user, whom the test has made.
+// DSNAs is the DSN for another user, whom the test has created.
 func (p *Postgres) DSNAs(user, database string) string {
 	return fmt.Sprintf("postgres://%s@%s:%d/%s?sslmode=disable", user, loopback, p.port, database)
 }
 
-// CreateDatabase makes an empty database.
+// CreateDatabase creates an empty database.
 func (p *Postgres) CreateDatabase(ctx context.Context, name string) error {
 	conn, err := pgx.Connect(ctx, p.DSN("postgres"))
 	if err != nil {

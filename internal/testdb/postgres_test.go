@@ -134,7 +134,7 @@ func TestNewestPackagedVersionIsFound(t *testing.T) {
 	}
 }
 
-// reachable is a directory that the server's account gets through to.
+// reachable is a directory that the server's account can reach.
 func reachable(t *testing.T) string {
 	t.Helper()
 	parent := t.TempDir()

@@ -16,12 +16,12 @@ import (
 type process struct {
 	cmd    *exec.Cmd
 	log    *tailbuf.Buffer
-	exited chan struct{} // closed when the last of its processes is gone
+	exited chan struct{} // closed when the last of its processes has ended
 }
 
-// spawn starts a server under an account. The goroutine that starts it stays on
-// its thread until the server is gone: the kernel ties the end of the children
-// to the end of that thread, not of the whole program.
+// spawn starts a server under an account. The goroutine that starts it stays on its thread until
+// the server has ended: the kernel ties the end of the children to the end of that thread, not of
+// the whole program.
 func spawn(path, dir string, a *account, args ...string) (*process, error) {
 	p := &process{cmd: exec.Command(path, args...), log: new(tailbuf.Buffer), exited: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, p.log, p.log
@@ -35,7 +35,7 @@ func spawn(path, dir string, a *account, args ...string) (*process, error) {
 		if err != nil {
 			return
 		}
-		_ = p.cmd.Wait() // how it ended is in the log; it returns at the end of file, when the last child is gone
+		_ = p.cmd.Wait() // the log tells how it ended; it returns at the end of file, when the last child has ended
 		close(p.exited)
 	}()
 	if err := <-started; err != nil {
@@ -44,8 +44,8 @@ func spawn(path, dir string, a *account, args ...string) (*process, error) {
 	return p, nil
 }
 
-// end sends a signal and waits until the server is gone. When ctx ends first the
-// server is killed, and only the operating system can make it wait longer.
+// end sends a signal and waits until the server has ended. If ctx ends first, the server is killed,
+// and only the operating system can prolong the wait.
 func (p *process) end(ctx context.Context, sig os.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal process %d: %w", p.cmd.Process.Pid, err)
@@ -55,7 +55,7 @@ func (p *process) end(ctx context.Context, sig os.Signal) error {
 		return nil
 	case <-ctx.Done():
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGKILL) // it may be gone by now, which is as good
+	_ = p.cmd.Process.Signal(syscall.SIGKILL) // it may have ended already
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitTimeout)
 	defer cancel()
 	select {
@@ -66,7 +66,7 @@ func (p *process) end(ctx context.Context, sig os.Signal) error {
 	}
 }
 
-// run runs a program to its end and gives what it printed as part of the error.
+// run runs a program and returns its output as part of the error.
 func run(ctx context.Context, path, dir string, a *account, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir, cmd.SysProcAttr = dir, a.sysProcAttr()

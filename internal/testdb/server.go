@@ -14,27 +14,25 @@ import (
 // waitTimeout bounds every single wait for a server.
 const waitTimeout = 30 * time.Second
 
-// startTries is how often a first start looks for another port.
+// startTries is how often a first start tries another port.
 const startTries = 5
 
-// server is what all servers have in common: one directory, one port, one
-// process at a time.
+// server is what all servers share: one directory, one port, one process at a time.
 type server struct {
-	label   string // its product, for people
+	label   string // the name of the product
 	dir     *serverDir
 	account *account
 	port    int
 	command func() []string             // its program and arguments
 	ping    func(context.Context) error // nil when it answers
 	stop    os.Signal                   // shuts it down
-	quit    os.Signal                   // ends it when its data is not needed any more
+	quit    os.Signal                   // ends it when its data is no longer needed
 
 	mu  sync.Mutex // held while the server is being started or ended; guards run
-	run *process   // nil: down
+	run *process   // nil: not running
 }
 
-// startOnFreePort is the first start. taken is what the log says when somebody
-// else has the port.
+// startOnFreePort is the first start. taken is the text of the log if the port is in use.
 func (s *server) startOnFreePort(ctx context.Context, taken string) (err error) {
 	for try := 1; ; try++ {
 		if s.port, err = freePort(); err != nil {
@@ -47,8 +45,8 @@ func (s *server) startOnFreePort(ctx context.Context, taken string) (err error) 
 	}
 }
 
-// Start starts a server that is down, on its data and its port, and waits until
-// it answers. A server that is up stays as it is.
+// Start starts a server that does not run, on its data and its port, and waits until it answers. A
+// running server is unchanged.
 func (s *server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +67,7 @@ func (s *server) Start(ctx context.Context) error {
 	return nil
 }
 
-// ready asks the server until it answers.
+// ready waits until the server answers.
 func (s *server) ready(ctx context.Context, run *process) error {
 	err := retry(ctx, run.exited, func() error { return s.ping(ctx) })
 	switch {
@@ -83,7 +81,7 @@ func (s *server) ready(ctx context.Context, run *process) error {
 
 var errExited = errors.New("the server has ended")
 
-// retry tries until it works, ctx ends, or the server is gone.
+// retry repeats try until it succeeds, ctx ends, or the server has ended.
 func retry(ctx context.Context, gone <-chan struct{}, try func() error) error {
 	ticks := time.NewTicker(10 * time.Millisecond)
 	defer ticks.Stop()
@@ -102,11 +100,11 @@ func retry(ctx context.Context, gone <-chan struct{}, try func() error) error {
 	}
 }
 
-// Kill kills the server as a crash does (kill -9) and waits until all of it is
-// gone, so that it can be started again.
+// Kill kills the server as a crash does (kill -9) and waits until all its processes have ended, so
+// that it can be started again.
 func (s *server) Kill(ctx context.Context) error { return s.end(ctx, syscall.SIGKILL) }
 
-// Stop shuts the server down: sessions are cut off, data is kept.
+// Stop shuts the server down: connections are closed, data is kept.
 func (s *server) Stop(ctx context.Context) error { return s.end(ctx, s.stop) }
 
 func (s *server) end(ctx context.Context, sig os.Signal) error {
@@ -124,7 +122,7 @@ func (s *server) end(ctx context.Context, sig os.Signal) error {
 	return nil
 }
 
-// LogTail gives the end of what the server has logged since its latest start; empty when it is down.
+// LogTail is the end of the server's log since its latest start; empty if it does not run.
 func (s *server) LogTail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +132,7 @@ func (s *server) LogTail() string {
 	return s.run.log.String()
 }
 
-// Close ends the server and removes all that belongs to it. It may be repeated.
+// Close ends the server and removes all its files. It may be repeated.
 func (s *server) Close() error {
 	err := s.end(context.Background(), s.quit)
 	return errors.Join(err, s.dir.remove())
@@ -143,7 +141,7 @@ func (s *server) Close() error {
 // Port is the server's TCP port on 127.0.0.1.
 func (s *server) Port() int { return s.port }
 
-// PID is the process id of the running server, 0 when it is down.
+// PID is the process id of the running server, 0 if it does not run.
 func (s *server) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,11 +29,11 @@ func (p *Postgres) Backup(ctx context.Context) (*Postgres, error) {
 	return b, nil
 }
 
-// Follow starts a backup as a streaming hot standby. name is its application_name,
-// by which synchronous_standby_names of the primary knows it. It returns when the
-// standby can be read from, which may be before it has caught up.
+// Follow starts a backup as a streaming hot standby. name is its application_name, for
+// synchronous_standby_names of the primary. It returns when the standby can be read from, which may
+// be before it has caught up.
 func (p *Postgres) Follow(ctx context.Context, primary *Postgres, name string) error {
-	return p.startRecovery(ctx, "standby.signal", "wal_retrieve_retry_interval = '100ms'", // how soon it finds a primary that was restarted
+	return p.startRecovery(ctx, "standby.signal", "wal_retrieve_retry_interval = '100ms'", // how soon it finds a restarted primary
 		fmt.Sprintf("primary_conninfo = 'host=%s port=%d user=postgres application_name=%s'", loopback, primary.port, name))
 }
 
@@ -51,8 +51,8 @@ func (p *Postgres) Recover(ctx context.Context, source *Postgres, restorePoint s
 	return p.promoted(ctx)
 }
 
-// Restore starts a backup as it is. The server goes on from the moment of the backup,
-// and on the same timeline, as if nothing had been done since.
+// Restore starts a backup as it is. The server continues from the moment of the backup, on the same
+// timeline, as if nothing had been done since.
 func (p *Postgres) Restore(ctx context.Context) error { return p.startRecovery(ctx, "") }
 
 // startRecovery starts a backup for the first time, on a port of its own.
@@ -86,8 +86,8 @@ func (p *Postgres) promoted(ctx context.Context) error {
 	return p.await(ctx, "SELECT NOT pg_is_in_recovery()")
 }
 
-// Synchronize makes a running standby of the server a synchronous one, for which
-// every commit and prepare waits from then on; "" makes all asynchronous.
+// Synchronize makes a running standby of the server synchronous: every commit and prepare waits for
+// it from then on; "" makes all asynchronous.
 func (p *Postgres) Synchronize(ctx context.Context, name string) error {
 	err := p.exec(ctx, "ALTER SYSTEM SET synchronous_standby_names = '"+name+"'")
 	if err == nil {
@@ -116,7 +116,7 @@ func (p *Postgres) exec(ctx context.Context, statement string) error {
 	})
 }
 
-// await asks until the answer is true.
+// await repeats a query until its answer is true.
 func (p *Postgres) await(ctx context.Context, question string) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()

@@ -2,8 +2,8 @@ package testdb
 
 import "testing"
 
-// TestStandbyThatFellBehind: what a standby has not received is still there, however
-// many checkpoints the primary has made since.
+// TestStandbyThatFellBehind: the WAL that a standby lacks is kept, however many checkpoints the
+// primary has made since.
 func TestStandbyThatFellBehind(t *testing.T) {
 	p := OpenPostgres(t, PostgresConfig{NoFsync: true})
 	standby, err := p.Backup(t.Context())

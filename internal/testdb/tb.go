@@ -47,15 +47,15 @@ func OpenMariaDB(tb TB, c MariaDBConfig) *MariaDB {
 
 var databases atomic.Uint64
 
-// NewDatabase makes a database for one test and gives its name, which begins as
-// told and is never used again in this process.
+// NewDatabase creates a database for one test and returns its name, which begins with begins and is
+// never used again in this process.
 func (p *Postgres) NewDatabase(tb TB, begins string) string {
 	tb.Helper()
 	return newDatabase(tb, begins, p.CreateDatabase)
 }
 
-// NewDatabase makes a database for one test and gives its name, which begins as
-// told and is never used again in this process.
+// NewDatabase creates a database for one test and returns its name, which begins with begins and is
+// never used again in this process.
 func (m *MariaDB) NewDatabase(tb TB, begins string) string {
 	tb.Helper()
 	return newDatabase(tb, begins, m.CreateDatabase)
@@ -70,7 +70,7 @@ func newDatabase(tb TB, begins string, create func(context.Context, string) erro
 	return name
 }
 
-// letters writes a number with letters alone: names that need no quoting.
+// letters formats a number with letters alone: names that need no quoting.
 func letters(n uint64) string {
 	var b []byte
 	for ; n > 0; n /= 26 {

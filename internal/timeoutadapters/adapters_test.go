@@ -7,14 +7,14 @@ import (
 	"github.com/txmgr/txmgr/timeout/timeouttest"
 )
 
-// TestContract holds each structure to the contract.
+// TestContract tests each structure against the contract.
 func TestContract(t *testing.T) {
 	for _, s := range subjects() {
 		t.Run(s.Name, func(t *testing.T) { timeouttest.Run(t, s) })
 	}
 }
 
-// TestAllAgree has them live through the same histories: the same is due in the same ticks.
+// TestAllAgree drives them with the same histories: the same entries are due in the same ticks.
 func TestAllAgree(t *testing.T) {
 	all := subjects()
 	t.Run("all", func(t *testing.T) { timeouttest.Same(t, all...) })

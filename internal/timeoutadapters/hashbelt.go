@@ -10,8 +10,8 @@ import (
 // Containers is how many a belt usually has here: ten minutes of ticks of 100 ms, and more.
 const Containers = 8192
 
-// Belt is a ring of containers of numbers. A container holds what ends with one tick, so an end may lie as many ticks ahead
-// as there are containers; a later one counts as that.
+// Belt is a ring of containers of numbers. A container holds the entries that end at one tick, so
+// an end may lie as many ticks ahead as there are containers; a later one counts as that.
 type Belt struct {
 	ring         *hashbelt.Ring[uint64, uint64] // the serial number of an entry, by id
 	due          []dueEntry                     // by end
@@ -45,7 +45,7 @@ func (b *Belt) Add(id uint64, end timeout.Tick) uint64 {
 	return b.serial
 }
 
-// Cancel implements [timeout.Structure]. It has to look for what is due already.
+// Cancel implements [timeout.Structure]. It has to search the entries that are due already.
 func (b *Belt) Cancel(id, serial uint64) bool {
 	if s, _, ok := b.ring.Get(id); ok {
 		if s == serial {

@@ -12,11 +12,12 @@ import (
 	"github.com/txmgr/txmgr/timeout/timeouttest"
 )
 
-// tick is a tick of a room.
+// tick is the tick of a purgatoryAdapter.
 const tick = time.Millisecond
 
-// purgatoryAdapter is a purgatory of requests that nothing satisfies. It alone of the family has a clock: to advance is to sleep, in a
-// bubble in which nobody has to wait for that. When the next ends, a purgatory does not tell; the room knows what it was given.
+// purgatoryAdapter is a purgatory of requests that nothing satisfies. It is the only structure here
+// with a clock: to advance is to sleep, in a synctest bubble without real waiting. A purgatory does
+// not report its next end; the adapter records its entries.
 type purgatoryAdapter struct {
 	p   *purgatory.Purgatory[uint64]
 	now timeout.Tick
@@ -96,7 +97,7 @@ func (r *purgatoryAdapter) Len() int { return len(r.entries) }
 
 func (r *purgatoryAdapter) Now() timeout.Tick { return r.now }
 
-// TestThePurgatoryAgrees has all five live through the same histories.
+// TestThePurgatoryAgrees drives all five with the same histories.
 func TestThePurgatoryAgrees(t *testing.T) {
 	for name, others := range map[string][]timeouttest.Subject{
 		"all":      subjects(),

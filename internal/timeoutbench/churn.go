@@ -39,7 +39,7 @@ func churnParallel[H any](fresh func(bool) Timers[H], l Load, size, workers int,
 			}
 		}
 	}()
-	// They fill it in turns, so that the entries of all lie beside each other.
+	// They fill it in turns, so that the entries of all goroutines are interleaved in memory.
 	for n := 0; n < size/workers; n += round {
 		for _, p := range pools {
 			p.fill(min(n+round, size/workers))

@@ -6,7 +6,7 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// Timers is what a contender can do. H is what it needs to cancel an entry.
+// Timers are the operations of a contender. H is what it needs to cancel an entry.
 //
 // Add adds the entry ids[n], which ends at ends[n] ticks from the beginning, and stores its handle in handles[n], for every
 // n. Cancel cancels the entries ids[n] and returns how many of them were pending.
@@ -15,20 +15,20 @@ type Timers[H any] interface {
 	Cancel(ids []uint64, handles []H) int
 }
 
-// Stepper is a contender that is told the time: Step advances it to a tick and takes up to len(buf) of what is due. A
-// contender without it cannot be measured while entries end.
+// Stepper is a contender without a clock: Step advances it to a tick and takes up to len(buf) of
+// the due entries. A contender without it cannot be measured while entries end.
 type Stepper interface {
 	Step(to timeout.Tick, buf []uint64) int
 }
 
-// Late is a contender whose entries may end so many ticks after their end.
+// Late is a contender whose entries may end late, by up to that many ticks.
 type Late interface{ Late() timeout.Tick }
 
-// Flusher is a contender that does some of its work later, on goroutines of its own. Flush waits until all that it was
-// given is done; the time of the whole process counts for it.
+// Flusher is a contender that does some of its work later, on goroutines of its own. Flush waits
+// until all its pending work is done; the time of the whole process counts for it.
 type Flusher interface{ Flush() }
 
-// Stopper is a contender with something to end when it has been measured.
+// Stopper is a contender that has to be ended after the measurement.
 type Stopper interface{ Stop() }
 
 // Contender is one that can be measured.
@@ -36,20 +36,20 @@ type Contender struct {
 	// Name is short: it stands above a column.
 	Name string
 
-	// Expire lets so many entries of a load end that is not told the time, and returns the nanoseconds for each. It may be
-	// nil.
+	// Expire, for a contender with a clock, lets size entries of a load end, and returns the
+	// nanoseconds for each. It may be nil.
 	Expire func(size int, l Load) (float64, error)
 
 	measure func(Task) (Figures, error)
 }
 
 // New returns a contender. fresh makes an empty one of its kind at tick 0, safe for concurrent use if shared is true, and
-// with no more guards than its kind needs for one owner otherwise.
+// otherwise with no more locks than its kind needs for one owner.
 func New[H any](name string, fresh func(shared bool) Timers[H]) Contender {
 	return Contender{Name: name, measure: func(t Task) (Figures, error) { return measure(fresh, t) }}
 }
 
-// Load says how far ahead the ends of entries lie.
+// Load is how far ahead the ends of entries lie.
 type Load struct {
 	Name  string
 	Ahead func(r *rand.Rand) timeout.Tick
@@ -58,7 +58,7 @@ type Load struct {
 // Horizon is the tick after which no entry of a load ends: ten minutes from the beginning.
 const Horizon timeout.Tick = 6000
 
-// second is how many ticks a second has: one is thought of as 100 ms.
+// second is how many ticks a second has: a tick stands for 100 ms.
 const second timeout.Tick = 10
 
 // Loads are timeouts spread evenly from a second to ten minutes, and one minute for all.

@@ -2,13 +2,14 @@ package timeoutbench
 
 import "github.com/txmgr/txmgr/timeout"
 
-// scanInterval is for how many ticks the thread of a copy-and-scan sleeps: ten seconds. The source of the hashbelt says that it is a
-// brief period.
+// scanInterval is for how many ticks the thread of a copy-and-scan sleeps: ten seconds. The
+// source of the hashbelt calls it a brief period.
 const scanInterval = 10 * second
 
-// copyScan expires sessions as the source of the hashbelt says that Tomcat did: each stands in one hash table and knows when
-// it ends. A thread wakes up, copies all of them into a vector with the table locked, and then asks each whether it is stale,
-// with the table unlocked. Those that are it removes from the table.
+// copyScan expires sessions as Tomcat did, according to the source of the hashbelt: each stands in
+// one hash table and has its end. A thread wakes up, copies all of them into a vector with the
+// table locked, and then tests each for staleness, with the table unlocked. It removes the stale
+// ones from the table.
 type copyScan struct {
 	optionalMutex
 	table    map[uint64]*session
@@ -60,7 +61,7 @@ func (c *copyScan) Step(to timeout.Tick, buf []uint64) int {
 	return n
 }
 
-// scan is what the thread does when it wakes up.
+// scan is one run of the thread.
 func (c *copyScan) scan(now timeout.Tick) {
 	c.lock()
 	vector := make([]*session, 0, len(c.table))
@@ -79,5 +80,5 @@ func (c *copyScan) scan(now timeout.Tick) {
 	}
 }
 
-// Late is what the thread may sleep over.
+// Late is for how long the thread may oversleep an end.
 func (*copyScan) Late() timeout.Tick { return scanInterval - 1 }

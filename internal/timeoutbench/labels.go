@@ -8,7 +8,8 @@ import (
 // lineHeight is how far two labels are apart at least.
 const lineHeight = 14.0
 
-// spreadLabels moves labels so far that none covers another, and none leaves the panel as long as there is room.
+// spreadLabels moves labels apart so that none covers another, and none leaves the panel as long as
+// there is room.
 func spreadLabels(labels []label, top, bottom float64) []label {
 	slices.SortStableFunc(labels, func(a, b label) int { return cmp.Compare(a.y, b.y) })
 	for n := range labels {

@@ -12,7 +12,7 @@ import (
 
 // Limits of what can be measured.
 const (
-	MinSize = 100        // fewer entries say nothing
+	MinSize = 100        // fewer entries give no information
 	MaxSize = 10_000_000 // more do not fit the memory of most machines
 )
 
@@ -26,7 +26,8 @@ type Task struct {
 // String describes the task in a line.
 func (t Task) String() string { return fmt.Sprintf("%s, %d pending, %s", t.Contender, t.Size, t.Load) }
 
-// Figures are the results of a measurement by the names of [Metrics]. What a contender cannot do is missing.
+// Figures are the results of a measurement by the names of [Metrics]. Operations that a contender
+// lacks are missing.
 type Figures map[string]float64
 
 // batch is how many entries a contender hands over at a time.
@@ -95,8 +96,8 @@ func scattered[H any](fresh func(bool) Timers[H], l Load, size int) *pendingSet[
 	return p
 }
 
-// roundOf is how many entries are added and cancelled at a time: long enough for the clock, short enough that the memory
-// of a round is no burden.
+// roundOf is how many entries are added and cancelled at a time: enough for the clock, few enough
+// that the memory of a round is no burden.
 func roundOf(size int) int { return max(size/20, min(size, 1000)) }
 
 // rounds of adding and cancelling, of which the median counts.
@@ -124,7 +125,7 @@ func measurePairs[H any](fresh func(bool) Timers[H], l Load, size int, found Fig
 
 func perEntry(took time.Duration, entries int) float64 { return float64(took) / float64(entries) }
 
-// checkLost is the error of a pool that has lost entries.
+// checkLost is the error of a contender that has lost entries.
 func (p *pendingSet[H]) checkLost() error {
 	if p.lost > 0 {
 		return fmt.Errorf("%d pending entries could not be cancelled: this is a fault of the contender", p.lost)
@@ -132,14 +133,14 @@ func (p *pendingSet[H]) checkLost() error {
 	return nil
 }
 
-// measureTicks measures what the passing of time costs those that are told it.
+// measureTicks measures the cost of passing ticks, for contenders without a clock.
 func measureTicks[H any](fresh func(bool) Timers[H], l Load, size int, found Figures) error {
 	probe := fresh(false)
 	defer stop(probe)
 	if _, ok := probe.(Stepper); !ok {
 		return nil
 	}
-	// What a clock costs at each tick would be most of the figure where few entries end with one.
+	// Reading a clock at each tick would be most of the figure where few entries end with one.
 	p := scattered(fresh, l, size)
 	ended := 0
 	took := p.timed(func() { ended, _, _ = drain(p.timers.(Stepper), nil) })

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// TestMeasure measures everybody, and looks for figures that must not be.
+// TestMeasure measures all contenders, and checks for impossible figures.
 func TestMeasure(t *testing.T) {
 	for _, c := range Contenders() {
 		for _, l := range Loads() {
@@ -94,7 +94,7 @@ func TestMeasureFindsFaults(t *testing.T) {
 	}
 }
 
-// TestStep compares what ends at every tick with what must.
+// TestStep compares the entries that end at every tick with the expected ones.
 func TestStep(t *testing.T) {
 	t.Run("survival", func(t *testing.T) { step(t, NewSurvival(true)) })
 	t.Run("heap", func(t *testing.T) { step(t, NewHeap(true)) })
@@ -104,8 +104,8 @@ func TestStep(t *testing.T) {
 	t.Run("old-purgatory", func(t *testing.T) { step(t, newOldPurgatory(true)) })
 }
 
-// TestOldPurgatoryPurges: what is completed lies in the queue until so much of it does that a purge takes it out; what has
-// expired lies in its list.
+// TestOldPurgatoryPurges: completed requests stay in the queue until a purge removes them; expired
+// ones stay in their list.
 func TestOldPurgatoryPurges(t *testing.T) {
 	c := newOldPurgatory(true).(*oldPurgatory)
 	const expired, completed, pending = 50, purgeAfter - 50, 300

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// flushAll flushes the pools and collects what they have left.
+// flushAll flushes the contenders and collects their garbage.
 func flushAll[H any](pools []*pendingSet[H]) {
 	for _, p := range pools {
 		p.flush()
@@ -16,8 +16,8 @@ func flushAll[H any](pools []*pendingSet[H]) {
 // churnRounds is how often every entry is replaced, on the average, before memory counts as churned.
 const churnRounds = 5
 
-// measureMemory measures the memory of a load, and what a collection costs because of it. The room for ids and handles, which
-// the owner keeps in any case, does not count.
+// measureMemory measures the memory of a load, and the cost of a collection because of it. The
+// memory of ids and handles, which the owner keeps in any case, does not count.
 func measureMemory[H any](fresh func(bool) Timers[H], l Load, size int, found Figures) error {
 	p := newPendingSet[H](nil, l, size, roundOf(size), 0, 1)
 	before := collect()
@@ -31,21 +31,21 @@ func measureMemory[H any](fresh func(bool) Timers[H], l Load, size int, found Fi
 	found[Pause] = microseconds(after.pause)
 	for range churnRounds {
 		p.churn(size)
-		runtime.GC() // garbage does not count, but its room would be taken for more
+		runtime.GC() // garbage does not count, but its memory would be counted
 	}
 	p.flush()
 	found[BytesChurned] = float64(collect().heap-before.heap) / float64(size)
 	return p.checkLost()
 }
 
-// collection is what is seen of the cheapest of ten collections.
+// collection is the cheapest of ten collections.
 type collection struct {
 	heap       int64
 	cpu, pause time.Duration
 }
 
 func collect() collection {
-	// A cleanup may let go what the next collection takes.
+	// A cleanup may release memory that only the next collection takes.
 	runtime.GC()
 	c := collection{cpu: time.Hour, pause: time.Hour}
 	var m runtime.MemStats

@@ -2,7 +2,7 @@ package timeoutbench
 
 import "fmt"
 
-// Names of metrics. Less is better in all of them but the rates.
+// Names of metrics. Less is better in all of them except the rates.
 const (
 	Add          = "add"
 	Cancel       = "cancel"
@@ -40,7 +40,7 @@ type Metric struct {
 	Meaning string `json:"meaning"`
 }
 
-// Metrics lists them in the order in which a person wants to see them.
+// Metrics lists them in the order of presentation.
 func Metrics() []Metric {
 	list := []Metric{
 		{Add, "ns", "schedule an entry"},

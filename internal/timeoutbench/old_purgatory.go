@@ -7,14 +7,17 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// purgeAfter is how many completed requests an old purgatory lets lie before it purges. The source counts the pending ones as
-// well, and leaves the number to the user; among more pending requests than that it would purge at each.
+// purgeAfter is how many completed requests an old purgatory keeps before it purges. The source
+// counts the pending ones as well, and leaves the number to the user; among more pending requests
+// than that it would purge at each.
 const purgeAfter = 10_000
 
-// oldPurgatory is the request purgatory that Kafka had before its timing wheel, as its redesign describes it: every request
-// stands in a delay queue, which is a binary heap of all of them, and in the linked list of those who watch its key. One that
-// is completed is not taken out: it goes when the queue or a check of its key comes across it. When too many lie about, a
-// purge goes through the queue and all lists. The source's reaper thread does that; here it counts for whoever completes.
+// oldPurgatory is the request purgatory that Kafka had before its timing wheel, as its redesign
+// describes it: every request stands in a delay queue, which is a binary heap of all of them, and
+// in the linked list of the watchers of its key. A completed request is not taken out: it goes when
+// the queue or a check of its key reaches it. When there are too many, a purge goes through the
+// queue and all lists. In the source a reaper thread does that; here it counts for the completing
+// call.
 type oldPurgatory struct {
 	optionalMutex
 	queue               delayQueue
@@ -60,7 +63,8 @@ func (c *oldPurgatory) Cancel(ids []uint64, handles []*delayed) int {
 	return completed
 }
 
-// check tries those who watch a key, and takes out of its list those that are completed, now or before.
+// check tries the watchers of a key, and takes out of its list those that are completed, now or
+// before.
 func (c *oldPurgatory) check(key uint64) (completed int) {
 	watchers := c.watchers[key]
 	if watchers == nil {
@@ -85,7 +89,7 @@ func (c *oldPurgatory) check(key uint64) (completed int) {
 	return completed
 }
 
-// complete counts what lies about, and purges if that is too much.
+// complete counts the completed requests that were kept, and purges if there are too many.
 func (c *oldPurgatory) complete(requests int) {
 	if c.completedSincePurge += requests; c.completedSincePurge < purgeAfter {
 		return

@@ -22,8 +22,8 @@ type pendingSet[H any] struct {
 	lost         int
 }
 
-// newPendingSet is for entries that are added and cancelled round at a time. The pools of several goroutines have different
-// numbers, from 0, and share out the ids.
+// newPendingSet is for entries that are added and cancelled round at a time. The sets of several
+// goroutines have different numbers, from 0, and share out the ids.
 func newPendingSet[H any](timers Timers[H], l Load, pending, round, number, pools int) *pendingSet[H] {
 	return &pendingSet[H]{
 		timers: timers, ahead: l.Ahead, rand: rand.New(rand.NewPCG(1, uint64(number))),
@@ -51,7 +51,7 @@ func (p *pendingSet[H]) churn(entries int) {
 	}
 }
 
-// draw prepares n entries to be added.
+// draw draws n entries to be added.
 func (p *pendingSet[H]) draw(n int) {
 	p.round, p.ends, p.roundHandles = p.round[:n], p.ends[:n], p.roundHandles[:n]
 	for n := range p.round {
@@ -67,7 +67,7 @@ func (p *pendingSet[H]) add() {
 	p.handles = append(p.handles, p.roundHandles...)
 }
 
-// pick prepares as many entries as a round has to be cancelled.
+// pick draws the entries of a round to be cancelled.
 func (p *pendingSet[H]) pick() {
 	for n := range p.round {
 		k, last := p.rand.IntN(len(p.ids)), len(p.ids)-1
@@ -81,8 +81,8 @@ func (p *pendingSet[H]) cancel() {
 	p.lost += len(p.round) - p.timers.Cancel(p.round, p.roundHandles)
 }
 
-// timed returns the processor time of what do does to the contender: of the thread, or of the process if it has
-// goroutines of its own.
+// timed returns the processor time of do on the contender: of the thread, or of the process if the
+// contender has goroutines of its own.
 func (p *pendingSet[H]) timed(do func()) time.Duration {
 	f, ok := p.timers.(Flusher)
 	if !ok {

@@ -80,7 +80,7 @@ text { font: 12px system-ui, sans-serif; fill: #24292f; }
 <rect class="page" width="100%%" height="100%%" rx="8"/>
 `
 
-// extremes are powers of ten that all figures lie between.
+// extremes are powers of ten that enclose all figures.
 func (r Report) extremes(names []string, metrics ...string) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, c := range r.Cells {

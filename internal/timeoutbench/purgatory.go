@@ -8,8 +8,8 @@ import (
 	"github.com/txmgr/txmgr/timeout/purgatory"
 )
 
-// purgatories are requests in a purgatory, each of which waits for its own id. To cancel one is to let its condition come
-// about and to say so, as when a transaction ends that somebody waits for.
+// purgatories are requests in a purgatory, each of which waits for its own id. Cancel makes the
+// condition hold and checks the key, as when a transaction ends for which a client waits.
 type purgatories struct{ purgatory *purgatory.Purgatory[uint64] }
 
 type purgatoryRequest struct{ satisfied atomic.Bool }
@@ -17,11 +17,11 @@ type purgatoryRequest struct{ satisfied atomic.Bool }
 func (w *purgatoryRequest) TryComplete() bool        { return w.satisfied.Load() }
 func (*purgatoryRequest) Complete(purgatory.Outcome) {}
 
-// newPurgatory has one kind only: a purgatory has its locks inside.
+// newPurgatory has one kind only: a purgatory has its own locks.
 func newPurgatory(bool) Timers[*purgatoryRequest] {
 	p, err := purgatory.Start[uint64](purgatory.Config{})
 	if err != nil {
-		panic(err) // the configuration is ours
+		panic(err) // the configuration is a constant
 	}
 	return &purgatories{p}
 }
@@ -29,7 +29,7 @@ func newPurgatory(bool) Timers[*purgatoryRequest] {
 func (c *purgatories) Add(ids []uint64, ends []timeout.Tick, handles []*purgatoryRequest) {
 	for n, id := range ids {
 		w := new(purgatoryRequest)
-		// An hour more, so that none ends by the clock on the wall while the others are measured.
+		// An hour more, so that none ends by the wall clock while the others are measured.
 		if _, err := c.purgatory.Park(w, time.Hour+time.Duration(ends[n])*100*time.Millisecond, id); err == nil {
 			handles[n] = w
 		}

@@ -34,7 +34,7 @@ type arrayItem struct {
 	place int
 }
 
-// arrayHeap is container/heap over pointers, each of which knows its place.
+// arrayHeap is container/heap over pointers, each of which has its index.
 type arrayHeap []*arrayItem
 
 func (a arrayHeap) Len() int           { return len(a) }

@@ -18,26 +18,27 @@ const (
 	MaxIterations = 10_000
 )
 
-// Redesign is the experiment that the survival index was first presented with: users who begin and end one transaction after
-// the other, under a timeout manager that looks at every pending transaction whenever its thread runs, and under one that
-// looks at those whose time has come.
+// Redesign is the experiment that the survival index was first presented with: users that begin and
+// end one transaction after the other, under a timeout manager that visits every pending
+// transaction whenever its thread runs, and under one that visits those that are due.
 //
-// The request of the original is not known. Here it is a wait, so that what a run takes beyond the waits is what the
-// managers make their users wait for.
+// The request of the original is not known. Here it is a wait, so that the time of a run beyond the
+// waits is the time for which the managers make their users wait.
 type Redesign struct {
 	Users      int           // at the same time
 	Iterations int           // of each
 	Work       time.Duration // for which a transaction is open
 	Interval   time.Duration // between two invocations of the timeout thread
-	Pending    int           // transactions of others, which stay open all the time
+	Pending    int           // transactions of others, which stay open throughout
 }
 
-// OriginalRedesign is the experiment with the numbers of the original, as far as they are known: 30 users, 30 iterations, nobody else.
+// OriginalRedesign is the experiment with the numbers of the original, as far as they are known:
+// 30 users, 30 iterations, no other transactions.
 func OriginalRedesign() Redesign {
 	return Redesign{Users: 30, Iterations: 30, Work: 50 * time.Millisecond, Interval: 100 * time.Millisecond}
 }
 
-// RedesignResult is what one manager did.
+// RedesignResult is the result of one manager.
 type RedesignResult struct {
 	Elapsed time.Duration `json:"elapsed_ns"` // of all users
 	// Waited is what a user waits for the manager, of both calls of a transaction: the 99th percentile, and the longest.
@@ -74,11 +75,12 @@ type Manager interface {
 	// and reports whether it was still there.
 	Begin(id uint64, end timeout.Tick) survival.Ref
 	End(id uint64, ref survival.Ref) bool
-	// Invoke is one run of the timeout thread, the number of which is now. It returns what has timed out.
+	// Invoke is run number now of the timeout thread. It returns the transactions that have timed
+	// out.
 	Invoke(now timeout.Tick) []uint64
 }
 
-// NewScan makes the manager of old, which looks at every pending transaction at every invocation.
+// NewScan makes the original manager, which visits every pending transaction at every invocation.
 func NewScan() Manager { return &scanManager{pending: make(map[uint64]timeout.Tick)} }
 
 type scanManager struct {
@@ -167,7 +169,7 @@ func (r Redesign) Check() error {
 	return nil
 }
 
-// errLost means that a transaction ended that nobody has ended.
+// errLost means that a transaction is gone that was not ended.
 var errLost = errors.New("a transaction was lost: this is a fault of the manager")
 
 // Run carries the experiment out with one manager, which is new. It ends early when ctx does.
@@ -175,7 +177,7 @@ func (r Redesign) Run(ctx context.Context, m Manager) (RedesignResult, error) {
 	if err := r.Check(); err != nil {
 		return RedesignResult{}, fmt.Errorf("experiment: %w", err)
 	}
-	timeouts := timeout.Tick(time.Minute / r.Interval) // long enough that no user runs into one
+	timeouts := timeout.Tick(time.Minute / r.Interval) // long enough that no user times out
 	for n := range r.Pending {
 		m.Begin(uint64(r.Users*r.Iterations+n+1), 100*timeouts+timeout.Tick(n%6000))
 	}

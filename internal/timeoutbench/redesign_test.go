@@ -15,7 +15,8 @@ import (
 	"github.com/txmgr/txmgr/timeout/survival"
 )
 
-// TestManagersAgree lets both managers live through the same histories: the same times out at the same invocation.
+// TestManagersAgree drives both managers with the same histories: the same transactions time out at
+// the same invocation.
 func TestManagersAgree(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -59,7 +60,8 @@ func TestRedesign(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Nothing takes time in the bubble but the work: 30 times 50 ms, and 15 intervals of 100 ms in it.
+				// Only the work takes time in the bubble: 30 times 50 ms, and 15 intervals of 100
+				// ms in it.
 				if got.Elapsed != 1500*time.Millisecond || got.Invocations < 14 || got.Invocations > 17 || got.Timeouts != 0 {
 					t.Errorf("%+v", got)
 				}

@@ -16,7 +16,7 @@ import (
 // MaxRounds is how often a contender can be measured in one run.
 const MaxRounds = 99
 
-// Config says what a run measures.
+// Config configures a run.
 type Config struct {
 	Contenders []string
 	Sizes      []int
@@ -27,7 +27,7 @@ type Config struct {
 	Program string
 	Args    func(Task) []string
 
-	// Step is called when a measurement begins, and Done when it is over. Both may be nil.
+	// Step is called when a measurement begins, and Done when it ends. Both may be nil.
 	Step func(round int, t Task)
 	Done func()
 }
@@ -56,7 +56,7 @@ type Cell struct {
 	Rounds []float64 `json:"rounds"`
 }
 
-// Report is what a run has found out.
+// Report is the result of a run.
 type Report struct {
 	Contenders []string `json:"contenders"`
 	Sizes      []int    `json:"sizes"`
@@ -157,7 +157,7 @@ func Median[T cmp.Ordered](values []T) T {
 	return slices.Sorted(slices.Values(values))[len(values)/2]
 }
 
-// Figure writes a figure as precisely as it is worth.
+// Figure formats a figure to its meaningful digits.
 func Figure(v float64) string {
 	switch {
 	case v >= 9.95:
@@ -168,7 +168,7 @@ func Figure(v float64) string {
 	return fmt.Sprintf("%.2g", v)
 }
 
-// Count writes a number of entries as people say it: 10k, 1M.
+// Count formats a number of entries in short form: 10k, 1M.
 func Count(n int) string {
 	switch {
 	case n >= 1_000_000 && n%1_000_000 == 0:

@@ -53,7 +53,7 @@ func TestRun(t *testing.T) {
 	picture(t, r)
 }
 
-// picture looks whether it can be parsed and says who is who.
+// picture checks that it can be parsed and labels its contenders.
 func picture(t *testing.T, r Report) {
 	t.Helper()
 	svg := r.Picture("null")

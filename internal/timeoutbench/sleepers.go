@@ -16,13 +16,14 @@ const (
 	SleeperRounds = 1000
 )
 
-// sleeperQueue is what sleepers sleep in. Sleepers are numbered from 0, and what the queue needs of each is there already.
+// sleeperQueue is a queue of sleepers. Sleepers are numbered from 0, and their parts of the queue
+// are allocated already.
 type sleeperQueue interface {
 	sleep(ends []timeout.Tick) // all of them
 	interrupt() error          // all, one after the other
 }
 
-// threadOf is as large as a descriptor of State Threads, of which what the queue needs is a small part.
+// threadOf is as large as a descriptor of State Threads, of which the queue's part is a small one.
 type threadOf[N any] struct {
 	node N
 	_    [192]byte
@@ -40,7 +41,8 @@ func nodesOf[N any](threads bool) []*N {
 	return all
 }
 
-// Queues of the experiment, with what a queue needs of a sleeper as part of a thread's descriptor, as in the source.
+// Queues of the experiment, with the queue's part of a sleeper in a thread's descriptor, as in the
+// source.
 const (
 	SleeperHeap = "heap, threads"
 	SleeperList = "sorted list, threads"
@@ -59,7 +61,8 @@ var sleeperQueues = []struct {
 	{"time.AfterFunc", func() sleeperQueue { return &timerQueue{timers: make([]*time.Timer, Sleepers)} }},
 }
 
-// SleeperQueues are the names of the queues of the experiment, and of how what they need of a sleeper lies in memory.
+// SleeperQueues are the names of the queues of the experiment, with the layout of the sleepers in
+// memory.
 func SleeperQueues() (all []string) {
 	for _, q := range sleeperQueues {
 		all = append(all, q.name)
@@ -67,9 +70,10 @@ func SleeperQueues() (all []string) {
 	return all
 }
 
-// Sleep lets [Sleepers] sleep in a queue for random times, interrupts all of them before any has slept its time, and does that
-// [SleeperRounds] times. It returns the milliseconds of a processor that the queue takes for it. That is the experiment which
-// State Threads chose its heap by, without the threads: what they cost is the same with every queue.
+// Sleep makes [Sleepers] sleep in a queue for random times, interrupts all of them before any wakes
+// up, and does that [SleeperRounds] times. It returns the milliseconds of a processor that the
+// queue takes for it. That is the experiment by which State Threads chose its heap, without the
+// threads: their cost is the same with every queue.
 func Sleep(queue string) (Figures, error) {
 	for _, q := range sleeperQueues {
 		if q.name != queue {
@@ -95,7 +99,7 @@ func Sleep(queue string) (Figures, error) {
 	return nil, fmt.Errorf("there is no queue %q", queue)
 }
 
-// SleeperCell is what the experiment takes with one queue, in milliseconds of a processor.
+// SleeperCell is the cost of the experiment with one queue, in milliseconds of a processor.
 type SleeperCell struct {
 	Queue  string    `json:"queue"`
 	Median float64   `json:"median_ms"`
@@ -105,7 +109,7 @@ type SleeperCell struct {
 }
 
 // RunSleepers carries the experiment out with every queue, each time in a process of its own, and in a new random order each
-// round. args starts one with a queue. step is called when a measurement begins, and done when it is over; both may be nil.
+// round. args starts one with a queue. step is called when a measurement begins, and done when it ends; both may be nil.
 func RunSleepers(ctx context.Context, program string, args func(queue string) []string, rounds int, step func(round int, queue string), done func()) ([]SleeperCell, error) {
 	all := SleeperQueues()
 	cells := make([]SleeperCell, len(all))

@@ -230,7 +230,7 @@ type belts struct {
 func NewBelt(shared bool) Timers[struct{}] {
 	ring, err := hashbelt.NewRing(containers, 0, hashbelt.NewMapList[uint64, struct{}])
 	if err != nil {
-		panic(err) // the number is ours
+		panic(err) // the number is a constant
 	}
 	return &belts{optionalMutex: newOptionalMutex(shared), ring: ring}
 }
@@ -238,7 +238,7 @@ func NewBelt(shared bool) Timers[struct{}] {
 func (c *belts) Add(ids []uint64, ends []timeout.Tick, _ []struct{}) {
 	for n, id := range ids {
 		c.lock()
-		_ = c.ring.Add(id, struct{}{}, ends[n]) // what is not on the ring fails to be cancelled, or to end
+		_ = c.ring.Add(id, struct{}{}, ends[n]) // an entry that is not on the ring fails to be cancelled, or to end
 		c.unlock()
 	}
 }

@@ -22,7 +22,8 @@ func newTimeoutThread(m Manager) *timeoutThread { return &timeoutThread{manager:
 
 func (t *timeoutThread) now() timeout.Tick { return timeout.Tick(t.tick.Load()) }
 
-// run invokes until ctx ends, and once more, so that there is a figure however short a run was.
+// run invokes the manager until ctx ends, and once more, so that there is a figure however short a
+// run was.
 func (t *timeoutThread) run(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

@@ -14,9 +14,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// accept takes connections until the port is closed.
+// accept takes connections until the server is closed.
 func (p *Server) accept() {
-	const pause = 50 * time.Millisecond // where the process has no file descriptor left
+	const pause = 50 * time.Millisecond // used when the process has no file descriptor left
 	for {
 		raw, err := p.listener.Accept()
 		switch {
@@ -36,7 +36,7 @@ func (p *Server) accept() {
 	}
 }
 
-// serveConn finds out who came, and hands the connection on.
+// serveConn identifies the other side, and passes the connection on.
 func (p *Server) serveConn(g *pendingConn) {
 	c, err := p.acceptHandshake(g.raw)
 	if err != nil {
@@ -55,7 +55,7 @@ func (p *Server) serveConn(g *pendingConn) {
 	p.serveRequest(c)
 }
 
-// acceptHandshake is the acceptor's side of the handshake.
+// acceptHandshake performs the acceptor's side of the handshake.
 func (p *Server) acceptHandshake(raw net.Conn) (*conn, error) {
 	_ = raw.SetDeadline(time.Now().Add(handshakeTimeout))
 	c := &conn{Conn: raw, raw: raw, server: p, accepted: true}
@@ -93,15 +93,16 @@ func (p *Server) acceptHandshake(raw net.Conn) (*conn, error) {
 	return c, nil
 }
 
-// rejectPlaintext tells a node that came without TLS what is missing. Others are told nothing.
+// rejectPlaintext reports to a node that connects without TLS what is missing. Other callers get no
+// answer.
 func rejectPlaintext(raw net.Conn, err error) {
 	if e := (tls.RecordHeaderError{}); errors.As(err, &e) && string(e.RecordHeader[:len(magic)]) == magic {
 		_ = writeFrame(raw, frameHelloReply, helloReply{Fault: faultOf(fmt.Errorf("%w: this port wants TLS, and certificates", txn.ErrDenied))})
 	}
 }
 
-// logRejected tells operators who was refused, but not of those who only knocked: their
-// health checks do that all day.
+// logRejected logs for operators which connection was refused, but not those that disconnect
+// before they identify themselves: health checks do so all day.
 func (p *Server) logRejected(g *pendingConn, err error) {
 	switch {
 	case isDisconnect(err) || errors.Is(err, txn.ErrUnavailable):
@@ -113,8 +114,8 @@ func (p *Server) logRejected(g *pendingConn, err error) {
 	}
 }
 
-// isDisconnect reports whether the other side said nothing wrong, but only went away, or
-// said nothing at all.
+// isDisconnect reports whether the other side sent nothing wrong, but only disconnected, or
+// sent nothing at all.
 func isDisconnect(err error) bool {
 	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, os.ErrDeadlineExceeded, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, e) {
@@ -124,8 +125,8 @@ func isDisconnect(err error) bool {
 	return false
 }
 
-// closeWriteAndDrain lets the other side read why it was refused: a connection that is closed
-// while something it sent is still unread takes the reason with it.
+// closeWriteAndDrain lets the other side read why it was refused: closing a connection with unread
+// data of the other side would discard the reason.
 func closeWriteAndDrain(raw net.Conn) {
 	t, ok := raw.(*net.TCPConn)
 	if !ok || t.CloseWrite() != nil {
@@ -135,7 +136,7 @@ func closeWriteAndDrain(raw net.Conn) {
 	_, _ = io.CopyN(io.Discard, t, 2*maxRequestBytes)
 }
 
-// serveRequest serves the one question of a connection.
+// serveRequest serves the one request of a connection.
 func (p *Server) serveRequest(c *conn) {
 	_ = c.SetDeadline(time.Now().Add(handshakeTimeout))
 	q, err := readRequest(c)

@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Who is let in, by either kind of connection.
+// Which nodes are admitted, by either kind of connection.
 func TestAdmission(t *testing.T) {
 	type change = func(*Identity)
 	for name, tt := range map[string]struct {
@@ -61,7 +61,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// A node that takes over another's address does not answer for it.
+// A node that took over another's address does not answer for it.
 func TestElsewhere(t *testing.T) {
 	a, b := start(t, "n_a"), start(t, "n_b")
 	b.Transport()
@@ -105,7 +105,7 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// Where raft's configuration has an old address, the node's word counts.
+// Where raft's configuration has an old address, the address reported by the node counts.
 func TestAddress(t *testing.T) {
 	b := start(t, "n_b")
 	a := start(t, "n_a", func(c *Config) {
@@ -130,7 +130,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// Streams wait until raft is there, and questions do not.
+// Streams wait until raft has started, and requests do not.
 func TestBeforeRaft(t *testing.T) {
 	a, b := start(t, "n_a"), start(t, "n_b")
 	if _, err := a.dial(testContext(t), b.Addr(), frameRaft, "n_b"); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "not started raft") {
@@ -141,7 +141,7 @@ func TestBeforeRaft(t *testing.T) {
 	}
 }
 
-// Who is removed while connected loses the connection, in both directions.
+// A node that is removed while connected loses the connection, in both directions.
 func TestRecheck(t *testing.T) {
 	a, b := start(t, "n_a"), start(t, "n_b")
 	for _, n := range []*node{a, b} {
@@ -170,7 +170,7 @@ func TestRecheck(t *testing.T) {
 	in.Close()
 }
 
-// When raft shuts down its streams end, and no new one begins; questions go on.
+// When raft shuts down its streams end, and no new one begins; requests are still served.
 func TestRaftEndsFirst(t *testing.T) {
 	a, b := start(t, "n_a"), start(t, "n_b")
 	b.Transport()

@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Ports can be closed at any time, twice, and with everything at work; goleak sees
-// what stays.
+// Servers can be closed at any time, twice, and under full load; goleak finds goroutines
+// that remain.
 func TestCloseAnyTime(t *testing.T) {
 	for i := range 30 {
 		a, b := start(t, "n_a"), start(t, "n_b")
@@ -59,7 +59,7 @@ func TestClosed(t *testing.T) {
 	if _, err := a.Hello(testContext(t), b.Addr()); !errors.Is(err, txn.ErrUnavailable) {
 		t.Errorf("hello from a closed port: %v", err)
 	}
-	// A transport that nobody had asked for before is closed, too.
+	// A transport that was not requested before is closed, too.
 	if err := a.Transport().RequestVote("n_b", raft.ServerAddress(b.Addr()), &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{}); !errors.Is(err, txn.ErrUnavailable) {
 		t.Errorf("a vote from a closed port: %v", err)
 	}

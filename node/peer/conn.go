@@ -7,25 +7,25 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// conn is a connection whose two sides know each other.
+// conn is a connection whose two sides have identified each other.
 type conn struct {
 	net.Conn          // with TLS, where there is TLS
 	raw      net.Conn // without
 	server   *Server
-	kind     byte     // frameRaft or frameAsk
+	kind     byte     // frameRaft or frameCall
 	accepted bool     // the other side dialed
-	other    Identity // what the other side said in the handshake; guarded by Port.mu
+	other    Identity // what the other side reported in the handshake; guarded by Server.mu
 }
 
-// Close cuts the connection at once: a close in TLS would wait, for seconds, for a
-// side that does not read.
+// Close cuts the connection at once: closing TLS would wait, for seconds, for a side that does not
+// read.
 func (c *conn) Close() error {
 	c.server.unregister(c)
 	return c.raw.Close()
 }
 
-// register makes the port responsible for the connection. It comes before the question whether
-// the other may be let in, so that whoever is removed in between is found by Recheck.
+// register makes the server responsible for the connection. It precedes the check whether the
+// other node is admitted, so that Reauthorize finds a node that is removed in between.
 func (p *Server) register(c *conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,14 +65,14 @@ func (p *Server) list(which func(*conn) bool) []*conn {
 	return list
 }
 
-// setIdentity notes who is at the other end.
+// setIdentity records the identity of the other side.
 func (p *Server) setIdentity(c *conn, other Identity) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.other = other
 }
 
-// identified gives the connections whose other end is known, and who that is.
+// identified returns the connections whose other side is known, with its identity.
 func (p *Server) identified() map[*conn]Identity {
 	p.mu.Lock()
 	defer p.mu.Unlock()

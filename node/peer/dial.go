@@ -11,34 +11,33 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// maxRedirects is how often a question follows the word of a node that does not lead.
+// maxRedirects is how often a request is redirected by a node that does not lead.
 const maxRedirects = 3
 
 var longAgo = time.Unix(1, 0)
 
-// Hello asks the node at an address who it is. Errors are [txn.ErrUnavailable] when it
+// Hello asks the node at an address for its identity. The error is [txn.ErrUnavailable] when it
 // cannot be reached, and one with [txn.ErrDenied] when it refuses this node:
 // [ErrRemoved], [ErrClusterMismatch].
 func (p *Server) Hello(ctx context.Context, addr string) (Identity, error) {
 	return p.call(ctx, addr, request{Method: methodHello})
 }
 
-// Join asks the node at an address, or the leader that it names, to add this node as
-// it is (Config.Self), and gives the identity of the one that did. Errors are as for
-// Hello, and those of the [Handler] there. After [txn.ErrUnavailable] it may have been
-// done: ask again.
+// Join asks the node at an address, or the leader that it names, to add this node as it is
+// (Config.Self), and returns the identity of the node that did. Errors are as for Hello, and those
+// of that node's [Handler]. After [txn.ErrUnavailable] the node may have been added: ask again.
 func (p *Server) Join(ctx context.Context, addr string) (Identity, error) {
 	return p.callLeader(ctx, addr, request{Method: methodJoin, From: p.conf.Self()})
 }
 
 // Leave asks the node at an address, or the leader that it names, to remove this node
-// for ever. Errors are as for Join.
+// permanently. Errors are as for Join.
 func (p *Server) Leave(ctx context.Context, addr string) (Identity, error) {
 	return p.callLeader(ctx, addr, request{Method: methodLeave, From: p.conf.Self()})
 }
 
-// ConsentToBootstrap asks the node at an address for its consent that this node founds a cluster
-// with it and the others among the members. Errors are as for Join.
+// ConsentToBootstrap asks the node at an address for its consent that this node bootstraps a
+// cluster with it and the others among the members. Errors are as for Join.
 func (p *Server) ConsentToBootstrap(ctx context.Context, addr string, members []Member) error {
 	_, err := p.call(ctx, addr, request{Method: methodConsent, From: p.conf.Self(), Members: members})
 	return err
@@ -55,7 +54,7 @@ func (p *Server) callLeader(ctx context.Context, addr string, q request) (Identi
 	}
 }
 
-// call asks one question on a connection of its own.
+// call sends one request on a connection of its own.
 func (p *Server) call(ctx context.Context, addr string, q request) (Identity, error) {
 	c, err := p.dial(ctx, addr, frameCall, "")
 	if err != nil {
@@ -78,8 +77,8 @@ func (p *Server) call(ctx context.Context, addr string, q request) (Identity, er
 	return a.Self, nil
 }
 
-// dial connects to the node at an address; to the one that is meant, or nobody, when
-// want is not empty.
+// dial connects to the node at an address. When want is not empty, only the node with that id is
+// accepted.
 func (p *Server) dial(ctx context.Context, addr string, kind byte, want string) (*conn, error) {
 	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -101,7 +100,7 @@ func (p *Server) dial(ctx context.Context, addr string, kind byte, want string) 
 	return c, nil
 }
 
-// dialHandshake is the dialer's side of the handshake.
+// dialHandshake performs the dialer's side of the handshake.
 func (p *Server) dialHandshake(ctx context.Context, c *conn, want string) error {
 	if err := p.register(c); err != nil {
 		return err
@@ -140,7 +139,7 @@ func (p *Server) dialHandshake(ctx context.Context, c *conn, want string) error 
 	return c.raw.SetDeadline(time.Time{})
 }
 
-// isRejected reports whether somebody is there, but there is no coming together.
+// isRejected reports whether a node answered, but refused the connection.
 func isRejected(err error) bool {
 	for _, e := range []error{txn.ErrDenied, ErrIDMismatch, errMalformed, errVersion, errTLS} {
 		if errors.Is(err, e) {
@@ -150,7 +149,7 @@ func isRejected(err error) bool {
 	return false
 }
 
-// unreachableError says which node could not be reached. What it answered itself stays as it
+// unreachableError adds which node could not be reached. A node's own answer stays as it
 // is.
 func (p *Server) unreachableError(ctx context.Context, addr string, err error) error {
 	switch {

@@ -8,41 +8,41 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Why a node is refused. All three come with [txn.ErrDenied], and keep their meaning on
-// the wire.
+// Why a node is refused. All three come with [txn.ErrDenied], and are preserved on the
+// wire.
 var (
-	// ErrRemoved: it was removed from the cluster, for ever. Config.Admit returns it.
+	// ErrRemoved: the node was removed from the cluster, permanently. Config.Admit returns it.
 	ErrRemoved = fmt.Errorf("%w: the node was removed", txn.ErrDenied)
-	// ErrClusterMismatch: it belongs to another cluster, or to another incarnation of it.
+	// ErrClusterMismatch: the node belongs to another cluster, or to another incarnation of it.
 	ErrClusterMismatch = fmt.Errorf("%w: another cluster", txn.ErrDenied)
-	// ErrDuplicateID: it has the id of the node that it wants to speak to.
+	// ErrDuplicateID: the node has the id of the node that it connects to.
 	ErrDuplicateID = fmt.Errorf("%w: two nodes with one id", txn.ErrDenied)
 )
 
-// ErrIDMismatch: at the address is another node than the one that was meant. Comes with
+// ErrIDMismatch: another node than the intended one is at the address. Comes with
 // [txn.ErrUnavailable].
 var ErrIDMismatch = fmt.Errorf("%w: another node is at this address", txn.ErrUnavailable)
 
 var (
-	// errMalformed: what came is none of this protocol.
+	// errMalformed: the bytes do not follow this protocol.
 	errMalformed = errors.New("not the protocol of peers")
-	// errVersion: it is, but of a release that speaks otherwise.
+	// errVersion: they do, but in another version of it.
 	errVersion = errors.New("another version of the protocol of peers")
 	// errTLS: the two sides do not trust each other, or one of them has no TLS.
 	errTLS = errors.New("TLS")
 )
 
-// errClosed: the port was closed.
+// errClosed: the server was closed.
 var errClosed = fmt.Errorf("%w: the port for peers is closed", txn.ErrUnavailable)
 
-// NotLeaderError is what a [Handler] returns when another node has to be asked. Callers
+// NotLeaderError is what a [Handler] returns when another node must be asked. Callers
 // follow it.
 type NotLeaderError struct {
 	// Leader is the raft address of the leader; empty when none is known.
 	Leader string
 }
 
-// Error says who leads.
+// Error names the leader.
 func (e *NotLeaderError) Error() string {
 	if e.Leader == "" {
 		return txn.ErrUnavailable.Error() + ": this node does not lead, and knows nobody who does"
@@ -50,7 +50,7 @@ func (e *NotLeaderError) Error() string {
 	return txn.ErrUnavailable.Error() + ": this node does not lead; the one at " + e.Leader + " does"
 }
 
-// Unwrap gives [txn.ErrUnavailable].
+// Unwrap returns [txn.ErrUnavailable].
 func (e *NotLeaderError) Unwrap() error { return txn.ErrUnavailable }
 
 // fault is an error on the wire.
@@ -58,7 +58,7 @@ type fault struct {
 	Code   txn.Code `json:"code,omitempty"`   // empty: no error
 	Reason string   `json:"reason,omitempty"` // one of reasons, or empty
 	Text   string   `json:"text,omitempty"`
-	Leader string   `json:"leader,omitempty"` // of NotLeader
+	Leader string   `json:"leader,omitempty"` // of NotLeaderError
 }
 
 var reasons = map[string]error{"removed": ErrRemoved, "foreign": ErrClusterMismatch, "twin": ErrDuplicateID}
@@ -79,7 +79,7 @@ func faultOf(err error) fault {
 	return f
 }
 
-// err is the inverse of faultOf, as far as callers can see.
+// err is the inverse of faultOf, as far as callers can observe.
 func (f fault) err() error {
 	switch {
 	case f.Code == "" || f.Code == txn.CodeOK:
@@ -97,7 +97,7 @@ func (f fault) err() error {
 	return e
 }
 
-// remoteError is what another node answered, with its text.
+// remoteError is the error that another node answered, with its text.
 type remoteError struct {
 	text string
 	is   error

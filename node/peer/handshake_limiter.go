@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	maxPending        = 128 // connections that have not said who they are
+	maxPending        = 128 // connections that have not identified themselves
 	maxPendingPerHost = 16  // of them, from one address
 )
 
-// handshakeLimiter is where connections wait until it is known who they are. Room is made by
-// sending away who has waited longest: a node needs milliseconds, so it is somebody
-// who does not want to come in.
+// handshakeLimiter holds the connections that have not identified themselves yet. To make room it
+// closes the connection that has waited longest: a node needs milliseconds, so that connection is
+// probably not from a node.
 type handshakeLimiter struct {
 	mu      sync.Mutex // guards all below
 	closed  bool
-	pending []*pendingConn // who has waited longest first
+	pending []*pendingConn // longest waiting first
 }
 
 type pendingConn struct {

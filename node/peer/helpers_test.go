@@ -60,7 +60,7 @@ func (n *node) admit(other Identity) error {
 	return nil
 }
 
-// start opens the port of a node of cluster "c" on loopback, and closes it when the
+// start opens the server of a node of cluster "c" on loopback, and closes it when the
 // test ends.
 func start(t testing.TB, id string, change ...func(*Config)) *node {
 	t.Helper()

@@ -9,36 +9,36 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Identity is what a node says of itself. In a handshake only ID, Cluster and
-// Incarnation are said.
+// Identity is what a node reports of itself. A handshake carries only ID, Cluster and
+// Incarnation.
 type Identity struct {
-	// ID was made with the data directory, and is never used again.
+	// ID was created with the data directory, and is never used again.
 	ID string `json:"id"`
-	// Name is for people, Version the release it runs.
+	// Name is for operators, Version the release that the node runs.
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
-	// RaftAddr is the address of its port for peers, API the URL for clients.
+	// RaftAddr is the address of its port for other nodes, API the URL for clients.
 	RaftAddr string `json:"raft,omitempty"`
 	API      string `json:"api,omitempty"`
-	// Cluster is the tag of its cluster, empty as long as it knows none; Incarnation
-	// counts how often that was restored.
+	// Cluster is the id of its cluster, empty as long as it knows none; Incarnation
+	// counts how often the cluster was restored.
 	Cluster     string `json:"cluster,omitempty"`
 	Incarnation uint64 `json:"incarnation,omitempty"`
-	// Empty says that its log is empty, Expect with how many others it wants to form
-	// a cluster, Settings what that would be founded on.
+	// Empty reports that its log is empty, Expect is the number of nodes with which it expects to
+	// form a cluster, Settings what that cluster would be bootstrapped with.
 	Empty    bool   `json:"fresh,omitempty"`
 	Expect   int    `json:"expect,omitempty"`
 	Settings string `json:"settings,omitempty"`
-	// Bootstrapper is the id of the node with which it has consented to found a cluster,
+	// Bootstrapper is the id of the node to whose bootstrap of a cluster it has consented,
 	// empty as long as it has not.
 	Bootstrapper string `json:"founder,omitempty"`
-	// Leader is the raft address of the leader that it knows of; Leads says that it
-	// is itself.
+	// Leader is the raft address of the leader that it knows; IsLeader reports that it
+	// leads itself.
 	Leader   string `json:"leader,omitempty"`
 	IsLeader bool   `json:"leads,omitempty"`
-	// Applied is the log entry up to which it has applied the log.
+	// Applied is the index of the last log entry that it has applied.
 	Applied uint64 `json:"applied,omitempty"`
-	// Removed says that it knows that it was removed from its cluster.
+	// Removed reports that it knows that it was removed from its cluster.
 	Removed bool `json:"removed,omitempty"`
 }
 
@@ -63,7 +63,7 @@ func (i Identity) check() error {
 	return nil
 }
 
-// handshakeIdentity is what a handshake says.
+// handshakeIdentity is the part of the identity that a handshake carries.
 func (i Identity) handshakeIdentity() Identity {
 	return Identity{ID: i.ID, Cluster: i.Cluster, Incarnation: i.Incarnation}
 }
@@ -82,23 +82,23 @@ func (i Identity) checkSameCluster(other Identity) error {
 	return nil
 }
 
-// Handler answers what other nodes ask for. A node that does not lead returns
-// [NotLeaderError]. ctx ends when the caller has gone, or after thirty seconds. The id of
-// the Identity is that of the handshake, so it passed Config.Admit.
+// Handler serves the requests of other nodes. A node that does not lead returns
+// [NotLeaderError]. ctx ends when the caller has disconnected, or after thirty seconds. The id of
+// the Identity is that of the handshake, so it has passed Config.Admit.
 type Handler interface {
-	// Join adds the node to the cluster, or notes its new address.
+	// Join adds the node to the cluster, or records its new address.
 	Join(ctx context.Context, node Identity) error
-	// Leave removes the node from the cluster, for ever.
+	// Leave removes the node from the cluster, permanently.
 	Leave(ctx context.Context, node Identity) error
-	// ConsentToBootstrap consents that the node founds a cluster of the members, which are sorted
-	// by id, or refuses.
+	// ConsentToBootstrap consents that the node bootstraps a cluster of the members, which are
+	// sorted by id, or refuses.
 	ConsentToBootstrap(ctx context.Context, node Identity, members []Member) error
 }
 
-// maxMembers is how many nodes may found a cluster together.
+// maxMembers is how many nodes can bootstrap a cluster together.
 const maxMembers = 64
 
-// Member is a node that is to found a cluster with others: its id, and its address for
+// Member is a node that is to form a new cluster with others: its id, and its address for
 // them.
 type Member struct {
 	ID       string `json:"id"`

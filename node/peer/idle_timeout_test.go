@@ -51,7 +51,7 @@ func TestAStreamIsSilentBetweenMessages(t *testing.T) {
 	})
 }
 
-// silentConn is a reader that gives a few bytes, and then nothing until it is told to end.
+// silentConn is a reader that returns a few bytes, and then blocks until it is ended.
 type silentConn struct {
 	gave bool
 	end  <-chan struct{}
@@ -67,7 +67,7 @@ func (s *silentConn) Read(p []byte) (int, error) {
 }
 
 // TestASenderThatFallsSilent: raft reads a snapshot in its main loop, and neither votes nor
-// stops until it has it. A sender that is halted in the middle of one does not keep it from
+// stops until it has it. A sender that is suspended in the middle of one does not keep it from
 // that.
 func TestASenderThatFallsSilent(t *testing.T) {
 	a, b := start(t, "n_a"), start(t, "n_b", func(c *Config) { c.idleTimeout = 100 * time.Millisecond })

@@ -14,8 +14,8 @@ const (
 	maxSampleKeys  = 256
 )
 
-// logSampler keeps those who knock from filling the log: each kind of warning is given
-// once a minute, with how often it was held back.
+// logSampler keeps untrusted connections from filling the log: each kind of warning is logged
+// once a minute, with the number of suppressed ones.
 type logSampler struct {
 	logger *slog.Logger
 
@@ -32,8 +32,8 @@ func newLogSampler(l *slog.Logger) *logSampler {
 	return &logSampler{logger: l, last: map[string]*sampleEntry{}}
 }
 
-// warn logs unless it has done so for the same key within a minute. Keys that come
-// when there are too many share one.
+// warn logs unless it has logged for the same key within a minute. When there are too many keys,
+// further ones share one.
 func (n *logSampler) warn(key, msg string, args ...any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -65,8 +65,8 @@ func (n *logSampler) warn(key, msg string, args ...any) {
 	n.logger.Warn(msg, args...)
 }
 
-// raftLogger gives what raft's transport says to n. It speaks of each stream that
-// ends as of an error.
+// raftLogger passes the messages of raft's transport to n. The transport reports the end of each
+// stream as an error.
 func raftLogger(n *logSampler) hclog.Logger {
 	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Debug})
 	l.RegisterSink(raftSink{n})

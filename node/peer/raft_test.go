@@ -53,7 +53,7 @@ func (f frozen) Persist(s raft.SnapshotSink) error {
 
 func (frozen) Release() {}
 
-// replica is a node that runs raft over its port.
+// replica is a node that runs raft over its server.
 type replica struct {
 	*node
 	raft  *raft.Raft

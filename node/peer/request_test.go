@@ -138,7 +138,7 @@ func TestAsksForItself(t *testing.T) {
 	}
 }
 
-// A question ends with its caller, and with either port.
+// A request ends when its caller, or either server, does.
 func TestQuestionEnds(t *testing.T) {
 	for name, end := range map[string]func(cancel context.CancelFunc, a, b *node){
 		"the caller gives up": func(cancel context.CancelFunc, _, _ *node) { cancel() },
@@ -173,7 +173,7 @@ func TestQuestionEnds(t *testing.T) {
 	}
 }
 
-// Two who ask too much at once are told so; the others are answered.
+// Requests beyond the limit are refused; the others are answered.
 func TestQuestionsAreBounded(t *testing.T) {
 	begun, let := make(chan struct{}, maxConcurrentRequests), make(chan struct{})
 	b := start(t, "n_b", withHandler(fakeHandler{join: func(context.Context, Identity) error { begun <- struct{}{}; <-let; return nil }}))
@@ -194,7 +194,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	}
 }
 
-// Nodes of another release are told which one is not understood.
+// Nodes of another release learn which version is not understood.
 func TestOtherVersion(t *testing.T) {
 	b := start(t, "n_b")
 	c := dialRaw(t, b.Server, magic+"\x09"+string([]byte{frameCall, 0, 0}))

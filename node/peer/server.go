@@ -18,49 +18,49 @@ import (
 const (
 	dialTimeout      = 3 * time.Second // for a TCP connection
 	handshakeTimeout = 5 * time.Second
-	requestTimeout   = 30 * time.Second // for a question, from the handshake's end to the answer
+	requestTimeout   = 30 * time.Second // for a request, from the handshake's end to the response
 
-	maxConns              = 256 // let in, at once
-	maxConcurrentRequests = 32  // being answered, at once
+	maxConns              = 256 // admitted, at once
+	maxConcurrentRequests = 32  // being served, at once
 )
 
-// keepAlive finds the other side gone after half a minute, where nobody waits for a
-// message of it.
+// keepAlive detects within half a minute that the other side is gone, when no message of it is
+// awaited.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// Config is what [Open] needs. Self has no default.
+// Config is the configuration for [Open]. Self has no default.
 type Config struct {
 	// Listen is the address to listen on, for example 10.0.0.1:7461; port 0 means any
 	// free one. Required.
 	Listen string
-	// Advertise is the address at which other nodes reach it. Defaults to Listen's
-	// host and the port that was taken; required when Listen is all addresses.
+	// Advertise is the address at which other nodes reach this one. Defaults to Listen's
+	// host and the port that was opened; required when Listen is all addresses.
 	Advertise string
 	// TLS names the files of certificate, key and authority. Nil: no TLS.
 	TLS *certs.Files
 	// Insecure allows to listen beyond loopback without TLS.
 	Insecure bool
-	// Self says what the node is at the moment. Required.
+	// Self returns the node's current identity. Required.
 	Self func() Identity
-	// Admit may refuse a node that wants to connect, of which it is told ID, Cluster
-	// and Incarnation; for one that was removed, with [ErrRemoved]. Nodes of other
-	// clusters are refused without it. Defaults to admitting all.
+	// Admit may refuse a node that wants to connect; it is given the node's ID, Cluster
+	// and Incarnation. For a removed node it returns [ErrRemoved]. Nodes of other clusters
+	// are refused without it. Defaults to admitting all.
 	Admit func(Identity) error
-	// AdmitRaft may refuse a node's streams of raft besides. Defaults to taking all.
+	// AdmitRaft may also refuse a node's raft streams. Defaults to admitting all.
 	AdmitRaft func(Identity) error
-	// Address gives the address of a node where raft's configuration has an older
-	// one; empty where it has not. Defaults to that for all.
+	// Address returns the address of a node if raft's configuration has an older
+	// one, otherwise "". Defaults to "" for all.
 	Address func(id string) string
-	// Handler answers questions but for hello, which Self answers. Nil: they are
+	// Handler serves requests other than hello, which Self answers. Nil: they are
 	// refused as unavailable.
 	Handler Handler
 	// Logger receives what operators should see. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	idleTimeout time.Duration // for tests; 0 means stallTime
+	idleTimeout time.Duration // for tests; 0 means defaultIdleTimeout
 }
 
-// Server is a node's port for other nodes.
+// Server serves a node's port for other nodes.
 type Server struct {
 	conf         Config
 	certs        *certs.PeerStore // nil: no TLS
@@ -71,7 +71,7 @@ type Server struct {
 	sampler      *logSampler
 	handshakes   handshakeLimiter
 	streamLayer  *streamLayer
-	requestSlots chan struct{} // holds one of maxQuestions
+	requestSlots chan struct{} // capacity maxConcurrentRequests
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -79,12 +79,12 @@ type Server struct {
 
 	mu        sync.Mutex // guards all below
 	closed    bool
-	conns     map[*conn]bool // those that were let in, here or there
+	conns     map[*conn]bool // the admitted ones, accepted or dialed
 	accepted  int            // how many of them the other side dialed
 	transport Transport
 }
 
-// Open takes the port and answers from now on, but for streams of raft: they wait for
+// Open listens and serves from now on, except raft streams: they wait for
 // [Server.Transport]. Errors are [txn.ErrInvalid] for a configuration that cannot work, and
 // those of package net.
 func Open(c Config) (*Server, error) {
@@ -161,7 +161,7 @@ func (p *Server) listen() error {
 func (p *Server) Addr() string { return p.advertise }
 
 // Reload reads the certificate files again, as on SIGHUP; without TLS it does nothing.
-// They are also looked at when connections are made, once a second.
+// They are also checked when connections are made, at most once a second.
 func (p *Server) Reload() error {
 	if p.certs == nil {
 		return nil
@@ -169,7 +169,7 @@ func (p *Server) Reload() error {
 	return p.certs.Reload()
 }
 
-// CertificateExpires says until when the node's certificate is good; zero without TLS.
+// CertificateExpires returns when the node's certificate expires; zero without TLS.
 func (p *Server) CertificateExpires() time.Time {
 	if p.certs == nil {
 		return time.Time{}
@@ -177,9 +177,8 @@ func (p *Server) CertificateExpires() time.Time {
 	return p.certs.Expires()
 }
 
-// Reauthorize looks again at everybody who was let in, and closes the connections of those
-// whom it would refuse now. Call it when a node was removed, and when this node
-// learns its cluster.
+// Reauthorize checks all admitted nodes again, and closes the connections of those that it would
+// refuse now. Call it when a node was removed, and when this node learns its cluster.
 func (p *Server) Reauthorize() {
 	self := p.conf.Self()
 	for c, other := range p.identified() {
@@ -190,7 +189,7 @@ func (p *Server) Reauthorize() {
 	}
 }
 
-// Close ends everything: connections, questions, and raft's transport.
+// Close ends everything: connections, requests, and raft's transport.
 func (p *Server) Close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -216,7 +215,7 @@ func (p *Server) Close() error {
 	return err
 }
 
-// authorize says whether this node has to do with another.
+// authorize checks whether this node accepts a connection with another.
 func (p *Server) authorize(self Identity, kind byte, other Identity) error {
 	if kind == frameRaft && other.ID == self.ID {
 		return fmt.Errorf("%w: %s: was a data directory copied? Only one of the two may run", ErrDuplicateID, self.ID)

@@ -11,23 +11,23 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// streamLayer is the port as raft sees it: a listener for streams that were let in, and a
-// way to others.
+// streamLayer is the server as raft sees it: a listener for admitted streams, and a dialer to
+// other nodes.
 type streamLayer struct {
 	server  *Server
 	open    atomic.Bool // raft was given the transport
 	streams chan net.Conn
 	done    chan struct{} // closed with closed
-	closed  bool          // guarded by Port.mu
+	closed  bool          // guarded by Server.mu
 }
 
-// idleTimeoutConn is a stream that another node dialed. raft reads a snapshot in its main loop, where
-// it does nothing else meanwhile: neither vote nor stop. So the stream ends when its sender
-// falls silent in the middle of a message, as a process does that is halted. Between two
-// messages it may be silent for as long as it likes.
+// idleTimeoutConn is a stream that another node dialed. raft reads a snapshot in its main loop,
+// and meanwhile does nothing else there: it neither votes nor stops. So the stream ends when its
+// sender stops sending in the middle of a message, as a suspended process does. Between two
+// messages it may be idle for any time.
 type idleTimeoutConn struct {
 	*conn
-	inMessage bool // a message has come and is not answered yet; raft reads and writes in turns
+	inMessage bool // a message has begun and is not answered yet; raft reads and writes in turns
 }
 
 // Read implements net.Conn.
@@ -51,7 +51,7 @@ func (i *idleTimeoutConn) Write(p []byte) (int, error) {
 	return i.conn.Write(p)
 }
 
-// deliver hands a stream to raft, or closes it when raft is gone.
+// deliver passes a stream to raft, or closes it when raft has stopped.
 func (l *streamLayer) deliver(c *conn) {
 	select {
 	case l.streams <- &idleTimeoutConn{conn: c}:
@@ -84,10 +84,10 @@ func (l *streamLayer) Close() error {
 	return nil
 }
 
-// Addr implements net.Listener, with what others are told.
+// Addr implements net.Listener. It returns the advertised address.
 func (l *streamLayer) Addr() net.Addr { return address(l.server.advertise) }
 
-// Dial implements raft.StreamLayer. The target is one of aimed's.
+// Dial implements raft.StreamLayer. The target comes from targetedTransport.
 func (l *streamLayer) Dial(target raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(l.server.ctx, timeout)
 	defer cancel()
@@ -95,7 +95,7 @@ func (l *streamLayer) Dial(target raft.ServerAddress, timeout time.Duration) (ne
 	return l.server.dial(ctx, addr, frameRaft, id)
 }
 
-// address is an address that may hold a name.
+// address is a net.Addr that may hold a host name.
 type address string
 
 func (address) Network() string  { return "tcp" }

@@ -14,9 +14,9 @@ const (
 	defaultIdleTimeout = 5 * time.Second  // without a byte in the middle of one
 )
 
-// targetedTransport is raft's network transport with each message aimed at a node, and not only
-// at an address: the transport beneath gets "id@address" for an address, by which it
-// pools its streams, and which the stream layer takes apart again.
+// targetedTransport is raft's network transport, with each message addressed to a node and not only
+// to an address: the transport beneath gets "id@address" as the address, by which it pools its
+// streams, and which the stream layer splits again.
 type targetedTransport struct {
 	*raft.NetworkTransport
 	address func(id string) string // Config.Address
@@ -29,7 +29,7 @@ func (a *targetedTransport) targetAddress(id raft.ServerID, target raft.ServerAd
 	return raft.ServerAddress(string(id) + "@" + string(target))
 }
 
-// splitTarget takes apart what [targetedTransport.splitTarget] put together.
+// splitTarget is the inverse of targetedTransport.targetAddress.
 func splitTarget(target raft.ServerAddress) (id, address string) {
 	if i := strings.LastIndexByte(string(target), '@'); i >= 0 {
 		return string(target[:i]), string(target[i+1:])
@@ -61,16 +61,16 @@ func (a *targetedTransport) TimeoutNow(id raft.ServerID, target raft.ServerAddre
 	return a.NetworkTransport.TimeoutNow(id, a.targetAddress(id, target), args, resp)
 }
 
-// Transport is a transport of raft that can ask for votes beforehand, and be closed.
+// Transport is a raft transport that supports pre-votes and can be closed.
 type Transport interface {
 	raft.Transport
 	raft.WithPreVote
 	raft.WithClose
 }
 
-// Transport gives raft's transport over this port, which takes streams of others from
-// now on; before, they are refused as unavailable. It is the same each time. raft
-// closes it when it shuts down, and with it all streams: a port serves one raft.
+// Transport returns raft's transport over this server, and accepts streams of other nodes from now
+// on; before, they are refused as unavailable. It is the same each time. raft closes it when it
+// shuts down, and with it all streams: a server serves one raft instance.
 func (p *Server) Transport() Transport {
 	p.mu.Lock()
 	if p.transport != nil {

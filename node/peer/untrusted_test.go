@@ -56,7 +56,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// Garbage after the handshake, where a question should be.
+// Malformed data after the handshake, in place of a request.
 func TestGarbledQuestion(t *testing.T) {
 	a, b := start(t, "n_a"), start(t, "n_b")
 	for _, says := range []string{"x", magic + "\x01\x04\x00\x02{}", magic + "\x01\x04\x00\x10" + `{"ask":"destroy"}`, magic + "\x01\x04\xff\xff"} {
@@ -76,7 +76,7 @@ func TestGarbledQuestion(t *testing.T) {
 	}
 }
 
-// Those who say nothing, or say it slowly, keep nobody out and do not stay.
+// Connections that send nothing, or send it slowly, keep no node out and are closed.
 func TestSlowloris(t *testing.T) {
 	t.Parallel()
 	b := start(t, "n_b")
@@ -131,7 +131,7 @@ func TestSlowloris(t *testing.T) {
 	}
 }
 
-// The door makes room at the right place.
+// The handshake limiter closes the right connection.
 func TestDoor(t *testing.T) {
 	d := &handshakeLimiter{}
 	guests := func(host string, n int) (list []*pendingConn) {
@@ -235,8 +235,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A warning comes once a minute, with how many were held back, and strangers can not
-// fill memory with reasons for one.
+// A warning is logged once a minute, with the number of suppressed ones, and untrusted
+// connections cannot fill memory with reasons for one.
 func TestNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &logBuffer{}

@@ -15,44 +15,45 @@ const (
 	version    = 1
 	headerSize = len(magic) + 4 // and version, type, length
 
-	maxHandshakeBytes = 2 << 10 // bytes of a hello or a welcome
-	maxRequestBytes   = 8 << 10 // bytes of a question or an answer
+	maxHandshakeBytes = 2 << 10 // bytes of a hello or a hello reply
+	maxRequestBytes   = 8 << 10 // bytes of a request or a response
 )
 
 // The types of frames.
 const (
 	frameRaft       byte = iota + 1 // a hello; raft's messages follow
-	frameCall                       // a hello; one question follows
-	frameHelloReply                 // the answer to either
+	frameCall                       // a hello; one request follows
+	frameHelloReply                 // the reply to either
 	frameRequest
 	frameResponse
 )
 
-// hello is what the dialer says of itself.
+// hello is the dialer's part of the handshake.
 type hello struct {
-	kind byte // frameRaft or frameAsk
+	kind byte // frameRaft or frameCall
 	from Identity
 }
 
-// helloReply is what the other side says of itself, and whether it lets the dialer in.
+// helloReply is the acceptor's part of the handshake: its identity, and whether it admits the
+// dialer.
 type helloReply struct {
 	Self  Identity `json:"self"`
 	Fault fault    `json:"fault,omitzero"`
 }
 
-// request is asked once on a connection.
+// request is sent once on a connection.
 type request struct {
-	Method string   `json:"ask"` // one of those below
+	Method string   `json:"ask"` // one of the methods below
 	From   Identity `json:"from,omitzero"`
-	// Members are those that are to found a cluster, if that is asked.
+	// Members are the nodes that are to form a cluster, for methodConsent.
 	Members []Member `json:"members,omitempty"`
 }
 
 const (
-	methodHello   = "hello" // who are you?
+	methodHello   = "hello" // report your identity
 	methodJoin    = "join"  // add me
 	methodLeave   = "leave" // remove me
-	methodConsent = "found" // may I found a cluster with you and these?
+	methodConsent = "found" // consent that I bootstrap a cluster with you and these
 )
 
 type response struct {

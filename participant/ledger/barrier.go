@@ -14,17 +14,16 @@ import (
 // bucketBarrier holds xid -> row. It is made when first written to.
 var bucketBarrier = []byte("barrier")
 
-// Barrier keeps the rows by which a web service knows what it has answered, in the
-// ledger in which it works. It is a store of web.Handler, whose callbacks get a
-// [*Work].
+// Barrier keeps the rows by which a web service knows its earlier answers, in the ledger in
+// which it works. It is a store of web.Handler, whose callbacks get a [*Work].
 //
-// A callback runs while nothing is locked: it buffers, as a session of the ledger
-// does. Afterwards its work and the row are written in one transaction of the
-// file, if neither the row nor what it read has changed meanwhile. So several
-// processes may run the same callback at once, and the work of one of them counts.
+// A callback runs without any lock: it buffers, as a branch of the ledger does. Afterwards its
+// work and the row are written in one transaction of the file, if neither the row nor what it
+// read has changed meanwhile. So several processes may run the same callback at once, and the
+// work of one of them counts.
 type Barrier struct{ store *store }
 
-// Barrier gives the barrier that is in the ledger's file.
+// Barrier returns the barrier in the ledger's file.
 func (l *Ledger) Barrier() *Barrier { return &Barrier{l.store} }
 
 // Limits of a row, in bytes.
@@ -34,7 +33,7 @@ const (
 	maxXID    = 128
 )
 
-// row is what the barrier keeps of one branch.
+// row is the barrier's record of one branch.
 type row struct {
 	state, detail string
 	changed       time.Time // to the millisecond
@@ -60,7 +59,7 @@ func decodeRow(b []byte) (row, error) {
 	return rw, nil
 }
 
-// loadRow is load for a bucket that may not be there.
+// loadRow is load for a bucket that may not exist.
 func loadRow(tx *bbolt.Tx, xid string) (row, error) {
 	if tx.Bucket(bucketBarrier) == nil {
 		return row{}, nil
@@ -69,25 +68,25 @@ func loadRow(tx *bbolt.Tx, xid string) (row, error) {
 	return rw, err
 }
 
-// errConflict: somebody else changed what a step went by.
+// errConflict: another request changed what a step was based on.
 var errConflict = errors.New("changed meanwhile by another request; try again")
 
-// rejectedError is what the ledger will not do, whatever is tried again.
+// rejectedError is the error of work that the ledger will not do, however often it is tried.
 type rejectedError struct{ rejection }
 
-// Refused tells web.Handler that this is an answer, not a failure.
+// Refused makes web.Handler take this for an answer, not a failure.
 func (rejectedError) Refused() bool { return true }
 
-// Unwrap tells the store so.
+// Unwrap makes the store take it so, too.
 func (d rejectedError) Unwrap() error { return d.rejection }
 
-// Do runs step for the branch of a name. step is given the state and the detail of
-// the branch's row, empty when there is none, and gives the new ones, which become
-// durable together with what it did with the [Work]. When step gives the state
-// that it was given, or an error, nothing of that remains.
+// Do runs step for the branch of a name. step gets the state and the detail of the branch's
+// row, empty when there is none, and returns the new ones, which become durable together with
+// what it did with the [Work]. When step returns the state that it got, or an error, nothing of
+// that remains.
 //
-// An error with a method Refused that says true means that the ledger will not do
-// the work: a balance would go below zero, or an account is locked.
+// An error with a method Refused that returns true means that the ledger will not do the work:
+// a balance would go below zero, or an account is locked.
 func (b *Barrier) Do(ctx context.Context, xid string, step func(ctx context.Context, w *Work, state, detail string) (newState, newDetail string, err error)) error {
 	if xid == "" || len(xid) > maxXID {
 		return fmt.Errorf("barrier: name of a branch has %d bytes; want 1 to %d", len(xid), maxXID)
@@ -110,14 +109,14 @@ func (b *Barrier) Do(ctx context.Context, xid string, step func(ctx context.Cont
 		return fmt.Errorf("barrier: state of %d and detail of %d bytes; at most %d and %d", len(after.state), len(after.detail), maxState, maxDetail)
 	}
 	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx) // the time of the step is over
+		return context.Cause(ctx) // the time of the step has passed
 	}
 	after.changed = time.Now()
-	done := w.close() // before the file is locked: a reading that is under way waits for the file
+	done := w.close() // before the file is locked: a read that is under way waits for the file
 	return b.store.update(ctx, func(tx *bbolt.Tx) error { return write(tx, xid, before, after, done) })
 }
 
-// write does the work and changes the row, unless somebody was faster.
+// write does the work and changes the row, unless another request was faster.
 func write(tx *bbolt.Tx, xid string, before, after row, w work) error {
 	now, err := loadRow(tx, xid)
 	if err != nil {
@@ -150,14 +149,14 @@ func write(tx *bbolt.Tx, xid string, before, after row, w work) error {
 
 func conflictError(what string) error { return fmt.Errorf("%s: %w", what, errConflict) }
 
-// List visits rows in the order of their names: those behind after that begin with
+// List visits rows in the order of their names: those after the name after that begin with
 // prefix and have the state, any if that is empty; at most limit.
 func (b *Barrier) List(ctx context.Context, state, prefix, after string, limit int, visit func(xid, state string, since time.Time) error) error {
 	type found struct {
 		xid string
 		row
 	}
-	var all []found // visited when the file is free again
+	var all []found // visited when the file is closed again
 	err := b.store.view(ctx, func(tx *bbolt.Tx) error {
 		all = nil
 		bucket := tx.Bucket(bucketBarrier)
@@ -185,8 +184,8 @@ func (b *Barrier) List(ctx context.Context, state, prefix, after string, limit i
 	return err
 }
 
-// Prune forgets rows that have not changed since before and have another state
-// than keep, and says how many.
+// Prune deletes rows that have not changed since before and have another state than keep, and
+// returns how many.
 func (b *Barrier) Prune(ctx context.Context, keep string, before time.Time) (pruned int, err error) {
 	err = b.store.update(ctx, func(tx *bbolt.Tx) error {
 		pruned = 0

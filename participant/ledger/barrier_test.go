@@ -54,8 +54,8 @@ func stateOf(t *testing.T, b *Barrier, xid string) string {
 	return got
 }
 
-// TestStepThatIsOvertakenIsUndone: by another step for the branch, and by a change
-// of what it read.
+// TestStepThatIsOvertakenIsUndone: by another step for the branch, and by a change of what it
+// read.
 func TestStepThatIsOvertakenIsUndone(t *testing.T) {
 	l, path := newLedger(t)
 	b, other := l.Barrier(), New("other", path).Barrier()
@@ -104,9 +104,9 @@ func TestStepsAtOnceLoseNothing(t *testing.T) {
 	}
 }
 
-// TestReadingThatOutlivesItsStep: a step returned while a goroutine that it had started
-// still read. The reading has the session and waits for the file; so the end of the step
-// must not lock the file before it has the session.
+// TestReadingThatOutlivesItsStep: a step returned while a goroutine that it had started still
+// read. The read holds the branch and waits for the file; so the end of the step must not lock
+// the file before it holds the branch.
 func TestReadingThatOutlivesItsStep(t *testing.T) {
 	_, path := newLedger(t)
 	b := New("one", path).Barrier()
@@ -200,8 +200,8 @@ func TestStepThatCannotBeDone(t *testing.T) {
 	}
 }
 
-// TestBarrierInAFileOfOld: a ledger that knows no barrier gets one with its first
-// row, and its other users do not mind.
+// TestBarrierInAFileOfOld: a ledger of a release without barriers gets one with its first row,
+// and its other users are not affected.
 func TestBarrierInAFileOfOld(t *testing.T) {
 	l, _ := newLedger(t)
 	local(t, l, "set alice 1")

@@ -7,10 +7,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Work is what a step of a [Barrier] does in the ledger. It is nowhere but here
-// until the step is over; then all of it is done, or nothing. Errors of bad
-// arguments are [txn.ErrInvalid]. Safe for concurrent use; after the step it
-// answers [txn.ErrNotActive].
+// Work is what a step of a [Barrier] does in the ledger. It exists only in memory until the
+// step has ended; then all of it is done, or nothing. Errors of bad arguments are
+// [txn.ErrInvalid]. Safe for concurrent use; after the step it returns [txn.ErrNotActive].
 type Work struct{ tx *branchTx }
 
 // Add adds to an account; a negative amount takes away.
@@ -31,8 +30,8 @@ func (w *Work) Move(ctx context.Context, from, to string, amount int64) error {
 	return err
 }
 
-// Get reads the balance of an account, with what this step has changed. The step
-// has to be tried again when somebody changes the account before it is over.
+// Get reads the balance of an account, with what this step has changed. The step has to be
+// tried again when another request changes the account before it has ended.
 func (w *Work) Get(ctx context.Context, account string) (int64, error) {
 	return w.run(ctx, statement{"get", []string{account}, 0})
 }
@@ -44,7 +43,7 @@ func (w *Work) run(ctx context.Context, st statement) (int64, error) {
 	return w.tx.do(ctx, st)
 }
 
-// close ends the work and gives what it is.
+// close ends the work and returns it.
 func (w *Work) close() work {
 	w.tx.mu.Lock()
 	defer w.tx.mu.Unlock()

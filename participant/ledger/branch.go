@@ -11,21 +11,20 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// rejection is an answer, not a failure: the ledger looked and says no.
+// rejection is an answer, not a failure: the ledger checked and refuses.
 type rejection struct{ why string }
 
 func (r rejection) Error() string { return r.why }
 
 func reject(format string, args ...any) error { return rejection{fmt.Sprintf(format, args...)} }
 
-// work is what a session wants to have done: reads by the version that was seen,
-// and changes.
+// work is what a branch wants to have done: reads, with the version that was seen, and changes.
 type work struct {
 	reads   map[string]uint64
 	changes map[string]change
 }
 
-// check refuses work that cannot be promised, for a branch or for nobody ("").
+// check refuses work that cannot be promised, for a branch or for none ("").
 func check(tx *bbolt.Tx, w work) error {
 	for _, name := range sortedKeys(w.reads) {
 		if err := checkUnlocked(tx, name); err != nil {
@@ -77,7 +76,7 @@ func changedAccount(tx *bbolt.Tx, name string, c change) (account, error) {
 	return account{version: a.version + 1, balance: before + c.amount}, nil
 }
 
-// prepare promises the work under a name and locks what it changes.
+// prepare records the work under a name and locks what it changes.
 func prepare(tx *bbolt.Tx, xid string, w work, now time.Time) error {
 	e, ended, err := load(tx, bucketOutcomes, xid, decodeOutcome)
 	if err != nil {
@@ -108,7 +107,7 @@ func prepare(tx *bbolt.Tx, xid string, w work, now time.Time) error {
 	return put(tx, bucketPrepared, []byte(xid), br.encode())
 }
 
-// apply makes changes; whoever calls it has checked them, or has them locked.
+// apply makes changes; the caller has checked them, or has them locked.
 func apply(tx *bbolt.Tx, changes map[string]change) error {
 	after := make(map[string]account, len(changes))
 	for name, c := range changes {
@@ -146,8 +145,8 @@ func commit(tx *bbolt.Tx, xid string, now time.Time) (participant.BranchOutcome,
 	return participant.Committed, finish(tx, xid, br, participant.Committed, now)
 }
 
-// rollback undoes a prepared branch, or says how it ended before. A branch that
-// is not known is remembered as rolled back.
+// rollback undoes a prepared branch, or says how it ended before. A branch that is not known is
+// recorded as rolled back.
 func rollback(tx *bbolt.Tx, xid string, now time.Time) (participant.BranchOutcome, error) {
 	br, _, err := load(tx, bucketPrepared, xid, decodeBranch)
 	if err != nil {

@@ -31,7 +31,7 @@ func newBranchTx(s *store, xid string) *branchTx {
 	return &branchTx{store: s, xid: xid, seen: map[string]account{}, changes: map[string]change{}}
 }
 
-// do runs one statement and gives what it reads.
+// do runs one statement and returns what it reads.
 func (s *branchTx) do(ctx context.Context, st statement) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +52,8 @@ func (s *branchTx) do(ctx context.Context, st statement) (int64, error) {
 	return 0, s.changeLocked(st.accounts[1], change{amount: st.amount})
 }
 
-// getLocked reads an account as this session sees it: as it was when first read,
-// with the session's own changes.
+// getLocked reads an account as this branch sees it: as it was when first read, with the
+// branch's own changes.
 func (s *branchTx) getLocked(ctx context.Context, name string) (int64, error) {
 	c := s.changes[name]
 	if c.set {
@@ -148,8 +148,7 @@ func (s *branchTx) Commit(ctx context.Context) error {
 	return s.finish(ctx, commit, participant.Committed)
 }
 
-// Rollback implements [txn.Resource]. Work that was not prepared is nowhere but
-// here.
+// Rollback implements [txn.Resource]. Work that was not prepared exists only in this value.
 func (s *branchTx) Rollback(ctx context.Context) error {
 	s.mu.Lock()
 	s.over = true
@@ -172,7 +171,7 @@ func (s *branchTx) finish(ctx context.Context, how finishFunc, want participant.
 	return err
 }
 
-// Release implements [txn.Resource]. A session holds nothing.
+// Release implements [txn.Resource]. A branch holds nothing.
 func (*branchTx) Release() {}
 
 // finishFunc is commit or rollback.

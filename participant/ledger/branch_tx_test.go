@@ -73,8 +73,8 @@ func TestReadsAreRepeatable(t *testing.T) {
 func TestVotes(t *testing.T) {
 	for _, c := range []struct {
 		name      string
-		before    string // by nobody in particular
-		work      string // by the session
+		before    string // by no branch in particular
+		work      string // by the branch
 		meanwhile string // prepared by another branch
 		vote      txn.Vote
 		why       string
@@ -191,7 +191,7 @@ func TestOneTransactionTouchesAtMostSoManyAccounts(t *testing.T) {
 func TestOperationEndsWithItsContextWhileTheFileIsBusy(t *testing.T) {
 	l, path := newLedger(t)
 	local(t, l, "set alice 1")
-	db, err := newStore(path).open(t.Context(), false) // somebody has it and does not let go
+	db, err := newStore(path).open(t.Context(), false) // another process has it open and does not close it
 	if err != nil {
 		t.Fatal(err)
 	}

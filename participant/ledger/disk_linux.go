@@ -2,7 +2,7 @@ package ledger
 
 import "syscall"
 
-// freeBytes is the space that is free where a directory is.
+// freeBytes is the free space of the file system of a directory.
 func freeBytes(dir string) (uint64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {

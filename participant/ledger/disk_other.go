@@ -4,5 +4,5 @@ package ledger
 
 import "errors"
 
-// freeBytes does not know how to ask here.
+// freeBytes is not supported on this system.
 func freeBytes(string) (uint64, error) { return 0, errors.ErrUnsupported }

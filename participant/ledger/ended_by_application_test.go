@@ -7,8 +7,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestCommittedByAnotherSessionIsNoRefusal: what that session did is applied, so nobody
-// may be told that nothing was.
+// TestCommittedByAnotherSessionIsNoRefusal: the work of that connection is applied, so no error
+// may say that nothing was.
 func TestCommittedByAnotherSessionIsNoRefusal(t *testing.T) {
 	ends := func(t *testing.T, again *branchTx) map[string]error {
 		vote, errPrepare := again.Prepare(t.Context())

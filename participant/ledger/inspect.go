@@ -18,7 +18,7 @@ var (
 	_ participant.HealthChecker = (*resourceManager)(nil)
 )
 
-// viewIfExists is view, without making a file that is not there.
+// viewIfExists is view without creating a file that does not exist.
 func (s *store) viewIfExists(ctx context.Context, do func(*bbolt.Tx) error) error {
 	err := s.readOnce(ctx, do)
 	if errors.Is(err, errNewFile) {
@@ -27,7 +27,7 @@ func (s *store) viewIfExists(ctx context.Context, do func(*bbolt.Tx) error) erro
 	return err
 }
 
-// maxLines bounds a list for people, its last line included.
+// maxLines bounds a list for the operator, its last line included.
 const maxLines = 20
 
 func accountLines(names []string) (lines []string) {
@@ -40,8 +40,8 @@ func accountLines(names []string) (lines []string) {
 	return lines
 }
 
-// InspectLocks implements [participant.LockInspector]. Nobody waits for a ledger's locks: who
-// meets one is refused.
+// InspectLocks implements [participant.LockInspector]. A ledger's locks have no waiters: a
+// branch that meets one is refused.
 func (r *resourceManager) InspectLocks(ctx context.Context) (list []participant.PreparedDetails, err error) {
 	err = r.store.viewIfExists(ctx, func(tx *bbolt.Tx) error {
 		return each(tx, bucketPrepared, decodeBranch, func(xid string, br branch) error {
@@ -120,8 +120,8 @@ func (r *resourceManager) checkPath() participant.Check {
 	return d
 }
 
-// lowDiskBytes is below what a ledger may soon need: the file grows in steps, and
-// is never made smaller.
+// lowDiskBytes is the free space below which a ledger may soon run out: the file grows in
+// steps, and never shrinks.
 const lowDiskBytes = 1 << 30
 
 func (r *resourceManager) checkDisk() participant.Check {

@@ -12,16 +12,16 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Ledger is the application's side of a ledger: the work of global transactions,
-// and looking. Safe for concurrent use, also within one transaction. Errors of
-// bad arguments are [txn.ErrInvalid].
+// Ledger is the application's side of a ledger: the work of global transactions, and reads.
+// Safe for concurrent use, also within one transaction. Errors of bad arguments are
+// [txn.ErrInvalid].
 type Ledger struct {
 	name  string
 	store *store
 }
 
-// New gives the ledger in the file at path, which is made when first used. name
-// is the participant's name at the coordinator.
+// New returns the ledger in the file at path, which is created when first used. name is the
+// participant's name at the coordinator.
 func New(name, path string) *Ledger {
 	return &Ledger{name: name, store: newStore(path)}
 }
@@ -44,8 +44,8 @@ func (l *Ledger) Move(ctx context.Context, tx *txn.Tx, from, to string, amount i
 	return err
 }
 
-// Get reads the balance of an account, with what the transaction has changed.
-// The transaction votes no when somebody changes the account after that.
+// Get reads the balance of an account, with what the transaction has changed. The branch votes
+// no when another transaction changes the account after that.
 func (l *Ledger) Get(ctx context.Context, tx *txn.Tx, account string) (int64, error) {
 	return l.run(ctx, tx, statement{"get", []string{account}, 0})
 }
@@ -83,8 +83,7 @@ func (l *Ledger) Exec(ctx context.Context, tx *txn.Tx, statements string) (strin
 	return answer, l.wrapErr(err)
 }
 
-// wrapErr names the participant in an error of work: an application that works in several has
-// one error in its hands.
+// wrapErr names the participant in an error of work, for applications that work in several.
 func (l *Ledger) wrapErr(err error) error {
 	if err == nil {
 		return nil
@@ -92,9 +91,8 @@ func (l *Ledger) wrapErr(err error) error {
 	return fmt.Errorf("%s: %w", l.name, err)
 }
 
-// Local runs statements in a transaction of the ledger alone, for which no
-// coordinator is needed: for a first stock, for example. It fails when an account
-// is locked by a prepared branch.
+// Local runs statements in a transaction of the ledger alone, without a coordinator: to fill
+// the first accounts, for example. It fails when an account is locked by a prepared branch.
 func (l *Ledger) Local(ctx context.Context, statements string) (string, error) {
 	all, err := parse(statements)
 	if err != nil {
@@ -105,7 +103,7 @@ func (l *Ledger) Local(ctx context.Context, statements string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w := s.workLocked() // nobody else has the session
+	w := s.workLocked() // nothing else has this branch
 	do := func(tx *bbolt.Tx) error {
 		if err := check(tx, w); err != nil {
 			return err
@@ -138,7 +136,7 @@ func (l *Ledger) branchTx(ctx context.Context, tx *txn.Tx) (*branchTx, error) {
 	})
 }
 
-// enlistBranch enlists a branch, with what proves later how it ended.
+// enlistBranch enlists a branch, with what later proves how it ended.
 func enlistBranch(ctx context.Context, st *store, enlist txn.EnlistFunc) (*branchTx, error) {
 	at, err := st.startMark(ctx)
 	if err != nil {
@@ -153,7 +151,7 @@ func enlistBranch(ctx context.Context, st *store, enlist txn.EnlistFunc) (*branc
 	return s, nil
 }
 
-// Balances gives the committed balance of every account.
+// Balances returns the committed balance of every account.
 func (l *Ledger) Balances(ctx context.Context) (map[string]int64, error) {
 	all := map[string]int64{}
 	err := l.store.view(ctx, func(tx *bbolt.Tx) error {
@@ -165,7 +163,7 @@ func (l *Ledger) Balances(ctx context.Context) (map[string]int64, error) {
 	return all, err
 }
 
-// Total gives the sum of all committed balances.
+// Total returns the sum of all committed balances.
 func (l *Ledger) Total(ctx context.Context) (int64, error) {
 	all, err := l.Balances(ctx)
 	sum := int64(0)
@@ -178,15 +176,14 @@ func (l *Ledger) Total(ctx context.Context) (int64, error) {
 	return sum, err
 }
 
-// Prepared is a branch that waits for its end.
+// Prepared is a branch that is prepared and waits for the decision.
 type Prepared struct {
 	XID      string
 	Since    time.Time
 	Accounts []string // that it has locked, in order
 }
 
-// Prepared gives the prepared branches, of every cluster, in the order of their
-// XIDs.
+// Prepared returns the prepared branches, of every cluster, in the order of their XIDs.
 func (l *Ledger) Prepared(ctx context.Context) ([]Prepared, error) { return l.store.prepared(ctx) }
 
 func (s *store) prepared(ctx context.Context) (all []Prepared, err error) {

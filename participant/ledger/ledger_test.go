@@ -74,8 +74,8 @@ func TestTwoLedgersEndTogether(t *testing.T) {
 	}
 }
 
-// TestApplicationThatHangsHindersNobody, and what it prepares after its deadline
-// is refused.
+// TestApplicationThatHangsHindersNobody: it blocks no other, and what it prepares after its
+// deadline is refused.
 func TestApplicationThatHangsHindersNobody(t *testing.T) {
 	p := newTwoLedgers(t)
 	err := txn.Run(t.Context(), p, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
@@ -128,8 +128,8 @@ func TestStatementsOfATransaction(t *testing.T) {
 	}
 }
 
-// TestManyTransfersAtOnce: some are refused because another has the account, and
-// none is lost or made twice.
+// TestManyTransfersAtOnce: some are refused because another has the account locked, and none is
+// lost or made twice.
 func TestManyTransfersAtOnce(t *testing.T) {
 	p := newTwoLedgers(t)
 	var wg sync.WaitGroup

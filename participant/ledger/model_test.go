@@ -13,8 +13,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// model is what the ledger promises, without a file: prepared branches are kept
-// as they are, and everything else is looked up in them.
+// model is what the ledger promises, without a file: prepared branches are kept as they are,
+// and everything else is derived from them.
 type model struct {
 	balances map[string]int64
 	prepared map[string]map[string]int64 // xid -> additions
@@ -58,8 +58,8 @@ func (d *model) finish(xid string, toCommit bool) participant.BranchOutcome {
 	return d.ended[xid]
 }
 
-// TestAgainstADumbTwin runs random branches, each step by a store of its own as
-// another process would.
+// TestAgainstADumbTwin runs random branches against the model, each step by a store of its own
+// as another process would.
 func TestAgainstADumbTwin(t *testing.T) {
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -17,8 +17,7 @@ var (
 	_ participant.OutcomeResolver = (*resourceManager)(nil)
 )
 
-// OnePhase implements [txn.OnePhaseCommitter]. Work that changes nothing has nothing to
-// prove.
+// OnePhase implements [txn.OnePhaseCommitter]. Work that changes nothing needs no proof.
 func (s *branchTx) OnePhase() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,8 +41,8 @@ func (s *branchTx) CommitOnePhase(ctx context.Context) (txn.BranchState, error) 
 	return txn.BranchCommitted, nil
 }
 
-// commitOnePhase does work that was not prepared and remembers the end. It refuses
-// when the branch was settled before, and when that may have been forgotten.
+// commitOnePhase does work that was not prepared and records the outcome. It refuses when the
+// outcome was resolved before, and when that may have been forgotten.
 func commitOnePhase(tx *bbolt.Tx, xid string, since startMark, w work, now time.Time) error {
 	e, ended, err := load(tx, bucketOutcomes, xid, decodeOutcome)
 	if err != nil {
@@ -52,11 +51,11 @@ func commitOnePhase(tx *bbolt.Tx, xid string, since startMark, w work, now time.
 	switch {
 	case ended && e.outcome == participant.RolledBack:
 		return reject("branch %s has ended already: %v", xid, e.outcome)
-	case ended: // by another session: this one's work is not in it, and yet the branch is no rolled-back one
+	case ended: // with the work of another connection: this one's is not in it, and yet the branch is not rolled back
 		return fmt.Errorf("%w: branch %s was committed by another session", txn.ErrEndedByApplication, xid)
 	}
 	if _, found, err := load(tx, bucketPrepared, xid, decodeBranch); err != nil || found {
-		return errors.Join(err, fmt.Errorf("branch %s is prepared", xid)) // by somebody else, and it is not known how that ends
+		return errors.Join(err, fmt.Errorf("branch %s is prepared", xid)) // by another connection, and it is not known how that ends
 	}
 	if old, err := mayHaveForgotten(tx, since); err != nil || old {
 		return errors.Join(err, reject("the session of branch %s is so old that its end may have been forgotten", xid))
@@ -70,8 +69,8 @@ func commitOnePhase(tx *bbolt.Tx, xid string, since startMark, w work, now time.
 	return recordOutcome(tx, xid, participant.Committed, now)
 }
 
-// ResolveOutcome implements [participant.OutcomeResolver]. A branch that has no end is remembered
-// as rolled back, so that its session is refused.
+// ResolveOutcome implements [participant.OutcomeResolver]. A branch that has no outcome is
+// recorded as rolled back, so that its later commit is refused.
 func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Branch) (participant.Result, error) {
 	if err := r.own(b); err != nil {
 		return participant.Result{}, err

@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// alone is a session that can commit in one phase, and its branch.
+// alone is a resource that can commit in one phase, and its branch.
 func alone(t *testing.T, path, statements string) (*branchTx, participant.Branch) {
 	t.Helper()
 	xid := txn.ClusterPrefix("test") + strings.ReplaceAll(t.Name(), "/", "_") + statements
@@ -104,7 +104,7 @@ func TestOnePhaseOnlyWhereThereIsSomethingToProve(t *testing.T) {
 	}
 }
 
-// forget makes the ledger forget all ends that there are.
+// forget makes the ledger forget all outcomes.
 func forget(t *testing.T, l *Ledger) {
 	t.Helper()
 	err := l.store.update(t.Context(), func(tx *bbolt.Tx) error {
@@ -119,8 +119,8 @@ func forget(t *testing.T, l *Ledger) {
 	}
 }
 
-// TestForgottenEndsProveNothing: neither a commit that was forgotten nor a
-// settlement may turn into the other.
+// TestForgottenEndsProveNothing: neither a commit that was forgotten nor a resolved outcome may
+// turn into the other.
 func TestForgottenEndsProveNothing(t *testing.T) {
 	l, path := newLedger(t)
 	done, doneBranch := alone(t, path, "add alice 1")
@@ -144,7 +144,7 @@ func TestForgottenEndsProveNothing(t *testing.T) {
 	if err != nil || told.Outcome != participant.Unknown {
 		t.Errorf("%+v, %v", told, err)
 	}
-	young, youngBranch := alone(t, path, "add alice 8") // it began after all that was forgotten
+	young, youngBranch := alone(t, path, "add alice 8") // it began after all outcomes that were forgotten
 	if state, err := young.CommitOnePhase(t.Context()); state != txn.BranchCommitted {
 		t.Errorf("%v, %v", state, err)
 	}
@@ -172,12 +172,12 @@ func TestFormOfASession(t *testing.T) {
 	}
 }
 
-// TestSessionBeginsWithoutReadingTheFile, when the store has just seen it; and
-// never says that more has ended than has.
+// TestSessionBeginsWithoutReadingTheFile, when the store has just read it; and the mark never
+// says that more has ended than has.
 func TestSessionBeginsWithoutReadingTheFile(t *testing.T) {
 	l, path := newLedger(t)
 	record(t, l, "one", time.Now())
-	db, err := newStore(path).open(t.Context(), false) // somebody has it and does not let go
+	db, err := newStore(path).open(t.Context(), false) // another process has it open and does not close it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,9 +15,8 @@ import (
 // Kind is the kind of participant under which a ledger is registered.
 const Kind = "ledger"
 
-// Driver makes the coordinator's side of a ledger. Its only setting is "path",
-// the absolute path of the file, which every node has to reach. It implements
-// [participant.Driver].
+// Driver makes the coordinator's side of a ledger. Its only setting is "path", the absolute
+// path of the file, which every node must be able to open. It implements [participant.Driver].
 func Driver(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
 	for key := range p.Settings {
 		if key != "path" {
@@ -43,9 +42,8 @@ func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (par
 	return r.finish(ctx, b, commit)
 }
 
-// Rollback implements [participant.Participant]. A session of the application
-// holds no lock before it has prepared, so there is nothing to fence off; what it
-// prepares later is refused.
+// Rollback implements [participant.Participant]. The application holds no lock before it has
+// prepared, so there is nothing to fence; what it prepares later is refused.
 func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (participant.Result, error) {
 	return r.finish(ctx, b, rollback)
 }
@@ -57,7 +55,7 @@ func (r *resourceManager) finish(ctx context.Context, b participant.Branch, how 
 	return r.result(r.store.finish(ctx, b.XID, how))
 }
 
-// own refuses branches of others.
+// own refuses branches of other clusters.
 func (r *resourceManager) own(b participant.Branch) error {
 	if !strings.HasPrefix(b.XID, r.prefix) {
 		return fmt.Errorf("%w: ledger %s: branch %q is not of this cluster", txn.ErrInvalid, r.name, b.XID)

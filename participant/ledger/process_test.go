@@ -48,7 +48,7 @@ func helper(t *testing.T, job, path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// helpAdd adds 1 to an account as often as told.
+// helpAdd adds 1 to an account, args[0] times.
 func helpAdd(l *Ledger, args []string) error {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -88,8 +88,8 @@ func TestProcessesShareOneFile(t *testing.T) {
 	}
 }
 
-// helpBranches prepares and commits branches for ever, and says what it knows to
-// be durable: "p XID" and "c XID".
+// helpBranches prepares and commits branches for ever, and prints what it knows to be durable:
+// "p XID" and "c XID".
 func helpBranches(l *Ledger, args []string) error {
 	for n := 0; ; n++ {
 		xid := fmt.Sprintf("%s%s_%d", txn.ClusterPrefix("test"), args[0], n)
@@ -108,8 +108,8 @@ func helpBranches(l *Ledger, args []string) error {
 	}
 }
 
-// TestKilledProcess: whatever a process said before it was killed is so, and
-// what it left prepared can be finished by another.
+// TestKilledProcess: whatever a process printed before it was killed is so, and what it left
+// prepared can be finished by another.
 func TestKilledProcess(t *testing.T) {
 	l, path := newLedger(t)
 	p := openParticipant(t, path)
@@ -163,8 +163,8 @@ func TestKilledProcess(t *testing.T) {
 	}
 }
 
-// helpLimited fills the file until the system refuses to write more of it, and
-// then wants to be refused everything, also after the limit is gone.
+// helpLimited fills the file until the system refuses to write more of it, and then checks that
+// everything is refused, also after the limit is lifted.
 func helpLimited(l *Ledger, _ []string) error {
 	ctx := context.Background()
 	if _, err := l.Local(ctx, "set first 1"); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// Buckets of the file. The form of what is in them is fixed by tests.
+// Buckets of the file. Tests pin the format of their contents.
 var (
 	bucketMeta     = []byte("meta")     // format -> 1
 	bucketAccounts = []byte("accounts") // name -> account
@@ -31,7 +31,7 @@ func seal(bucket, key, value []byte) []byte {
 	return binary.BigEndian.AppendUint32(value, checksum(bucket, key, value))
 }
 
-// unseal checks and takes off what seal added.
+// unseal verifies and removes the checksum that seal added.
 func unseal(bucket, key, sealed []byte) ([]byte, error) {
 	n := len(sealed) - crc32.Size
 	if n < 0 || binary.BigEndian.Uint32(sealed[n:]) != checksum(bucket, key, sealed[:n]) {
@@ -48,8 +48,7 @@ func checksum(bucket, key, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum(place, castagnoli), castagnoli, value)
 }
 
-// account is the state of an account. The zero account is one that nobody
-// changed.
+// account is the state of an account. The zero account is one that was never changed.
 type account struct {
 	version uint64 // counts the changes
 	balance int64
@@ -77,7 +76,7 @@ type branch struct {
 	changes map[string]change
 }
 
-// accounts gives the names of the changed accounts in their order.
+// accounts returns the names of the changed accounts in their order.
 func (br branch) accounts() []string { return sortedKeys(br.changes) }
 
 func (br branch) encode() []byte {
@@ -114,7 +113,7 @@ func decodeBranch(b []byte) (branch, error) {
 	return br, nil
 }
 
-// outcomeRecord is how a branch ended. Ends are numbered in the order of their coming.
+// outcomeRecord is how a branch ended. Outcomes are numbered in the order in which they come.
 type outcomeRecord struct {
 	outcome participant.BranchOutcome
 	number  uint64

@@ -11,11 +11,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// startMark says when a session began, in the ledger's own time: how many ends had
-// come by then, or fewer. As long as none that came later was forgotten, a branch
-// of which no end is on record has none. The zero begun is not known.
+// startMark says when a branch began, in the ledger's own time: how many outcomes had come by
+// then, or fewer. As long as none that came later was forgotten, a branch of which no outcome
+// is recorded has none. The zero startMark is not known.
 //
-// Its text form is the session that the application enlists with: "ends=123".
+// Its text form is the session reference that the application enlists with: "ends=123".
 type startMark struct {
 	ends  uint64
 	known bool
@@ -38,13 +38,12 @@ func parseStartMark(text string) (startMark, error) {
 	return b, nil
 }
 
-// maxMarkAge is how long a count of ends is good enough for a new session. An older one
-// proves the same, but for a shorter time: ends that came since are forgotten
-// sooner.
+// maxMarkAge is how long a count of outcomes may be used for new branches. An older one proves
+// the same, but for a shorter time: outcomes that came since are forgotten sooner.
 const maxMarkAge = time.Minute
 
-// startMark tells a session that begins now what to remember. It reads the file only
-// when nobody has done so lately.
+// startMark returns the mark for a branch that begins now. It reads the file only when that was
+// not done lately.
 func (s *store) startMark(ctx context.Context) (startMark, error) {
 	s.mu.Lock()
 	last, at := s.lastEnds, s.lastRead
@@ -68,21 +67,21 @@ func (s *store) startMark(ctx context.Context) (startMark, error) {
 	return startMark{ends, true}, nil
 }
 
-// recordEnds records what was durable in the file a moment ago.
+// recordEnds records the count of outcomes that was just durable in the file.
 func (s *store) recordEnds(ends uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastEnds, s.lastRead = max(s.lastEnds, ends), time.Now()
 }
 
-// mayHaveForgotten reports whether an end that came after a session began may have been
+// mayHaveForgotten reports whether an outcome that came after a branch began may have been
 // forgotten.
 func mayHaveForgotten(tx *bbolt.Tx, b startMark) (bool, error) {
 	order := tx.Bucket(bucketOrder)
 	if order == nil {
 		return false, errNewFile
 	}
-	oldest := order.Sequence() + 1 // nothing is kept
+	oldest := order.Sequence() + 1 // no outcome is retained
 	if key, _ := order.Cursor().First(); key != nil {
 		if len(key) != 8 {
 			return false, fmt.Errorf("%w: key %x in %s", ErrCorrupt, key, bucketOrder)

@@ -8,7 +8,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Limits of what one statement, and one transaction, may be.
+// Limits of one statement, and of one transaction.
 const (
 	maxStatements = 64 << 10 // bytes
 	maxAccount    = 64       // bytes of a name

@@ -15,21 +15,20 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// store is the file as one part of one process sees it. The file is open only
-// while operations run, so that other processes get their turn.
+// store is the file as one part of one process uses it. The file is open only while operations
+// run, so that other processes get their turn.
 type store struct {
 	path    string
-	fileSem chan struct{} // holds one element while somebody has, or wants, the file
+	fileSem chan struct{} // holds one element while an operation has, or wants, the file
 
 	mu       sync.Mutex // guards all below
 	queue    []*op
 	writeErr error     // the first failed write
-	lastEnds uint64    // ends that had come at the last look
-	lastRead time.Time // zero: never looked
+	lastEnds uint64    // how many outcomes had come at the last read
+	lastRead time.Time // zero: never read
 }
 
-// op is one operation. It may be run more than once, and refuses before it
-// writes anything.
+// op is one operation. It may be run more than once, and refuses before it writes anything.
 type op struct {
 	do     func(*bbolt.Tx) error
 	done   chan struct{} // closed when err is final
@@ -56,7 +55,7 @@ func (s *store) update(ctx context.Context, do func(*bbolt.Tx) error) error {
 		if s.withdraw(mine) {
 			return fmt.Errorf("ledger %s: %w", s.path, context.Cause(ctx))
 		}
-		<-mine.done // somebody is at it
+		<-mine.done // it is being carried out
 		return mine.err
 	case s.fileSem <- struct{}{}:
 	}
@@ -64,7 +63,7 @@ func (s *store) update(ctx context.Context, do func(*bbolt.Tx) error) error {
 	if err := s.runQueued(ctx); err != nil && s.withdraw(mine) {
 		return fmt.Errorf("ledger %s: %w", s.path, err)
 	}
-	<-mine.done // by us, or by whoever had the turn before
+	<-mine.done // by this call, or by the one that had the file before
 	return mine.err
 }
 
@@ -99,7 +98,7 @@ func (s *store) enqueue(mine *op) error {
 	return s.writeErr
 }
 
-// withdraw takes an operation back that nobody has begun.
+// withdraw removes an operation that was not begun.
 func (s *store) withdraw(mine *op) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +119,8 @@ func (s *store) takeQueued() []*op {
 	return ops
 }
 
-// runQueued opens the file and runs everything that waits. The caller has the turn.
-// An error means that nothing was begun.
+// runQueued opens the file and runs all queued operations. The caller holds fileSem. An error
+// means that nothing was begun.
 func (s *store) runQueued(ctx context.Context) error {
 	s.mu.Lock()
 	idle := len(s.queue) == 0
@@ -157,10 +156,9 @@ func (s *store) runQueued(ctx context.Context) error {
 	return nil
 }
 
-// runAll runs operations in one transaction. Each has its own error; the one
-// that is returned is the transaction's. An operation that fails otherwise than
-// by refusing may have written something: all begins anew without it. ends is how
-// many ends have come by now.
+// runAll runs operations in one transaction. Each has its own error; the returned one is the
+// transaction's. An operation that fails otherwise than by refusing may have written something:
+// all operations are repeated without it. ends is how many outcomes have come by now.
 func runAll(db *bbolt.DB, ops []*op) (ends uint64, err error) {
 	for again := true; again; {
 		tx, err := db.Begin(true)
@@ -199,8 +197,8 @@ func runOnce(tx *bbolt.Tx, ops []*op) (changed, failed bool) {
 	return changed, false
 }
 
-// open opens the file as soon as nobody else has it open. bbolt's own waiting
-// tries every 50 ms, which is ten times what an operation takes.
+// open opens the file as soon as nothing else has it open. bbolt's own waiting tries every 50
+// ms, which is ten times what an operation takes.
 func (s *store) open(ctx context.Context, readOnly bool) (*bbolt.DB, error) {
 	pause := firstPause
 	for {
@@ -221,7 +219,7 @@ func (s *store) open(ctx context.Context, readOnly bool) (*bbolt.DB, error) {
 	}
 }
 
-// How long to wait before the next look at a file that somebody has open.
+// How long to wait before the next try at a file that is open elsewhere.
 const (
 	firstPause = 200 * time.Microsecond
 	lastPause  = 2 * time.Millisecond

@@ -13,10 +13,10 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// format is the version of the file's form.
+// format is the version of the file format.
 const format = 1
 
-// errNewFile: the file is not there, or nothing was ever written to it.
+// errNewFile: the file does not exist, or nothing was ever written to it.
 var errNewFile = errors.New("the file is new")
 
 // prepareFile makes the buckets of a new file and checks the format of an old.
@@ -90,16 +90,17 @@ func loadAccount(tx *bbolt.Tx, name string) (account, error) {
 	return a, err
 }
 
-// Ends are forgotten when there are more than keepCount, or when they are older
-// than keepAge.
+// Outcomes are forgotten when there are more than maxOutcomes, or when they are older than
+// maxOutcomeAge.
 const (
 	maxOutcomes   = 100_000
 	maxOutcomeAge = 24 * time.Hour
-	// forgetPerOutcome bounds how much one end pays for forgetting others.
+	// forgetPerOutcome bounds how many others one new outcome forgets.
 	forgetPerOutcome = 2
 )
 
-// recordOutcome records how a branch ended and forgets what is too much or too old.
+// recordOutcome records how a branch ended and forgets the outcomes that are too many or too
+// old.
 func recordOutcome(tx *bbolt.Tx, xid string, outcome participant.BranchOutcome, now time.Time) error {
 	order := tx.Bucket(bucketOrder)
 	number, err := order.NextSequence()

@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// ends gives the branches of which the end is remembered.
+// ends returns the branches whose outcome is retained.
 func ends(t *testing.T, l *Ledger) (xids []string) {
 	t.Helper()
 	err := l.store.view(t.Context(), func(tx *bbolt.Tx) error {

@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Verify reads the whole ledger and reports what does not fit together.
+// Verify reads the whole ledger and reports inconsistencies.
 func (l *Ledger) Verify(ctx context.Context) error { return l.store.view(ctx, verify) }
 
 func verify(tx *bbolt.Tx) error {

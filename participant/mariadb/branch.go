@@ -13,32 +13,31 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// branch is the application's side of one branch. It implements [txn.SessionRef] and
+// branch is the application's side of one branch. It implements [txn.Resource] and
 // [txn.OnePhaseCommitter].
 //
-// It keeps its connection until Release: no other may commit at once what this
-// one has prepared.
+// It keeps its connection until Release: only the connection that prepared can commit at once.
 type branch struct {
 	db               *DB
 	conn             *sql.Conn
 	sessionRef       SessionRef
 	xid              string
 	name             string // as a literal
-	savepoint        string // a savepoint of a name that only this branch knows: it is there as long as the transaction is this one
+	savepoint        string // its random name is unique to this branch: it exists as long as the transaction is the branch's
 	markers          markerTable
 	readOnly         bool
-	workEnded        atomic.Bool // no more work
-	serverRolledBack atomic.Bool // of a transaction that only reads: the server has rolled it back
+	workEnded        atomic.Bool // no further statements are accepted
+	serverRolledBack atomic.Bool // the server has rolled back the transaction, which is read-only
 	mayHaveEnded     atomic.Bool // a statement was sent that may have ended it, see [mayEnd] and [mayRunXA]; set before it is sent
-	managed          *sql.DB     // of what [DB.Conn] gives; nil until asked for
+	managed          *sql.DB     // the pool of [DB.Conn]; nil until it is used
 	exposedConn      *sql.Conn
 	phase            branchPhase
 
-	connMu   sync.Mutex // held while the driver's connection is used past conn; guards the two below
-	released bool       // the connection may be another transaction's
+	connMu   sync.Mutex // held while the driver's connection is used directly; guards the two below
+	released bool       // another transaction may use the connection
 	prepared map[*managedStmt]bool
 
-	lifetime    context.Context // ends with Release, and with it the rows that are still open
+	lifetime    context.Context // ends with Release, which also closes open rows
 	endLifetime context.CancelFunc
 }
 
@@ -48,24 +47,25 @@ func newBranch(db *DB, conn *sql.Conn, markers markerTable) *branch {
 	return b
 }
 
-// boundContext gives a context for a query whose rows may outlive the call.
+// boundContext returns a context for a query whose rows may outlive the call: it ends with the
+// branch's lifetime too.
 func (b *branch) boundContext(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(b.lifetime, cancel)
 	return ctx
 }
 
-// branchPhase is how far a branch is.
+// branchPhase is the state of a branch.
 type branchPhase uint8
 
 const (
-	phaseUnknown  branchPhase = iota // only the coordinator can find out
-	phaseOpen                        // at work
+	phaseUnknown  branchPhase = iota // only the coordinator can determine it
+	phaseOpen                        // accepts work
 	phasePrepared                    // voted yes
-	phaseEnded                       // there is nothing left of it: the connection is as it was
+	phaseEnded                       // committed or rolled back: the connection is clean
 )
 
-// isolations are the levels as MariaDB names them.
+// isolations are MariaDB's names of the isolation levels.
 var isolations = map[sql.IsolationLevel]string{
 	sql.LevelReadUncommitted: "READ UNCOMMITTED",
 	sql.LevelReadCommitted:   "READ COMMITTED",
@@ -73,11 +73,11 @@ var isolations = map[sql.IsolationLevel]string{
 	sql.LevelSerializable:    "SERIALIZABLE",
 }
 
-// errProxy says that a session is not always the same one.
+// errProxy means that two statements of one connection reached different server connections.
 var errProxy = errors.New("the connection is not the one that was enlisted: something between application and server shares out connections; connect to the server itself")
 
-// start starts the branch's transaction. It is one round trip: the statements are
-// sent as a block, which MariaDB runs up to the first error.
+// start starts the branch's transaction in one round trip: the statements are sent as a block,
+// which MariaDB runs up to the first error.
 func (b *branch) start(ctx context.Context, xid string, level sql.IsolationLevel) error {
 	n, err := nameOf(xid)
 	if err != nil {
@@ -110,8 +110,8 @@ func (b *branch) start(ctx context.Context, xid string, level sql.IsolationLevel
 	return nil
 }
 
-// startWithMarker also looks whether the row of proof went where the coordinator was
-// told that it does.
+// startWithMarker also checks that the marker row was written in the connection and the table
+// that are recorded.
 func (b *branch) startWithMarker(ctx context.Context, block string) error {
 	got := SessionRef{Start: b.sessionRef.Start}
 	if err := b.conn.QueryRowContext(ctx, block).Scan(&got.Conn, &got.Table); err != nil {
@@ -126,7 +126,7 @@ func (b *branch) startWithMarker(ctx context.Context, block string) error {
 	return nil
 }
 
-// startError explains why there is no transaction. The connection is discarded.
+// startError explains why the transaction did not start. The connection is discarded.
 func (b *branch) startError(err error) error {
 	b.db.forget()
 	switch numberOf(err) {
@@ -138,11 +138,11 @@ func (b *branch) startError(err error) error {
 	return err
 }
 
-// errBranchEnded is the answer to work after the end.
+// errBranchEnded is the error of statements after the end.
 var errBranchEnded = fmt.Errorf("%w: %w", txn.ErrNotActive, sql.ErrTxDone)
 
-// checkOpen reports whether work may be done. A transaction that only reads is not
-// refused by the server after it was rolled back: statements would be autocommitted.
+// checkOpen reports whether statements are accepted. After the server has rolled back a
+// read-only transaction it does not refuse statements: they would be autocommitted.
 func (b *branch) checkOpen() error {
 	switch {
 	case b.workEnded.Load():
@@ -167,10 +167,9 @@ func (b *branch) check(query string) error {
 	return nil
 }
 
-// raw calls f with the driver's connection, alone: neither that nor its statements
-// and rows are safe for concurrent use. It goes past [sql.Conn], which would wait for
-// rows that the application has forgotten to close, for ever. After Release it does
-// not call f.
+// raw calls f with the driver's connection, exclusively: neither the connection nor its
+// statements and rows are safe for concurrent use. It bypasses [sql.Conn], which would wait for
+// ever for rows that the application has not closed. After Release it does not call f.
 func (b *branch) raw(f func(c any) error) (err error) {
 	b.connMu.Lock()
 	defer b.connMu.Unlock()
@@ -179,7 +178,7 @@ func (b *branch) raw(f func(c any) error) (err error) {
 	}
 	raw := b.conn.Raw(func(c any) error {
 		err = f(c)
-		return nil // or the connection would be closed, with the same wait
+		return nil // an error could close the connection, with the same wait
 	})
 	if raw != nil {
 		return raw
@@ -199,7 +198,7 @@ func (b *branch) query(ctx context.Context, query string, args ...any) (*sql.Row
 	if err := b.check(query); err != nil {
 		return nil, err
 	}
-	if b.readOnly { // what fails after the first rows has to be looked at, which these rows do
+	if b.readOnly { // what fails after the first rows has to be checked, as managed rows do
 		conn, err := b.exposeConn(ctx)
 		if err != nil {
 			return nil, err
@@ -217,7 +216,7 @@ func (b *branch) queryRow(ctx context.Context, query string, args ...any) Row {
 	return row{inner: b.conn.QueryRowContext(b.boundContext(ctx), query, args...), branch: b, ctx: ctx}
 }
 
-// row is a row, or why there is none.
+// row is a row, or the error instead of one.
 type row struct {
 	inner  *sql.Row
 	branch *branch
@@ -233,9 +232,9 @@ func (r row) Scan(dest ...any) error {
 	return r.branch.checkError(r.ctx, r.inner.Scan(dest...))
 }
 
-// Release implements [txn.SessionRef]. A connection that still has something of the
-// branch never goes back to the pool: the next one there would find it in the
-// middle of a transaction, and the coordinator would wait for it to end.
+// Release implements [txn.Resource]. A connection that still has something of the branch never
+// returns to the pool: its next user would find it within a transaction, and the coordinator
+// would wait for it to end.
 func (b *branch) Release() {
 	b.workEnded.Store(true)
 	defer b.endLifetime()
@@ -247,12 +246,12 @@ func (b *branch) Release() {
 		_ = b.conn.Close() // it is back in the pool
 		return
 	}
-	// The pool is told when rows are closed that the application has forgotten.
+	// Close may wait for rows that the application has not closed.
 	go func() { _ = b.conn.Close() }()
 }
 
-// detachConn lets nothing of the branch reach its connection any more, which is closed
-// unless the pool may have it.
+// detachConn separates the branch from its connection, and closes the connection unless it may
+// return to the pool.
 func (b *branch) detachConn() {
 	_ = b.raw(func(c any) error {
 		conn, ok := c.(driver.Conn)
@@ -262,7 +261,7 @@ func (b *branch) detachConn() {
 				_ = s.inner.Close() // the server keeps it as long as the connection lives
 			}
 		case ok:
-			_ = conn.Close() // what is on its way may arrive
+			_ = conn.Close() // statements in flight may still arrive
 		}
 		return nil
 	})

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// minVersion is the first version whose prepared branches survive their connection,
-// as major and minor.
+// minVersion is the first version whose prepared branches survive their connection: major and
+// minor.
 var minVersion = [2]int{10, 5}
 
-// unsupportedServerError is why a server, or a user of it, will not do for global transactions.
+// unsupportedServerError says why a server, or its user, cannot take part in global transactions.
 type unsupportedServerError struct {
 	subject, message, remedy string
 }
 
-// Error says what was found and what to do about it.
+// Error returns the message and the remedy.
 func (u *unsupportedServerError) Error() string { return u.message + "; " + u.remedy }
 
-// checkServer looks at a new connection: nothing is ever asked of a server that cannot
-// keep what txmgr promises.
+// checkServer checks each new connection: the driver uses no server that cannot keep txmgr's
+// guarantees.
 func checkServer(ctx context.Context, conn driver.Conn) error {
 	version, err := text(ctx, conn, "SELECT VERSION()")
 	if err != nil {
@@ -36,12 +36,12 @@ func checkServer(ctx context.Context, conn driver.Conn) error {
 	if on, err := text(ctx, conn, "SHOW VARIABLES WHERE Variable_name = 'wsrep_on'"); err == nil && strings.EqualFold(on, "ON") {
 		return &unsupportedServerError{"Galera", "the server is part of a Galera cluster (wsrep_on is ON), which does not replicate XA transactions", "use a MariaDB without Galera"}
 	}
-	// A statement that asks for PROCESS and does nothing. Without it INNODB_TRX is
-	// empty, and does not say why.
+	// A statement that requires PROCESS and does nothing. Without the privilege INNODB_TRX is
+	// empty, without an error.
 	_, err = text(ctx, conn, "SHOW ENGINE MEMORY STATUS")
 	switch {
 	case numberOf(err) == codeDenied:
-		who, _ := text(ctx, conn, "SELECT CURRENT_USER()") // the advice is understood without
+		who, _ := text(ctx, conn, "SELECT CURRENT_USER()") // the remedy is clear without it
 		return &unsupportedServerError{
 			"privileges", "the user " + who + " has no PROCESS privilege: it cannot see whether the connection that prepared a branch still has it, and a commit before it has let go can lose the branch",
 			"GRANT PROCESS, CONNECTION ADMIN ON *.* TO " + quoteUser(who),
@@ -52,7 +52,7 @@ func checkServer(ctx context.Context, conn driver.Conn) error {
 	return nil
 }
 
-// checkVersion checks what VERSION() says.
+// checkVersion checks the result of VERSION().
 func checkVersion(version string) error {
 	if !strings.Contains(version, "MariaDB") {
 		return &unsupportedServerError{"version", "the server is version " + clip(version) + ", which is not MariaDB; XA of MySQL is another one", "use MariaDB"}
@@ -60,7 +60,7 @@ func checkVersion(version string) error {
 	var number [2]int
 	for i, part := range strings.SplitN(strings.TrimPrefix(version, "5.5.5-"), ".", 3) {
 		if i < len(number) {
-			number[i], _ = strconv.Atoi(part) // what is no number is too old
+			number[i], _ = strconv.Atoi(part) // 0 if it is not a number: too old
 		}
 	}
 	if number[0] < minVersion[0] || number[0] == minVersion[0] && number[1] < minVersion[1] {
@@ -69,7 +69,7 @@ func checkVersion(version string) error {
 	return nil
 }
 
-// quoteUser writes what CURRENT_USER() gives as GRANT wants it.
+// quoteUser quotes the result of CURRENT_USER() for GRANT.
 func quoteUser(who string) string {
 	at := strings.LastIndexByte(who, '@')
 	if at < 0 {
@@ -79,8 +79,8 @@ func quoteUser(who string) string {
 	return quote(who[:at]) + "@" + quote(who[at+1:])
 }
 
-// text runs a query on a bare connection, and gives the last column of its first
-// row; an empty text when there is none.
+// text runs a query on a driver connection, and returns the last column of its first row; "" if
+// there is no row.
 func text(ctx context.Context, conn driver.Conn, query string) (value string, err error) {
 	q, ok := conn.(driver.QueryerContext)
 	if !ok {

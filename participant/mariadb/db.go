@@ -9,19 +9,19 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// DB is the application's side of one database. A transaction's first use of it
-// takes a connection of the pool, enlists it and starts an XA transaction there;
-// later uses get the same, until the global transaction has ended.
+// DB is the application's side of one database. The first use by a global transaction takes a
+// connection of the pool, enlists it and starts an XA transaction there; later uses get the same
+// connection, until the global transaction has ended.
 //
-// A DB is safe for concurrent use; what it does for one transaction is not, as
+// A DB is safe for concurrent use by several transactions; for one transaction it is not, as
 // with [sql.Conn].
 type DB struct {
-	// TxOptions say how transactions begin: isolation, and with ReadOnly that
-	// nothing is changed, which saves the prepare. Not to be changed after the
-	// first use. Defaults to what the server does.
+	// TxOptions are the options of each branch's transaction: its isolation level, and ReadOnly
+	// for a database that is only read, which saves the prepare. Not to be changed after the
+	// first use. Defaults to the server's defaults.
 	TxOptions sql.TxOptions
-	// MarkerTable is the name of the table of proof, the same as in the registration;
-	// off: none is kept. Not to be changed after the first use. Defaults to
+	// MarkerTable is the name of the marker table, the same as in the registration; off: no
+	// marker rows are written. Not to be changed after the first use. Defaults to
 	// [DefaultMarkerTable].
 	MarkerTable string
 
@@ -29,12 +29,12 @@ type DB struct {
 	pool *sql.DB
 
 	mu          sync.Mutex // guards all below
-	origin      string     // what the table of proof calls itself; empty: not asked yet
+	origin      string     // identifies the marker table; empty: not queried yet
 	sessionRefs map[any]SessionRef
 }
 
-// New gives the database that the pool connects to, by go-sql-driver/mysql. name
-// is the participant's name at the coordinator. The pool remains the caller's.
+// New returns the DB for the database that the pool connects to, with go-sql-driver/mysql. name is
+// the participant's name at the coordinator. The caller keeps the ownership of the pool.
 func New(name string, pool *sql.DB) *DB { return &DB{name: name, pool: pool} }
 
 // Exec runs a statement in the transaction.
@@ -47,8 +47,7 @@ func (db *DB) Exec(ctx context.Context, tx *txn.Tx, query string, args ...any) (
 	return res, db.wrapErr(err)
 }
 
-// Query runs a query in the transaction. The rows have to be closed before the
-// next statement.
+// Query runs a query in the transaction. Close the rows before the next statement.
 func (db *DB) Query(ctx context.Context, tx *txn.Tx, query string, args ...any) (*sql.Rows, error) {
 	b, err := db.branch(ctx, tx)
 	if err != nil {
@@ -58,14 +57,12 @@ func (db *DB) Query(ctx context.Context, tx *txn.Tx, query string, args ...any) 
 	return rows, db.wrapErr(err)
 }
 
-// Row is the result of a query of which only the first row matters, as
-// [sql.Row].
+// Row is the result of a query of which only the first row matters, like [sql.Row].
 type Row interface {
 	Scan(dest ...any) error
 }
 
-// QueryRow runs a query of which only the first row matters. Errors come with
-// Scan.
+// QueryRow runs a query of which only the first row matters. Scan returns the errors.
 func (db *DB) QueryRow(ctx context.Context, tx *txn.Tx, query string, args ...any) Row {
 	b, err := db.branch(ctx, tx)
 	if err != nil {
@@ -74,10 +71,10 @@ func (db *DB) QueryRow(ctx context.Context, tx *txn.Tx, query string, args ...an
 	return namedRow{b.queryRow(ctx, query, args...), db}
 }
 
-// Conn gives the transaction's own connection, for libraries that want one. Its
-// BeginTx, and statements that would end the transaction, answer [txn.ErrManaged]. To
-// close it changes nothing. After the end of the global transaction it and the
-// statements prepared on it answer [txn.ErrNotActive].
+// Conn returns the branch's own connection, for libraries that want one. Its BeginTx, and
+// statements that would end the transaction, return [txn.ErrManaged]. Closing it has no effect.
+// After the end of the global transaction, the connection and the statements prepared on it
+// return [txn.ErrNotActive].
 func (db *DB) Conn(ctx context.Context, tx *txn.Tx) (*sql.Conn, error) {
 	b, err := db.branch(ctx, tx)
 	if err != nil {
@@ -90,8 +87,8 @@ func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
 	return txn.Join(ctx, tx, db.name, db.begin)
 }
 
-// begin opens the session of a branch and enlists it, before anything is done in
-// it.
+// begin takes a connection for a branch, enlists it and starts its XA transaction, before its
+// first work.
 func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err error) {
 	markers, err := newMarkerTable(db.MarkerTable)
 	if err != nil {
@@ -104,7 +101,7 @@ func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err 
 	b := newBranch(db, conn, markers)
 	defer func() {
 		if err != nil {
-			b.Release() // nothing was done in it yet
+			b.Release() // the branch has no work yet
 		}
 	}()
 	session := ""
@@ -125,10 +122,10 @@ func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err 
 	return b, nil
 }
 
-// maxSessions bounds what is remembered of connections, most of which have gone.
+// maxSessions bounds the cache of session references: most are of closed connections.
 const maxSessions = 512
 
-// identify says which session this is. A connection is asked once.
+// identify returns the session reference of a connection, which is queried once.
 func (db *DB) identify(ctx context.Context, conn *sql.Conn, markers markerTable) (SessionRef, error) {
 	var driverConn any
 	if err := conn.Raw(func(c any) error { driverConn = c; return nil }); err != nil {
@@ -161,7 +158,7 @@ func (db *DB) identify(ctx context.Context, conn *sql.Conn, markers markerTable)
 	return s, nil
 }
 
-// forget has all that is remembered asked anew: it was found to be wrong.
+// forget clears the cache, because an entry proved wrong: everything is queried again.
 func (db *DB) forget() {
 	db.mu.Lock()
 	defer db.mu.Unlock()

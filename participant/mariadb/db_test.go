@@ -105,8 +105,8 @@ func TestTwoDatabasesRollBackTogether(t *testing.T) {
 	}
 }
 
-// TestApplicationHangsPastItsDeadline: the coordinator times the transaction out
-// and frees the rows while the application does not even notice.
+// TestApplicationHangsPastItsDeadline: the coordinator times the transaction out and releases the
+// rows although the application does not respond.
 func TestApplicationHangsPastItsDeadline(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
@@ -125,8 +125,8 @@ func TestApplicationHangsPastItsDeadline(t *testing.T) {
 	s.want(t, 101, 101)
 }
 
-// TestWorkEndsWithTheGrantedTime: the context ends a statement that waits, and
-// the coordinator clears up what the application could not.
+// TestWorkEndsWithTheGrantedTime: the context ends a statement that waits, and the coordinator
+// finishes the branches that the application could not.
 func TestWorkEndsWithTheGrantedTime(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{Timeout: 300 * time.Millisecond}, func(ctx context.Context, tx *txn.Tx) error {
@@ -168,8 +168,8 @@ func (k *killer) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (tx
 	return out, err
 }
 
-// TestHotRowAndAFullPool: more transactions than connections, all after the same
-// rows, with nobody but the applications to finish them.
+// TestHotRowAndAFullPool: more transactions than connections, all on the same rows, and only the
+// applications finish them.
 func TestHotRowAndAFullPool(t *testing.T) {
 	s := newShops(t)
 	for _, b := range []*bank{s.bank, s.shop} {
@@ -191,8 +191,8 @@ func TestHotRowAndAFullPool(t *testing.T) {
 	s.want(t, 60, 140)
 }
 
-// TestConnectionGoesBackToThePool, whatever the end, and the same session serves
-// the next transaction.
+// TestConnectionGoesBackToThePool after each outcome, and the same connection serves the next
+// transaction.
 func TestConnectionGoesBackToThePool(t *testing.T) {
 	s := newShops(t)
 	pool := openPool(t, s.bank.dsn)
@@ -220,8 +220,7 @@ func TestConnectionGoesBackToThePool(t *testing.T) {
 	s.want(t, 98, 100)
 }
 
-// TestStatementsThatEndTheTransactionAreRefused by the server, whichever way they
-// come.
+// TestStatementsThatEndTheTransactionAreRefused by the server, whichever way they are sent.
 func TestStatementsThatEndTheTransactionAreRefused(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
@@ -257,7 +256,7 @@ func TestStatementsThatEndTheTransactionAreRefused(t *testing.T) {
 			check(t, err)
 		}
 		check(t, conn.Close())
-		conn, err = s.bank.db.Conn(ctx, tx) // to close it has changed nothing
+		conn, err = s.bank.db.Conn(ctx, tx) // closing it has had no effect
 		check(t, err)
 		_, err = conn.ExecContext(ctx, "UPDATE account SET balance = balance - 10")
 		return err
@@ -299,8 +298,8 @@ func TestReadOnlyDatabaseVotesReadOnly(t *testing.T) {
 	s.wantReported(t)
 }
 
-// TestReadOnlyIsHeldTo: SQL can end a read-only transaction and write, and then no
-// other branch could take that back.
+// TestReadOnlyIsHeldTo: SQL can end a read-only transaction and write, which could not be undone
+// if another branch voted no.
 func TestReadOnlyIsHeldTo(t *testing.T) {
 	for name, statements := range map[string][]string{
 		"commit":              {"COMMIT"},
@@ -323,7 +322,7 @@ func TestReadOnlyIsHeldTo(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			s.want(t, 100, 100)
-			s.Recover(t, s.Last(), participant.Unknown) // what only reads has no row that would prove how it ended
+			s.Recover(t, s.Last(), participant.Unknown) // a read-only branch has no marker row
 		})
 	}
 }
@@ -390,7 +389,7 @@ func TestOnlyBranchCommitsInOnePhase(t *testing.T) {
 	}
 	s.want(t, 1, 100)
 	s.wantReported(t)
-	s.bank.db.MarkerTable = "off" // and now nobody could tell how it ended
+	s.bank.db.MarkerTable = "off" // its outcome could not be proved now
 	check(t, txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		_, err := s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = 2")
 		return err
@@ -401,8 +400,7 @@ func TestOnlyBranchCommitsInOnePhase(t *testing.T) {
 	s.want(t, 2, 100)
 }
 
-// TestSessionsOfAllSorts: the application's connections are as the application
-// wants them.
+// TestSessionsOfAllSorts: the application configures its connections as it wants.
 func TestSessionsOfAllSorts(t *testing.T) {
 	for _, parameters := range []string{
 		"autocommit=0", "sql_mode=ORACLE", "sql_mode='ANSI_QUOTES,NO_BACKSLASH_ESCAPES'", "completion_type=1", "tx_isolation='SERIALIZABLE'",
@@ -434,8 +432,8 @@ func TestSessionsOfAllSorts(t *testing.T) {
 	}
 }
 
-// BenchmarkBranch is one branch from begin to committed, without a coordinator,
-// beside the same by hand.
+// BenchmarkBranch is one branch from begin to committed, without a coordinator, compared with the
+// same statements without this package.
 func BenchmarkBranch(b *testing.B) {
 	bank := newBank(b)
 	p := bank.opened(b, nil)

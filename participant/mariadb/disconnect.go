@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// killConnection tells a connection to end. It may take its time.
+// killConnection ends a connection (KILL), and does not wait until it has ended.
 func (r *resourceManager) killConnection(ctx context.Context, conn uint64) error {
 	_, err := r.db.ExecContext(ctx, "KILL CONNECTION "+strconv.FormatUint(conn, 10))
 	switch numberOf(err) {
@@ -19,9 +19,9 @@ func (r *resourceManager) killConnection(ctx context.Context, conn uint64) error
 	return err
 }
 
-// disconnect sees to it that a prepared branch is bound to no connection: until
-// then, XA COMMIT from elsewhere can be answered with success and lose the
-// branch. why is nil when it is so.
+// disconnect ensures that a prepared branch is bound to no connection: until then, an XA COMMIT
+// from another connection may report success and lose the branch. If why is nil, the branch is
+// bound to none.
 func (t *task) disconnect(ctx context.Context, c *serverSnapshot) (why, err error) {
 	switch {
 	case !t.s.recorded():
@@ -35,9 +35,9 @@ func (t *task) disconnect(ctx context.Context, c *serverSnapshot) (why, err erro
 	return fmt.Errorf("it is prepared, and its connection %d has been told to end", t.s.Conn), nil
 }
 
-// awaitUnbound is for a branch of which it is not known which connection prepared
-// it. It returns when every transaction has ended that was open in a connection
-// when the branch was already prepared: so it was none of them.
+// awaitUnbound handles a branch whose connection is not recorded. It returns when every
+// transaction has ended that was open in a connection when the branch was already prepared: then
+// the branch is bound to none of these connections.
 func (r *resourceManager) awaitUnbound(ctx context.Context) error {
 	suspects, err := r.boundTransactions(ctx)
 	for err == nil && len(suspects) > 0 {
@@ -66,7 +66,7 @@ type boundTx struct {
 	id, started string
 }
 
-// boundTransactions lists the transactions that belong to connections, other than ours.
+// boundTransactions lists the transactions that belong to connections, except the driver's own.
 func (r *resourceManager) boundTransactions(ctx context.Context) (map[boundTx]bool, error) {
 	all, err := r.transactions(ctx)
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestHangingSessionLosesItsRowLocks: somebody waits for a row that a session
-// holds which does nothing any more, or which is at a statement that never ends.
-// The rollback frees the row.
+// TestHangingSessionLosesItsRowLocks: another client waits for a row that a connection holds which
+// is idle, or runs a statement that never ends. The rollback releases the row.
 func TestHangingSessionLosesItsRowLocks(t *testing.T) {
 	for name, hang := range map[string]string{"idle": "DO 1", "at a statement": "DO SLEEP(3600)"} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +65,7 @@ func TestFenceOffLeavesTheSessionAlone(t *testing.T) {
 	if vote, err := w.Prepare(t.Context()); vote != txn.VotePrepared {
 		t.Errorf("the session was ended: %v, %v", vote, err)
 	}
-	// Prepared it has nothing to do but to wait, and only its end lets others at it.
+	// The connection has prepared and is idle; only its end lets another one finish the branch.
 	res, err = r.Rollback(t.Context(), br)
 	wantEnd(t, res, err, participant.RolledBack)
 	w.Release()
@@ -75,9 +74,8 @@ func TestFenceOffLeavesTheSessionAlone(t *testing.T) {
 	}
 }
 
-// TestPooledSessionAtOtherWorkIsNotKilled: the branch has ended, its connection is
-// back in the pool and at somebody else's work, and many workers are told to roll
-// the branch back.
+// TestPooledSessionAtOtherWorkIsNotKilled: the branch has ended, its connection is back in the pool
+// and serves another transaction, and many workers roll the branch back.
 func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 	bank := newBank(t)
 	bank.pool.SetMaxOpenConns(1)
@@ -123,9 +121,9 @@ func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 	}
 }
 
-// TestSlowCoordinatorIsNotTakenForTheApplication: one that is still writing the
-// barrier holds the branch's row as the branch itself would. The branch's
-// connection is at somebody else's work by then.
+// TestSlowCoordinatorIsNotTakenForTheApplication: a coordinator that is still writing the barrier
+// holds the branch's row as the branch itself would. The branch's connection serves another
+// transaction by then.
 func TestSlowCoordinatorIsNotTakenForTheApplication(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
@@ -157,8 +155,8 @@ func TestSlowCoordinatorIsNotTakenForTheApplication(t *testing.T) {
 	w.Release()
 }
 
-// TestConnectionIDOfAnEarlierServer: connections are counted anew, and this one
-// has nothing to do with the branch.
+// TestConnectionIDOfAnEarlierServer: a restarted server numbers connections anew, and the
+// connection with the recorded number is not the branch's.
 func TestConnectionIDOfAnEarlierServer(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
@@ -180,8 +178,8 @@ func TestConnectionIDOfAnEarlierServer(t *testing.T) {
 	w.Release()
 }
 
-// TestPreparedByAConnectionThatIsNotOnRecord: as long as any connection has a
-// transaction open it may be that one, and nothing is done.
+// TestPreparedByAConnectionThatIsNotOnRecord: as long as any connection has a transaction open, it
+// may be the one that prepared, and the branch is not finished.
 func TestPreparedByAConnectionThatIsNotOnRecord(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
@@ -197,7 +195,7 @@ func TestPreparedByAConnectionThatIsNotOnRecord(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), fmt.Sprintf("open: %d", w.sessionRef.Conn)) {
 			t.Errorf("%s while its session lives: %v, %v", name, res, err)
 		}
-		// Others come and go meanwhile.
+		// Other transactions begin and end meanwhile.
 		ctx, cancel = context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -217,8 +215,8 @@ func TestPreparedByAConnectionThatIsNotOnRecord(t *testing.T) {
 	bank.wantNothingLeft(t, r)
 }
 
-// TestCoordinatorOfAnotherUser: what a coordinator is told that connects as
-// somebody else than the application, without the rights for it.
+// TestCoordinatorOfAnotherUser: the errors and checks if the coordinator connects as another user
+// than the application, without the privileges for it.
 func TestCoordinatorOfAnotherUser(t *testing.T) {
 	bank := newBank(t)
 	app, other := "app_"+bank.name, "other_"+bank.name
@@ -242,7 +240,7 @@ func TestCoordinatorOfAnotherUser(t *testing.T) {
 		}
 	}
 
-	// Nobody may make the table, and nobody who may has made it.
+	// The marker table does not exist, and the coordinator's user may not create it.
 	_, err := bank.begin(t, db, newName().XID)
 	says(err, "CREATE TABLE IF NOT EXISTS `txmgr_branch`", "GRANT SELECT, INSERT, UPDATE, DELETE ON `txmgr_branch` TO '"+app+"'@'127.0.0.1'")
 	r := open()

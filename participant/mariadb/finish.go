@@ -16,22 +16,21 @@ const (
 	xaRollback = "XA ROLLBACK"
 )
 
-// callTimeout bounds one call's wait for somebody else, and lookAgain is how often
-// it looks.
+// callTimeout bounds how long one call waits, and pollInterval is the time between two attempts.
 const (
 	callTimeout  = 10 * time.Second
 	pollInterval = 5 * time.Millisecond
 )
 
-// task is one call of Commit, Rollback or Settle.
+// task is one call of Commit, Rollback, ResolveOutcome or Inspect.
 type task struct {
 	r              *resourceManager
 	b              participant.Branch
-	s              SessionRef // zero: none on record
+	s              SessionRef // zero: none is recorded
 	n              xaName
-	resolveOnly    bool // drive it nowhere
-	fenced         bool // its session has been told to end
-	restartChecked bool // it was looked whether its session is of an earlier start of the server
+	resolveOnly    bool // only determine the outcome
+	fenced         bool // fence was called
+	restartChecked bool // serverRestarted has compared the starts of the server
 }
 
 func (r *resourceManager) task(b participant.Branch) (*task, error) {
@@ -39,17 +38,17 @@ func (r *resourceManager) task(b participant.Branch) (*task, error) {
 	if err != nil {
 		return nil, &participant.NoEffectError{Err: err}
 	}
-	s, _ := ParseSessionRef(b.SessionRef) // one that cannot be read is none
+	s, _ := ParseSessionRef(b.SessionRef) // an invalid one counts as none
 	if r.markers == "" {
 		s.Table = ""
 	}
 	return &task{r: r, b: b, s: s, n: n}, nil
 }
 
-// result is what one look led to: an end, or why there has to be another one.
+// result is the result of one attempt: an outcome, or the reason for another attempt.
 type result struct {
 	participant.Result
-	why error // nil: it is the end
+	why error // nil: Result is final
 }
 
 func finalResult(e participant.BranchOutcome, detail string) (result, error) {
@@ -58,7 +57,7 @@ func finalResult(e participant.BranchOutcome, detail string) (result, error) {
 
 func retry(why error) (result, error) { return result{why: why}, nil }
 
-// poll repeats try until it comes to an end, or patience does.
+// poll repeats try until its result is final, for up to callTimeout.
 func (t *task) poll(ctx context.Context, try func(context.Context) (result, error)) (participant.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -69,7 +68,7 @@ func (t *task) poll(ctx context.Context, try func(context.Context) (result, erro
 		res, err := try(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return participant.Result{}, errors.Join(why, err) // what stood in the way, if that was seen
+			return participant.Result{}, errors.Join(why, err) // with the last reason, if there was one
 		case err != nil || res.why == nil:
 			return res.Result, err
 		}
@@ -93,7 +92,7 @@ func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ p
 	return t.poll(ctx, t.commit)
 }
 
-// commit looks once, and does what can be done now.
+// commit makes one attempt.
 func (t *task) commit(ctx context.Context) (result, error) {
 	row, err := t.r.marker(ctx, t.b.XID)
 	if err != nil {
@@ -116,7 +115,7 @@ func (t *task) commit(ctx context.Context) (result, error) {
 	if !c.isPrepared(t.n) {
 		res, err := t.notPrepared(ctx, c)
 		if err != nil {
-			err = &participant.NoEffectError{Err: err} // it only asked
+			err = &participant.NoEffectError{Err: err} // it only queried
 		}
 		return res, err
 	}
@@ -129,8 +128,8 @@ func (t *task) commit(ctx context.Context) (result, error) {
 	return t.checkCommitted(ctx, t.finish(ctx, xaCommit))
 }
 
-// serverRestarted reports, once, whether the server was restarted since the session began:
-// then nothing is bound to a connection of that time, and there is no need to look.
+// serverRestarted reports, once, whether the server was restarted since the branch was enlisted:
+// then the branch is bound to no connection, and INNODB_TRX need not be read.
 func (t *task) serverRestarted(ctx context.Context) (bool, error) {
 	if t.restartChecked || !t.s.recorded() || t.r.skipDisconnect {
 		return false, nil
@@ -140,7 +139,7 @@ func (t *task) serverRestarted(ctx context.Context) (bool, error) {
 	return start != t.s.Start, err
 }
 
-// byMarker is the end that the row of proof tells.
+// byMarker returns the outcome that the marker row proves.
 func (t *task) byMarker(ctx context.Context, row int) (result, error) {
 	if row == markerBarrier {
 		if t.b.MayBeCommitted() && !t.s.hasMarker() {
@@ -157,7 +156,7 @@ func (t *task) byMarker(ctx context.Context, row int) (result, error) {
 	return finalResult(participant.Committed, "its row is in "+string(t.r.markers))
 }
 
-// checkCommitted looks what an answer to XA COMMIT means.
+// checkCommitted determines the outcome after XA COMMIT.
 func (t *task) checkCommitted(ctx context.Context, err error) (result, error) {
 	switch {
 	case numberOf(err) == codeNOTA, rolledBackBy(err):
@@ -180,11 +179,11 @@ func (t *task) checkCommitted(ctx context.Context, err error) (result, error) {
 	return result{}, fmt.Errorf("XA COMMIT was answered with success, but the branch is not committed: %w", errOrphaned)
 }
 
-// errBoundElsewhere says why a prepared branch is not known to our session.
+// errBoundElsewhere says why the server does not know a prepared branch in this connection.
 var errBoundElsewhere = errors.New("it is prepared, but bound to a session: of somebody who is finishing it, or one that is not on record")
 
-// notPrepared finds out how a branch ended that is not prepared. The list was read
-// before the row: what is committed has its row before it leaves the list.
+// notPrepared determines the outcome of a branch that is not prepared. The list was read before
+// the row: a committed branch has its row before it leaves the list.
 func (t *task) notPrepared(ctx context.Context, c *serverSnapshot) (result, error) {
 	row, err := t.r.marker(ctx, t.b.XID)
 	switch {
@@ -210,7 +209,7 @@ func (t *task) notPrepared(ctx context.Context, c *serverSnapshot) (result, erro
 	return finalResult(participant.RolledBack, "it is not prepared, and no row in "+string(t.r.markers)+" says that it was committed")
 }
 
-// lostReason says that a branch is not there that nothing is known of.
+// lostReason says why the outcome of a branch that may be committed is unknown.
 func (t *task) lostReason() string {
 	if t.b.Vote == txn.VoteEndedByApplication {
 		return "it was ended by statements of the application's own; " + t.noMarkerReason()
@@ -218,7 +217,7 @@ func (t *task) lostReason() string {
 	return "it voted yes and is not prepared any more; " + t.noMarkerReason()
 }
 
-// noMarkerReason says why nothing is known of a branch that is not there.
+// noMarkerReason says why nothing proves the outcome of a branch that is not prepared.
 func (t *task) noMarkerReason() string {
 	why := "no session is on record"
 	switch {

@@ -21,9 +21,9 @@ func verbs(p participant.Participant) map[string]verb {
 	return map[string]verb{"commit": p.Commit, "rollback": p.Rollback}
 }
 
-// TestFinishedByHandIsToldExactly: whatever somebody typed, the row of proof tells.
-// An XA ROLLBACK is not on disk at once; after a crash the branch may be prepared
-// again, and then it ends as it is told.
+// TestFinishedByHandIsToldExactly: the marker row proves how an operator finished the branch. An
+// XA ROLLBACK is not on disk at once; after a crash the branch may be prepared again, and then it
+// ends as decided.
 func TestFinishedByHandIsToldExactly(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
@@ -52,7 +52,7 @@ func TestFinishedByHandIsToldExactly(t *testing.T) {
 	}
 }
 
-// TestCommitOfABranchThatIsGone: what is said when nothing is prepared.
+// TestCommitOfABranchThatIsGone: the outcomes if the branch is not prepared any more.
 func TestCommitOfABranchThatIsGone(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
@@ -88,8 +88,8 @@ func TestCommitOfABranchThatIsGone(t *testing.T) {
 	}
 }
 
-// TestRollbackWithoutProof says what it can: that a branch which voted yes is not
-// there any more is no proof that it was rolled back.
+// TestRollbackWithoutProof: that a branch which voted yes is not prepared any more does not prove
+// that it was rolled back.
 func TestRollbackWithoutProof(t *testing.T) {
 	bank := newBank(t)
 	off := bank.opened(t, map[string]string{"proof": "off"})
@@ -99,7 +99,7 @@ func TestRollbackWithoutProof(t *testing.T) {
 	wantEnd(t, res, err, participant.RolledBack)
 	res, err = off.Rollback(t.Context(), br)
 	wantEnd(t, res, err, participant.Unknown)
-	res, err = bank.opened(t, nil).Rollback(t.Context(), br) // a coordinator with proof has none of it
+	res, err = bank.opened(t, nil).Rollback(t.Context(), br) // a coordinator with a marker table has no row of it
 	wantEnd(t, res, err, participant.Unknown)
 
 	br = newName()
@@ -125,8 +125,8 @@ func TestRollbackWithoutProof(t *testing.T) {
 	wantEnd(t, res, err, participant.Unknown)
 }
 
-// TestErrorsSayWhetherTheAttemptCounts: a call that nobody received, or that was
-// answered, has had no effect that could be presumed later.
+// TestErrorsSayWhetherTheAttemptCounts: a call that did not reach the server, or that the server
+// refused, had no effect, and does not count as an attempt.
 func TestErrorsSayWhetherTheAttemptCounts(t *testing.T) {
 	bank := newBank(t)
 	br := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
@@ -175,8 +175,8 @@ func TestErrorsSayWhetherTheAttemptCounts(t *testing.T) {
 	}
 }
 
-// TestBackupDuringTheVote: what a backup holds up for too long is rolled back, and
-// the branch votes no.
+// TestBackupDuringTheVote: a branch that a backup blocks for too long is rolled back, and votes
+// no.
 func TestBackupDuringTheVote(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
@@ -220,7 +220,7 @@ func TestBackupDuringTheVote(t *testing.T) {
 	bank.wantNothingLeft(t, r)
 }
 
-// TestServerKilledDuringPhaseTwo, again and again: every branch ends as told, once.
+// TestServerKilledDuringPhaseTwo, repeatedly: every branch ends as reported, once.
 func TestServerKilledDuringPhaseTwo(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -264,7 +264,7 @@ func TestConnectionKilledDuringPhaseTwo(t *testing.T) {
 }
 
 // phaseTwo prepares branches, commits them while disturb runs, and leaves in the
-// account total how many are committed of all that there ever were.
+// account total how many of all branches are committed.
 func phaseTwo(t *testing.T, bank *bank, p participant.Participant, n int, disturb func()) {
 	t.Helper()
 	bank.exec(t, "CREATE TABLE IF NOT EXISTS part (id varchar(64) PRIMARY KEY) ENGINE=InnoDB")
@@ -355,7 +355,7 @@ func TestCallsEndWhenTheParticipantIsClosed(t *testing.T) {
 	defer w.Release()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := p.Rollback(context.Background(), br) // which session that is nobody has told it
+		_, err := p.Rollback(context.Background(), br) // its connection is not recorded
 		ended <- err
 	}()
 	bank.waitUntilBlocked(t, p.(*resourceManager))
@@ -371,7 +371,7 @@ func TestCallsEndWhenTheParticipantIsClosed(t *testing.T) {
 	check(t, w.Rollback(t.Context()))
 }
 
-// waitUntilBlocked returns when a participant has been at work.
+// waitUntilBlocked returns when a call of the participant is in progress.
 func (b *bank) waitUntilBlocked(t *testing.T, r *resourceManager) {
 	t.Helper()
 	eventually(t, func() error {

@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// healthCheck looks at one thing.
+// healthCheck checks one subject.
 type healthCheck func(ctx context.Context, r *resourceManager) []participant.Check
 
 // CheckHealth implements [participant.HealthChecker].
@@ -36,7 +36,7 @@ func (r *resourceManager) version(ctx context.Context) (version string, err erro
 	return version, err
 }
 
-// unreachableCheck is the diagnosis when no connection can be had.
+// unreachableCheck is the check if no connection can be made.
 func unreachableCheck(err error) participant.Check {
 	if u := new(unsupportedServerError); errors.As(err, &u) {
 		return participant.Check{Level: participant.Failure, Subject: u.subject, Message: u.message, Remedy: u.remedy}
@@ -44,12 +44,12 @@ func unreachableCheck(err error) participant.Check {
 	return participant.Check{Level: participant.Failure, Subject: "connection", Message: err.Error(), Remedy: "check the connection string, the network and the server"}
 }
 
-// skippedCheck is the diagnosis of what could not be looked at.
+// skippedCheck is the check of a subject that could not be queried.
 func skippedCheck(subject string, err error) []participant.Check {
 	return []participant.Check{{Level: participant.Warning, Subject: subject, Message: "it could not be looked at: " + err.Error()}}
 }
 
-// checkMarkerTable looks at the table of proof.
+// checkMarkerTable checks that the marker table exists and can be used.
 func checkMarkerTable(ctx context.Context, r *resourceManager) []participant.Check {
 	const subject = "table of proof"
 	if r.markers == "" {
@@ -75,11 +75,11 @@ func checkMarkerTable(ctx context.Context, r *resourceManager) []participant.Che
 	return []participant.Check{{Level: participant.OK, Subject: subject, Message: string(r.markers)}}
 }
 
-// checkPrivileges looks whether other users' connections can be ended. That
-// they can be seen was found out by connecting.
+// checkPrivileges checks whether other users' connections can be ended. That they can be seen was
+// checked when connecting.
 func checkPrivileges(ctx context.Context, r *resourceManager) []participant.Check {
 	const subject = "privileges"
-	grants, err := r.texts(ctx, "SHOW GRANTS") // not to be shown: it has hashes of passwords
+	grants, err := r.texts(ctx, "SHOW GRANTS") // never shown: they contain password hashes
 	if err != nil {
 		return skippedCheck(subject, err)
 	}
@@ -96,7 +96,7 @@ func checkPrivileges(ctx context.Context, r *resourceManager) []participant.Chec
 	}}
 }
 
-// serverSettings are those that matter.
+// serverSettings are the server's variables that matter.
 type serverSettings struct {
 	readOnly, binlog  bool
 	flush, syncBinlog int
@@ -104,10 +104,11 @@ type serverSettings struct {
 	wait              int64
 }
 
-// shortWait is a wait_timeout that cuts off an application which thinks.
+// shortWait is a wait_timeout that may end the connection of an application that pauses within
+// a branch.
 const shortWait = time.Minute
 
-// checkSettings looks at the server's variables.
+// checkSettings checks the server's variables.
 func checkSettings(ctx context.Context, r *resourceManager) []participant.Check {
 	var s serverSettings
 	err := r.db.QueryRowContext(ctx, "SELECT @@GLOBAL.read_only, @@GLOBAL.log_bin, @@GLOBAL.innodb_flush_log_at_trx_commit, @@GLOBAL.sync_binlog, @@GLOBAL.tx_isolation, @@GLOBAL.wait_timeout").
@@ -143,15 +144,14 @@ func (s serverSettings) checks() (all []participant.Check) {
 	return all
 }
 
-// checkConnection looks for something between us and the server that gives the
-// statements of one connection to several.
+// checkConnection detects a proxy that distributes the statements of one connection to several.
 func checkConnection(ctx context.Context, r *resourceManager) []participant.Check {
 	const subject = "connection"
 	conn, err := r.db.Conn(ctx)
 	if err != nil {
 		return skippedCheck(subject, err)
 	}
-	defer func() { _ = conn.Close() }() // it is as it was
+	defer func() { _ = conn.Close() }() // the queries changed nothing
 	var first, second uint64
 	var there bool
 	err = errors.Join(
@@ -170,12 +170,11 @@ func checkConnection(ctx context.Context, r *resourceManager) []participant.Chec
 	return []participant.Check{{Level: participant.OK, Subject: subject, Message: "it is one session of the server"}}
 }
 
-// oldPrepared is how long a prepared branch of somebody else may be there before it is
-// worth a word.
+// oldPrepared is the age at which a prepared branch of another application is reported.
 const oldPrepared = time.Hour
 
-// checkPreparedBranches looks for prepared branches that nobody seems to finish, and
-// for those that the server has lost.
+// checkPreparedBranches reports prepared branches that stay unfinished, and those whose locks are
+// orphaned.
 func checkPreparedBranches(ctx context.Context, r *resourceManager) []participant.Check {
 	const subject = "prepared branches"
 	before, err := r.unboundTransactions(ctx)
@@ -199,7 +198,7 @@ func checkPreparedBranches(ctx context.Context, r *resourceManager) []participan
 	if err != nil {
 		return skippedCheck(subject, err)
 	}
-	// Those that were there all the time were there when the prepared were listed.
+	// A transaction in both lists also existed when the prepared branches were listed.
 	stayed, oldest := 0, time.Duration(0)
 	for id, age := range after {
 		if _, there := before[id]; there {
@@ -223,7 +222,7 @@ func checkPreparedBranches(ctx context.Context, r *resourceManager) []participan
 	return all
 }
 
-// unboundTransactions gives the transactions that belong to no connection, with their ages.
+// unboundTransactions returns the transactions that belong to no connection, with their ages.
 func (r *resourceManager) unboundTransactions(ctx context.Context) (map[string]time.Duration, error) {
 	all, err := r.transactions(ctx)
 	ages := map[string]time.Duration{}

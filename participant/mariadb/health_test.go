@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// wantHealthChecks fails unless exactly these subjects are worse than fine; each
-// says and advises what is told, divided by "|".
+// wantHealthChecks fails unless exactly these subjects are worse than OK; each value has texts of
+// the message and the remedy, divided by "|".
 func wantHealthChecks(t *testing.T, got []participant.Check, want map[string]string) {
 	t.Helper()
 	found := map[string]bool{}
@@ -44,7 +44,7 @@ func wantHealthChecks(t *testing.T, got []participant.Check, want map[string]str
 	}
 }
 
-// TestExamineSound: a server as it should be.
+// TestExamineSound: a server without a problem.
 func TestExamineSound(t *testing.T) {
 	bank := newBankOn(t, testdb.OpenMariaDB(t, testdb.MariaDBConfig{}))
 	r := bank.opened(t, nil)
@@ -57,7 +57,7 @@ func TestExamineSound(t *testing.T) {
 	}
 }
 
-// TestExamineUnsound: everything at once.
+// TestExamineUnsound: a server with all problems at once.
 func TestExamineUnsound(t *testing.T) {
 	bank := newBankOn(t, testdb.OpenMariaDB(t, testdb.MariaDBConfig{Binlog: true, NoFsync: true, Settings: map[string]string{"wait-timeout": "30", "transaction-isolation": "READ-UNCOMMITTED"}}))
 	bank.exec(t, "CREATE USER weak@'127.0.0.1' IDENTIFIED BY ''")
@@ -92,7 +92,7 @@ func TestExamineUnsound(t *testing.T) {
 	wantHealthChecks(t, bank.opened(t, map[string]string{"proof": "off"}).CheckHealth(t.Context())[1:2], map[string]string{"table of proof": "2|proof=off"})
 }
 
-// TestServersThatWillNotDo are told by their version, and by what they are.
+// TestServersThatWillNotDo: unsupported servers are recognized by their version and product.
 func TestServersThatWillNotDo(t *testing.T) {
 	for version, why := range map[string]string{
 		"10.11.19-MariaDB-0+deb12u1":           "",
@@ -121,7 +121,7 @@ func TestServersThatWillNotDo(t *testing.T) {
 	}
 }
 
-// TestOtherVersionIsRefusedByEveryCall: a server may call itself what it likes.
+// TestOtherVersionIsRefusedByEveryCall: the version that a server reports can be configured.
 func TestOtherVersionIsRefusedByEveryCall(t *testing.T) {
 	bank := newBankOn(t, testdb.OpenMariaDB(t, testdb.MariaDBConfig{NoFsync: true, Settings: map[string]string{"version": "8.0.36"}}))
 	r := bank.opened(t, nil)
@@ -135,7 +135,7 @@ func TestOtherVersionIsRefusedByEveryCall(t *testing.T) {
 	wantHealthChecks(t, r.CheckHealth(t.Context()), map[string]string{"version": "3|which is not MariaDB|use MariaDB"})
 }
 
-// TestGaleraIsRefused: this server is a cluster of one, without a library for it.
+// TestGaleraIsRefused: this server is a cluster of one node, without the Galera library.
 func TestGaleraIsRefused(t *testing.T) {
 	bank := newBankOn(t, testdb.OpenMariaDB(t, testdb.MariaDBConfig{NoFsync: true, Settings: map[string]string{"wsrep-on": "ON"}}))
 	r := bank.opened(t, nil)

@@ -15,17 +15,17 @@ import (
 type innodbTx struct {
 	id, state, started string
 	age                time.Duration
-	conn               uint64 // 0: prepared, and its connection has gone
+	conn               uint64 // 0: prepared, and its connection has ended
 }
 
-// maxTransactions is how many fit surely into the 16 MB of InnoDB's copy.
+// maxTransactions is how many certainly fit into the 16 MB of InnoDB's copy.
 const maxTransactions = 30_000
 
-// transactions reads INNODB_TRX as it is now, without our own transaction. InnoDB
-// answers from a copy that it makes at most every tenth of a second, and not at
-// all while others read it; a copy is new when it has the very query that reads
-// it. So that coordinators, and participants that share a server, do not keep each
-// other from news for ever, they take turns.
+// transactions reads the present content of INNODB_TRX, without its own transaction. InnoDB
+// answers from a copy that it refreshes at most every tenth of a second, and not at all while
+// other connections read it; a copy is new if it contains the very query that reads it.
+// Coordinators, and participants that share a server, could keep the copy from being refreshed
+// for ever, so they read it one at a time.
 func (r *resourceManager) transactions(ctx context.Context) (list []innodbTx, err error) {
 	conn, err := r.db.Conn(ctx)
 	if err != nil {
@@ -33,12 +33,12 @@ func (r *resourceManager) transactions(ctx context.Context) (list []innodbTx, er
 	}
 	defer func() {
 		if err == nil {
-			_, err = conn.ExecContext(ctx, "ROLLBACK") // it has only read
+			_, err = conn.ExecContext(ctx, "ROLLBACK") // the transaction only reads
 		}
 		if err == nil {
 			_, err = conn.ExecContext(ctx, "DO RELEASE_LOCK("+innoDBReadLock+")")
 		}
-		if err != nil { // whose turn it is, is not left to the pool
+		if err != nil { // a connection that may still hold the lock must not return to the pool
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		}
 		_ = conn.Close()
@@ -46,7 +46,7 @@ func (r *resourceManager) transactions(ctx context.Context) (list []innodbTx, er
 	if err := lockInnoDBReads(ctx, conn); err != nil {
 		return nil, err
 	}
-	// Only what has begun in InnoDB is listed there.
+	// Only a transaction that has begun in InnoDB is listed.
 	if _, err := conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
 		return nil, err
 	}
@@ -71,16 +71,16 @@ func (r *resourceManager) transactions(ctx context.Context) (list []innodbTx, er
 	}
 }
 
-// innoDBReadLock names the server's lock that whoever reads INNODB_TRX holds.
+// innoDBReadLock is the user-level lock that a reader of INNODB_TRX holds.
 const innoDBReadLock = "'txmgr reads INNODB_TRX'"
 
-// innoDBReadLockTimeout bounds the wait for a turn: two of them fit into the patience of a call.
+// innoDBReadLockTimeout bounds the wait for the lock: two waits fit into callTimeout.
 const innoDBReadLockTimeout = 3 * time.Second
 
-// lockInnoDBReads waits until nobody else of ours reads INNODB_TRX, or turnTime is over: the
-// lock may be that of a node that has lost its network, or of anybody who can log
-// in. To go without a turn is only slower, since what is old is told from what is
-// new all the same.
+// lockInnoDBReads waits until no other txmgr connection reads INNODB_TRX, for up to
+// innoDBReadLockTimeout: the lock may be held by a node that has lost its network, or by any
+// other client of the server. Reading without the lock is only slower, since an old copy is
+// recognized anyway.
 func lockInnoDBReads(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, fmt.Sprintf("DO GET_LOCK(%s, %d)", innoDBReadLock, int(innoDBReadLockTimeout/time.Second)))
 	return err

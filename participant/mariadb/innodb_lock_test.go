@@ -8,8 +8,8 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// TestTurnOfAFrozenCoordinatorStopsNobody: whoever holds the turn and does not go on
-// (a node that lost its network, any user of the server) must not stop recovery.
+// TestTurnOfAFrozenCoordinatorStopsNobody: a holder of the lock that makes no progress (a node that
+// lost its network, any user of the server) must not stop recovery.
 func TestTurnOfAFrozenCoordinatorStopsNobody(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
@@ -60,7 +60,7 @@ func TestBranchAtWorkIsNotSaidToBeRolledBack(t *testing.T) {
 	w.Release()
 }
 
-// TestBranchAtWorkBesideRecovery has no monitor: only the product's own censuses.
+// TestBranchAtWorkBesideRecovery has no monitor: only txmgr's own snapshots read INNODB_TRX.
 func TestBranchAtWorkBesideRecovery(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)

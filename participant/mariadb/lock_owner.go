@@ -12,31 +12,31 @@ import (
 	"time"
 )
 
-// lockOwner is who holds a branch's row of proof, and with it all that the branch
-// has locked.
+// lockOwner is the transaction that holds a branch's marker row, and with it all locks of the
+// branch.
 type lockOwner struct {
 	trx            string
 	conn           uint64
 	state          string
-	wanted         string // the lock that it waits for, as InnoDB numbers it; empty: for none
+	wanted         string // InnoDB's id of the lock that it waits for; empty: it waits for none
 	locks, waiters []string
-	waitsFor       string // for which lock, and who has it
+	waitsFor       string // description of that lock and its holder
 }
 
-// isOrphaned reports whether it is nobody. A branch that the server rolls back after
-// its own crash belongs to nobody either.
+// isOrphaned reports whether the transaction belongs to no connection, and the server is not
+// rolling it back: a branch that the server rolls back after a crash has no connection either.
 func (h lockOwner) isOrphaned() bool { return h.conn == 0 && h.state != "ROLLING BACK" }
 
-// probeMark is in the statements that wait on purpose.
+// probeMark identifies the probes: statements that wait on purpose.
 const probeMark = "/* txmgr traces a branch */"
 
-// traceBatch is how many branches are traced at a time: each takes a connection
-// of the pool, and two are needed to look at them.
+// traceBatch is how many branches are traced at a time: each probe takes a connection of the
+// pool, and two more are needed to watch them.
 const traceBatch = maxConns - 2
 
-// lockOwners finds out whose transactions hold the rows of branches. InnoDB does not
-// say which transaction has which name; but it tells who waits for whom, so each
-// branch's row is waited for, for a moment.
+// lockOwners determines the transactions that hold the marker rows of branches. InnoDB does not
+// report which transaction has which name; but it reports which one waits for which, so a probe
+// waits for each branch's row, for a moment.
 func (r *resourceManager) lockOwners(ctx context.Context, xids []string) (map[string]lockOwner, error) {
 	found := map[string]lockOwner{}
 	for ; r.markers != "" && len(xids) > 0; xids = xids[min(traceBatch, len(xids)):] {
@@ -70,8 +70,8 @@ func (r *resourceManager) findLockOwners(ctx context.Context, xids []string, fou
 	return err
 }
 
-// probe waits for a branch's row: long enough for two looks, if somebody has it,
-// and otherwise not at all.
+// probe waits for a branch's row: long enough for two reads by watch if the row is locked, and
+// otherwise not at all.
 func (r *resourceManager) probe(ctx context.Context, xid string) error {
 	rows, err := r.db.QueryContext(ctx, "SET STATEMENT max_statement_time = 0.4, innodb_lock_wait_timeout = 1 FOR SELECT "+probeMark+" kind FROM "+r.markers.quoted()+
 		" WHERE xid = "+bytesLiteral(xid)+" FOR UPDATE")
@@ -82,12 +82,12 @@ func (r *resourceManager) probe(ctx context.Context, xid string) error {
 	}
 	switch numberOf(err) {
 	case codeLockTimeout, codeStatementTime, codeNoTable, codeReadOnly, codeTableDenied:
-		return nil // it has waited; or may not, and it remains unknown
+		return nil // the probe has waited; or it may not, and the owner remains unknown
 	}
 	return err
 }
 
-// watch looks for whom the probes wait, until they are over or all is known.
+// watch reads which transactions the probes wait for, until the probes end or all are known.
 func (r *resourceManager) watch(ctx context.Context, over <-chan struct{}, want int, found map[string]lockOwner) error {
 	const copyAge = 110 * time.Millisecond // see transactions
 	tick := time.NewTicker(copyAge)
@@ -118,12 +118,12 @@ func (r *resourceManager) readLockOwners(ctx context.Context, found map[string]l
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }() // Err has what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err reports the error
 	for rows.Next() {
 		var query sql.NullString
 		var h lockOwner
 		var tables, locked, modified int64
-		var queues bool // for a row of proof, as the probes do
+		var queues bool // it waits for a marker row, as the probes do
 		if err := rows.Scan(&query, &h.trx, &h.conn, &h.state, &tables, &locked, &modified, &h.wanted, &queues); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (r *resourceManager) readLockOwners(ctx context.Context, found map[string]l
 	return rows.Err()
 }
 
-// probed reads the branch's name out of a probe's statement.
+// probed parses the branch's name from a probe's statement.
 func probed(query string) (xid string, ok bool) {
 	_, rest, _ := strings.Cut(query, " WHERE xid = X'")
 	digits, _, ok := strings.Cut(rest, "'")
@@ -143,8 +143,8 @@ func probed(query string) (xid string, ok bool) {
 	return string(b), ok && err == nil
 }
 
-// describe adds which locks of a transaction are in somebody's way, and in whose.
-// InnoDB does not list the others.
+// describe adds the locks of a transaction that others wait for, and the waiters. InnoDB does not
+// list other locks.
 func (r *resourceManager) describe(ctx context.Context, h *lockOwner) error {
 	if _, err := strconv.ParseUint(h.trx, 10, 64); err != nil {
 		return fmt.Errorf("number of a transaction %q: %w", clip(h.trx), err)
@@ -171,7 +171,7 @@ func (r *resourceManager) describe(ctx context.Context, h *lockOwner) error {
 	return err
 }
 
-// describeWait says for which lock a transaction waits, and who has it.
+// describeWait adds the lock that a transaction waits for, and its holder.
 func (r *resourceManager) describeWait(ctx context.Context, h *lockOwner) error {
 	if strings.Trim(h.wanted, "0123456789:") != "" {
 		return fmt.Errorf("number of a lock %q", clip(h.wanted))
@@ -191,13 +191,13 @@ func (r *resourceManager) describeWait(ctx context.Context, h *lockOwner) error 
 	return err
 }
 
-// texts runs a query that gives lines for people.
+// texts runs a query whose rows are single texts.
 func (r *resourceManager) texts(ctx context.Context, query string) (list []string, err error) {
 	rows, err := r.db.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // Err has what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err reports the error
 	for rows.Next() {
 		var line string
 		if err := rows.Scan(&line); err != nil {

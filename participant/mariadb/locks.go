@@ -12,15 +12,15 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// Bounds of what is looked at when a person asks.
+// Bounds of the inspection of locks.
 const (
 	maxLines      = 20     // of locks, and of waiters
-	maxTraced     = 18     // branches whose locks are looked for
-	maxMarkerRows = 100000 // rows of the table of proof that are read in search of lost branches
+	maxTraced     = 18     // branches whose locks are determined
+	maxMarkerRows = 100000 // marker rows that are read to find branches with orphaned locks
 )
 
-// InspectLocks implements [participant.LockInspector]. The locks of the first branches that
-// keep their proof here are told; of others MariaDB does not say which they are.
+// InspectLocks implements [participant.LockInspector]. It reports the locks of the first maxTraced
+// branches with a marker row in this database; for others MariaDB does not provide them.
 func (r *resourceManager) InspectLocks(ctx context.Context) (list []participant.PreparedDetails, err error) {
 	ctx, fail := r.call(ctx, "survey")
 	defer fail(&err)
@@ -52,11 +52,12 @@ func (r *resourceManager) InspectLocks(ctx context.Context) (list []participant.
 	return append(list, lost...), err
 }
 
-// orphanConfirmDelay is how much later a ghost has to be there still: one that is not
-// was on its way from one state to the next.
+// orphanConfirmDelay is the time after which orphaned locks are checked again: a branch that
+// changed its state meanwhile is not orphaned.
 const orphanConfirmDelay = 300 * time.Millisecond
 
-// confirmOrphaned keeps the ghosts that are neither finished nor prepared a moment later.
+// confirmOrphaned keeps the branches that are still neither finished nor prepared after
+// orphanConfirmDelay.
 func (r *resourceManager) confirmOrphaned(ctx context.Context, ghosts []participant.PreparedDetails) ([]participant.PreparedDetails, error) {
 	if len(ghosts) == 0 {
 		return nil, nil
@@ -85,8 +86,8 @@ func (r *resourceManager) confirmOrphaned(ctx context.Context, ghosts []particip
 	}), nil
 }
 
-// chooseTraced chooses whose locks are looked for: first of what may be lost, the
-// oldest of it, since most of it is just at work.
+// chooseTraced chooses the branches whose locks are determined: first the oldest that may be
+// orphaned, since most of the others are just at work; then prepared ones.
 func chooseTraced(open map[string]participant.Prepared, prepared []participant.Prepared) (xids []string) {
 	oldest := slices.SortedFunc(maps.Values(open), func(a, b participant.Prepared) int {
 		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.XID, b.XID))
@@ -102,8 +103,8 @@ func chooseTraced(open map[string]participant.Prepared, prepared []participant.P
 	return xids
 }
 
-// orphanedBranches are those of the branches that are neither finished nor prepared whose
-// locks belong to no connection.
+// orphanedBranches returns the branches that are neither finished nor prepared, and whose locks
+// belong to no connection.
 func orphanedBranches(open map[string]participant.Prepared, held map[string]lockOwner) (list []participant.PreparedDetails) {
 	for xid, p := range open {
 		if h, found := held[xid]; found && h.isOrphaned() {
@@ -113,7 +114,7 @@ func orphanedBranches(open map[string]participant.Prepared, held map[string]lock
 	return list
 }
 
-// uncommittedBranches gives the branches that have a row of proof which is not committed.
+// uncommittedBranches returns the branches whose marker row is not committed.
 func (r *resourceManager) uncommittedBranches(ctx context.Context) (map[string]participant.Prepared, error) {
 	open := map[string]participant.Prepared{}
 	if r.markers == "" {
@@ -128,7 +129,7 @@ func (r *resourceManager) uncommittedBranches(ctx context.Context) (map[string]p
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // Err has what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err reports the error
 	for rows.Next() {
 		var xid string
 		if err := rows.Scan(&xid); err != nil {
@@ -150,7 +151,8 @@ func (r *resourceManager) Inspect(ctx context.Context, b participant.Branch) (_ 
 	return t.report(ctx)
 }
 
-// report reads the list before the row, as always.
+// report determines a branch's present status. The list is read before the row, as in
+// [task.notPrepared].
 func (t *task) report(ctx context.Context) (w participant.BranchReport, err error) {
 	if w.Prepared, err = t.r.isPrepared(ctx, t.n); err != nil {
 		return w, err
@@ -175,7 +177,7 @@ func (t *task) report(ctx context.Context) (w participant.BranchReport, err erro
 	}
 	h, isHeld := held[t.b.XID]
 	w.Locks, w.Waiters = h.locks, h.waiters
-	var hidden bool // somebody has it, and InnoDB does not say who
+	var hidden bool // its row is locked, and InnoDB has not reported by which transaction
 	if !isHeld && !w.Prepared && t.r.markers != "" {
 		if hidden, err = t.r.markerLocked(ctx, t.b.XID); err != nil {
 			return w, err
@@ -216,7 +218,7 @@ func (t *task) report(ctx context.Context) (w participant.BranchReport, err erro
 	return w, err
 }
 
-// connection says for people what the application's session is doing.
+// connection describes for the operator what the application's connection is doing.
 func (r *resourceManager) connection(ctx context.Context, s SessionRef) (string, error) {
 	if !s.recorded() {
 		return "; no session is on record", nil
@@ -229,11 +231,11 @@ func (r *resourceManager) connection(ctx context.Context, s SessionRef) (string,
 	return found[0], nil
 }
 
-// whoQuery names a connection of PROCESSLIST for people. What it runs is not
-// shown: it may hold what is none of the reader's business.
+// whoQuery describes a connection of PROCESSLIST. Its statement is not shown: it may contain
+// confidential data.
 const whoQuery = "CONCAT('connection ', ID, ' (', USER, '@', HOST, ', database ', COALESCE(DB, '-'), ')')"
 
-// limitLines keeps the first lines, and says how many more there are.
+// limitLines keeps the first maxLines lines, and states how many more there are.
 func limitLines(all []string) []string {
 	if len(all) <= maxLines {
 		return all

@@ -27,7 +27,7 @@ func wantLines(t *testing.T, what string, lines []string, texts ...string) {
 	}
 }
 
-// TestSurvey of ours and of others, with what they lock and whom they keep waiting.
+// TestSurvey lists the cluster's branches and those of others, with their locks and waiters.
 func TestSurvey(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
@@ -126,7 +126,7 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// TestInspectABranchInALockWait: the lock and who has it are told, a connection or a
+// TestInspectABranchInALockWait: the report names the lock and its holder, a connection or a
 // prepared branch.
 func TestInspectABranchInALockWait(t *testing.T) {
 	bank := newBank(t)
@@ -172,8 +172,8 @@ func TestInspectABranchInALockWait(t *testing.T) {
 	waits.Release()
 }
 
-// TestLostBranchIsSeenEverywhere, and a restart brings it back: one is planted by
-// the unsafe order.
+// TestLostBranchIsSeenEverywhere: all reports show orphaned locks, and a restart lists the branch
+// again. The test makes them with the unsafe order.
 func TestLostBranchIsSeenEverywhere(t *testing.T) {
 	s := testdb.OpenMariaDB(t, testdb.MariaDBConfig{NoFsync: true})
 	bank := newBankOn(t, s)

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// exposeConn gives the branch's connection as one that cannot begin or end transactions.
-// It is the same one every time, unless it was closed.
+// exposeConn returns the branch's connection as one that cannot begin or end transactions. It is
+// the same one every time, unless it was closed.
 func (b *branch) exposeConn(ctx context.Context) (*sql.Conn, error) {
 	if b.managed == nil {
 		b.managed = sql.OpenDB(&managedConn{branch: b})
@@ -23,8 +23,8 @@ func (b *branch) exposeConn(ctx context.Context) (*sql.Conn, error) {
 	return b.exposedConn, err
 }
 
-// managedConn is a branch's connection as its holder may use it. It is a
-// [driver.Connector] of itself, and owns nothing.
+// managedConn is a branch's connection as the application may use it. It is its own
+// [driver.Connector], and owns nothing.
 type managedConn struct{ branch *branch }
 
 var (
@@ -42,7 +42,7 @@ func (c *managedConn) Connect(context.Context) (driver.Conn, error) { return c, 
 // Driver implements [driver.Connector].
 func (c *managedConn) Driver() driver.Driver { return c.branch.db.pool.Driver() }
 
-// Close implements [driver.Conn]: the branch closes what it has.
+// Close implements [driver.Conn]. It does nothing: the branch owns the connection.
 func (c *managedConn) Close() error { return nil }
 
 // Begin implements [driver.Conn].
@@ -108,7 +108,7 @@ func (c *managedConn) QueryContext(ctx context.Context, query string, args []dri
 // CheckNamedValue implements [driver.NamedValueChecker].
 func (c *managedConn) CheckNamedValue(v *driver.NamedValue) error {
 	if c.branch.workEnded.Load() {
-		return nil // the statement is refused, and says why
+		return nil // the statement itself is refused, with the reason
 	}
 	return c.branch.raw(func(conn any) error {
 		if inner, ok := conn.(driver.NamedValueChecker); ok {

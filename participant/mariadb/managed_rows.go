@@ -7,13 +7,13 @@ import (
 	"reflect"
 )
 
-// managedRows are rows of a managed connection. What the driver's rows do not
-// implement is answered as [database/sql] does without it.
+// managedRows are rows of a managed connection. For an optional interface that the driver's rows
+// do not implement, they return the defaults of [database/sql].
 type managedRows struct {
 	driver.Rows
 	branch *branch
 	ctx    context.Context // of the query
-	failed error           // how reading ended
+	failed error           // the error that ended reading
 }
 
 var (
@@ -25,7 +25,7 @@ var (
 	_ driver.RowsColumnTypeScanType         = (*managedRows)(nil)
 )
 
-// rows gives the answer to a query.
+// rows returns managed rows, or the checked error of a query.
 func (b *branch) rows(ctx context.Context, rows driver.Rows, err error) (driver.Rows, error) {
 	if err != nil {
 		return nil, b.checkError(ctx, err)
@@ -42,8 +42,8 @@ func (r *managedRows) Next(dest []driver.Value) error {
 // Close implements [driver.Rows].
 func (r *managedRows) Close() error {
 	err := r.branch.raw(func(any) error { return r.Rows.Close() })
-	for _, failed := range []error{r.failed, err} { // err is of the rows that were left unread
-		_ = r.branch.checkError(r.ctx, failed) // which may ask the server, not before the rows are closed
+	for _, failed := range []error{r.failed, err} { // err is from the rows that were not read
+		_ = r.branch.checkError(r.ctx, failed) // it may query the server, so only after the rows are closed
 	}
 	return err
 }

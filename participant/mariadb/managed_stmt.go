@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// runStatement is raw for a statement of the application. Whether it may be sent is looked
-// at under the lock: nothing follows what ends the branch.
+// runStatement is [branch.raw] for a statement of the application. It checks under the lock whether
+// the statement may be sent: no statement may follow the end of the branch.
 func (b *branch) runStatement(query string, f func(c any) error) error {
 	return b.raw(func(c any) error {
 		if err := b.check(query); err != nil {
@@ -17,9 +17,9 @@ func (b *branch) runStatement(query string, f func(c any) error) error {
 	})
 }
 
-// managedStmt is a prepared statement of a managed connection. The driver asks for
-// one for every statement with arguments. It may be used after the end of the
-// branch, when its connection is another transaction's, and is refused then.
+// managedStmt is a prepared statement of a managed connection. database/sql prepares one for every
+// statement with arguments. The application may use it after the end of the branch, when another
+// transaction has the connection; it is refused then.
 type managedStmt struct {
 	branch *branch
 	inner  driver.Stmt
@@ -31,7 +31,7 @@ var (
 	_ driver.NamedValueChecker = (*managedStmt)(nil)
 )
 
-// trackStmt remembers a prepared statement until it is closed. The caller has the lock.
+// trackStmt records a prepared statement until it is closed. The caller holds connMu.
 func (b *branch) trackStmt(inner driver.Stmt) *managedStmt {
 	s := &managedStmt{branch: b, inner: inner}
 	if b.prepared == nil {
@@ -41,8 +41,7 @@ func (b *branch) trackStmt(inner driver.Stmt) *managedStmt {
 	return s
 }
 
-// Close implements [driver.Stmt]. After the end of the branch there is nothing to
-// close.
+// Close implements [driver.Stmt]. After the end of the branch it does nothing.
 func (s *managedStmt) Close() error {
 	s.branch.connMu.Lock()
 	released := s.branch.released

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestPreparedStatementAfterTheEnd is refused, also when its connection is at work
-// for another transaction by then.
+// TestPreparedStatementAfterTheEnd: it is refused, even if its connection serves another
+// transaction by then.
 func TestPreparedStatementAfterTheEnd(t *testing.T) {
 	s := newShops(t)
 	s.bank.pool.SetMaxOpenConns(1)
@@ -42,7 +42,7 @@ func TestPreparedStatementAfterTheEnd(t *testing.T) {
 	s.want(t, 88, 102)
 }
 
-// TestForgottenStatementsAreClosed before their connection goes back to the pool.
+// TestForgottenStatementsAreClosed before their connection returns to the pool.
 func TestForgottenStatementsAreClosed(t *testing.T) {
 	s := newShops(t)
 	s.bank.pool.SetMaxOpenConns(1)
@@ -63,7 +63,8 @@ func TestForgottenStatementsAreClosed(t *testing.T) {
 	s.want(t, 99, 101)
 }
 
-// TestStatementWithArgumentsThatEndsTheTransaction gets the advice as one without.
+// TestStatementWithArgumentsThatEndsTheTransaction: the error has the same advice as without
+// arguments.
 func TestStatementWithArgumentsThatEndsTheTransaction(t *testing.T) {
 	s := newShops(t)
 	check(t, txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {

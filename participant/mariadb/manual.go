@@ -5,28 +5,27 @@ import (
 	"strings"
 )
 
-// Script is what an application runs that takes part without this package: in any
+// Script has the SQL of a branch for an application that does not use this package: in any
 // language, or at the prompt.
 type Script struct {
-	// Table makes the table of proof, once for a database. It may be repeated.
+	// Table creates the marker table, once for a database. It may be repeated.
 	Table string
-	// Session is the query for what is given as session at enlist. It is run
-	// before, on the connection that will do the work.
+	// Session is the query for the session reference that is passed at enlist. Run it before,
+	// on the connection that will do the work.
 	Session string
-	// Begin starts the branch on that connection, after it was enlisted and before
-	// the work. That the row is there already (error 1062) means that the branch
-	// has been rolled back: end it by Rollback.
+	// Begin starts the branch on that connection, after it was enlisted and before the work.
+	// That the row exists already (error 1062) means that the branch has been rolled back: end
+	// it with Rollback.
 	Begin []string
-	// Prepare is the vote: yes when both succeed. If not, the branch is ended by
-	// Rollback.
+	// Prepare is the vote: yes if both statements succeed. If not, end the branch with Rollback.
 	Prepare []string
-	// Commit and Rollback end the branch on that same connection; any other may do
-	// it only when that one has left the server.
+	// Commit and Rollback end the branch on that same connection; another connection may run
+	// them only when the first has ended in the server.
 	Commit, Rollback string
 }
 
-// ManualSQL gives the script for a branch. proof is as in [DB.MarkerTable]. The error is
-// [txn.ErrInvalid].
+// ManualSQL returns the script for a branch. proof is the name of the marker table, as in
+// [DB.MarkerTable]. The error is [txn.ErrInvalid].
 func ManualSQL(xid, proof string) (Script, error) {
 	n, err := nameOf(xid)
 	if err != nil {
@@ -52,7 +51,7 @@ func ManualSQL(xid, proof string) (Script, error) {
 	return s, nil
 }
 
-// readable is literal for people.
+// readable is [xaName.literal] in readable form, if the bytes allow it.
 func (n xaName) readable() string {
 	return fmt.Sprintf("%s,%s,%d", readableBytes(n.gtrid), readableBytes(n.bqual), n.format)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// past runs statements on the branch's connection, past all that is looked at.
+// past runs statements on the branch's connection, without any check.
 func past(ctx context.Context, db *DB, tx *txn.Tx, statements ...string) error {
 	b, err := db.branch(ctx, tx)
 	for _, statement := range statements {
@@ -18,8 +18,8 @@ func past(ctx context.Context, db *DB, tx *txn.Tx, statements ...string) error {
 	return err
 }
 
-// TestEndedByHandIsNeverRolledBack: the transaction was ended past the SDK. The
-// error permits no repetition, and the other branch is rolled back.
+// TestEndedByHandIsNeverRolledBack: the transaction was ended without the SDK. The error permits
+// no repetition, and the other branch is rolled back.
 func TestEndedByHandIsNeverRolledBack(t *testing.T) {
 	const work = "UPDATE account SET balance = balance - 1"
 	for name, c := range map[string]struct {

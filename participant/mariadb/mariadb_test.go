@@ -23,14 +23,14 @@ import (
 )
 
 // server is shared by the tests of the package, each of which has databases of
-// its own. It may do without fsync: what is killed here is the server, never
-// the machine, which keeps what the server has written.
+// its own. It may run without fsync: tests kill the server, never the machine, which keeps what
+// the server has written.
 var server *testdb.MariaDB
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.fuzzworker"); f != nil && f.Value.String() == "true" {
-		os.Exit(m.Run()) // what is fuzzed needs no server
+		os.Exit(m.Run()) // fuzz workers need no server
 	}
 	var err error
 	if server, err = testdb.StartMariaDB(context.Background(), testdb.MariaDBConfig{NoFsync: true}); err != nil {
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 
 func TestConformance(t *testing.T) { conformance(t, server) }
 
-// TestConformanceWithBinaryLog: XA goes through other parts of the server then.
+// TestConformanceWithBinaryLog: XA uses other parts of the server then.
 func TestConformanceWithBinaryLog(t *testing.T) {
 	conformance(t, testdb.OpenMariaDB(t, testdb.MariaDBConfig{Binlog: true, NoFsync: true}))
 }
@@ -61,7 +61,7 @@ func conformance(t *testing.T, s *testdb.MariaDB) {
 		Work: func(t *testing.T, xid, key string, value int64) (txn.Resource, string) {
 			b, err := bank.begin(t, bank.db, xid)
 			if errors.Is(err, txn.ErrNotActive) {
-				return refused{err}, "" // by the barrier, which is earlier than at the prepare
+				return refused{err}, "" // by the barrier, earlier than at the prepare
 			}
 			check(t, err)
 			_, err = b.exec(t.Context(), "REPLACE INTO account VALUES (?, ?)", key, value)
@@ -88,7 +88,7 @@ func conformance(t *testing.T, s *testdb.MariaDB) {
 	})
 }
 
-// refused is the session of a branch that could not even begin.
+// refused is the resource of a branch that could not begin.
 type refused struct{ err error }
 
 func (r refused) Prepare(context.Context) (txn.Vote, error) { return txn.VoteNo, r.err }
@@ -123,7 +123,7 @@ func openPool(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	c, err := mysql.ParseDSN(dsn)
 	check(t, err)
-	c.Logger = log.New(io.Discard, "", 0) // connections are cut all the time here
+	c.Logger = log.New(io.Discard, "", 0) // tests break connections all the time
 	connector, err := mysql.NewConnector(c)
 	check(t, err)
 	pool := sql.OpenDB(connector)
@@ -143,7 +143,7 @@ func (b *bank) open(t testing.TB, settings map[string]string) participant.Partic
 	return p
 }
 
-// opened is open for a test that does not close it itself.
+// opened is open for a test that does not close the participant itself.
 func (b *bank) opened(t testing.TB, settings map[string]string) *resourceManager {
 	t.Helper()
 	p := b.open(t, settings)
@@ -157,7 +157,7 @@ func (b *bank) begin(t testing.TB, db *DB, xid string) (*branch, error) {
 	return db.begin(t.Context(), func(context.Context, string, []byte) (txn.Branch, error) { return txn.Branch{ID: 1, XID: xid}, nil })
 }
 
-// work begins a branch and does a statement in it.
+// work begins a branch and runs a statement in it.
 func (b *bank) work(t testing.TB, xid, query string, args ...any) *branch {
 	t.Helper()
 	return b.workIn(t, b.db, xid, query, args...)
@@ -172,8 +172,8 @@ func (b *bank) workIn(t testing.TB, db *DB, xid, query string, args ...any) *bra
 	return br
 }
 
-// prepared is a branch that did a statement and voted yes, and whose connection
-// has been told to close.
+// prepared returns a branch that ran a statement and voted yes, and whose connection is being
+// closed.
 func (b *bank) prepared(t testing.TB, query string, args ...any) participant.Branch {
 	t.Helper()
 	br := newName()
@@ -193,8 +193,8 @@ func (b *bank) exec(t testing.TB, query string, args ...any) {
 	check(t, err)
 }
 
-// finishManually finishes a branch as somebody would who knows MariaDB: when the
-// connection that prepared it has gone.
+// finishManually finishes a branch as an operator would who knows MariaDB: when the connection that
+// prepared it has ended.
 func (b *bank) finishManually(t *testing.T, statement, xid string, s SessionRef) {
 	t.Helper()
 	n, err := nameOf(xid)
@@ -203,7 +203,7 @@ func (b *bank) finishManually(t *testing.T, statement, xid string, s SessionRef)
 	b.exec(t, statement+" "+n.literal())
 }
 
-// waitGone returns when a connection has left the server.
+// waitGone returns when a connection has ended in the server.
 func (b *bank) waitGone(t testing.TB, conn uint64) {
 	t.Helper()
 	eventually(t, func() error {

@@ -13,13 +13,13 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// The reasons why a branch is not over yet.
+// The reasons why a branch has not ended yet.
 var (
 	errStillOpen = errors.New("its session still holds its work")
 	errOrphaned  = errors.New("the server holds its locks, but neither lists it as prepared nor has a connection for it: it is still rolling back after a crash; or a finish that came too early has lost the branch, then restart the server, which lists it again")
 )
 
-// marker reads a branch's row of proof.
+// marker reads a branch's marker row.
 func (r *resourceManager) marker(ctx context.Context, xid string) (kind int, err error) {
 	if r.markers == "" {
 		return markerNone, nil
@@ -35,8 +35,8 @@ func (r *resourceManager) marker(ctx context.Context, xid string) (kind int, err
 	return kind, err
 }
 
-// checkSameTable checks that the application writes its rows where we look for them.
-// Without that, nothing follows from a row that is not there.
+// checkSameTable checks that the application writes its marker rows to the table that the
+// coordinator reads. Otherwise a missing row proves nothing.
 func (r *resourceManager) checkSameTable(ctx context.Context, s SessionRef) error {
 	origin, err := r.markers.origin(ctx, r.db)
 	if err == nil && origin != s.Table {
@@ -45,8 +45,7 @@ func (r *resourceManager) checkSameTable(ctx context.Context, s SessionRef) erro
 	return err
 }
 
-// markerLocked reports whether somebody's open or prepared transaction holds the
-// branch's row.
+// markerLocked reports whether an open or prepared transaction holds the branch's row.
 func (r *resourceManager) markerLocked(ctx context.Context, xid string) (bool, error) {
 	rows, err := r.db.QueryContext(ctx, "SELECT kind FROM "+r.markers.quoted()+" WHERE xid = "+bytesLiteral(xid)+" FOR UPDATE")
 	if err == nil {
@@ -60,19 +59,19 @@ func (r *resourceManager) markerLocked(ctx context.Context, xid string) (bool, e
 	return false, err
 }
 
-// confirmDurable makes sure that what the row says is on disk: it can be read a moment
-// before it is. A later commit is on disk only after it.
+// confirmDurable ensures that a marker row is on disk: it can be read a moment before it is. A
+// later commit is on disk only after it.
 func (r *resourceManager) confirmDurable(ctx context.Context, xid string) error {
 	_, err := r.db.ExecContext(ctx, "UPDATE "+r.markers.quoted()+" SET at = NOW(6) WHERE xid = "+bytesLiteral(xid))
 	return err
 }
 
-// errBusy says that another worker is at the same branch.
+// errBusy means that another worker works on the same branch.
 var errBusy = errors.New("somebody else is at it")
 
-// writeBarrier writes the row that keeps a branch from beginning. held says that the
-// row is in somebody's hands, who is not one of us: all who come here take the
-// same lock of the server first.
+// writeBarrier inserts the marker row that keeps a branch from beginning. held means that a
+// transaction has the row locked, and that it is not a coordinator's: every call takes the same
+// user-level lock first.
 func (r *resourceManager) writeBarrier(ctx context.Context, xid string) (written, held bool, err error) {
 	lock := "'" + lockName(xid) + "'"
 	_, err = r.db.ExecContext(ctx, strings.Join([]string{
@@ -94,8 +93,8 @@ func (r *resourceManager) writeBarrier(ctx context.Context, xid string) (written
 	return err == nil, false, err
 }
 
-// addTimes adds since when branches are at work, and where, of those that keep their
-// proof here. It reads rows that are not committed.
+// addTimes adds the time since when branches are at work, and their database, for branches with
+// a marker row in this database. It reads rows that are not committed.
 func (r *resourceManager) addTimes(ctx context.Context, list []participant.Prepared) error {
 	const page = 500
 	for ; r.markers != "" && len(list) > 0; list = list[min(page, len(list)):] {
@@ -117,13 +116,13 @@ func (r *resourceManager) addTimes(ctx context.Context, list []participant.Prepa
 	return nil
 }
 
-// readUncommitted reads rows of the table of proof, committed or not.
+// readUncommitted reads marker rows, committed or not.
 func (r *resourceManager) readUncommitted(ctx context.Context, where string, each func(participant.Prepared)) error {
 	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadUncommitted, ReadOnly: true})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // it has only read
+	defer func() { _ = tx.Rollback() }() // the transaction only reads
 	rows, err := tx.QueryContext(ctx, "SELECT xid, UNIX_TIMESTAMP(at) * 1000000 DIV 1, (UNIX_TIMESTAMP(NOW(6)) - UNIX_TIMESTAMP(at)) * 1000000 DIV 1, CONCAT('database ', DATABASE()) FROM "+r.markers.quoted()+" WHERE "+where)
 	if numberOf(err) == codeNoTable {
 		return nil
@@ -131,7 +130,7 @@ func (r *resourceManager) readUncommitted(ctx context.Context, where string, eac
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }() // Err has what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err reports the error
 	for rows.Next() {
 		var p participant.Prepared
 		var micros, age int64
@@ -144,7 +143,7 @@ func (r *resourceManager) readUncommitted(ctx context.Context, where string, eac
 	return rows.Err()
 }
 
-// lockName is the user-level lock of a branch, of which MariaDB takes 64 letters.
+// lockName is the name of a branch's user-level lock, which MariaDB limits to 64 characters.
 func lockName(xid string) string {
 	sum := sha256.Sum256([]byte(xid))
 	return "txmgr-" + hex.EncodeToString(sum[:20])

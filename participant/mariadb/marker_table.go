@@ -12,21 +12,21 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// DefaultMarkerTable is the name of the table of proof when none is chosen.
+// DefaultMarkerTable is the name of the marker table if none is configured.
 const DefaultMarkerTable = "txmgr_branch"
 
-// The kinds of row in the table of proof.
+// The kinds of marker rows.
 const (
-	markerNone    = 0 // none is visible
+	markerNone    = 0 // no row is visible
 	markerCommit  = 1 // written by the branch, in its own transaction
-	markerBarrier = 2 // written by the coordinator: the branch is rolled back, and can not begin any more
+	markerBarrier = 2 // written by the coordinator: the branch is rolled back, and cannot begin any more
 )
 
-// markerTable is a table of proof. Its zero value is none.
+// markerTable is the name of a marker table. The zero value means that there is none.
 type markerTable string
 
-// newMarkerTable checks a name: letters, digits and underscores, at most 64 as MariaDB
-// allows; and off, which is none.
+// newMarkerTable checks a name: letters, digits and underscores, at most 64 as MariaDB allows.
+// The name off means that there is no marker table.
 func newMarkerTable(name string) (markerTable, error) {
 	switch {
 	case name == "":
@@ -41,8 +41,8 @@ func newMarkerTable(name string) (markerTable, error) {
 
 func (t markerTable) quoted() string { return "`" + string(t) + "`" }
 
-// create is the statement that makes the table. Every row shows by its origin,
-// which is a default that nobody overrides, which table it was written to.
+// create is the statement that creates the table. The column origin, which is always set by its
+// default, shows in every row which table it was written to.
 func (t markerTable) create(origin string) string {
 	return "CREATE TABLE IF NOT EXISTS " + t.quoted() + ` (
   xid VARBINARY(128) NOT NULL PRIMARY KEY COMMENT 'branch of a global transaction',
@@ -52,29 +52,29 @@ func (t markerTable) create(origin string) string {
 ) ENGINE=InnoDB COMMENT='how branches ended; kept by txmgr'`
 }
 
-// insert writes a branch's own row, and says where it has been written.
+// insert writes a branch's own row, and returns the connection and the table it was written in.
 func (t markerTable) insert(xid string) string {
 	return fmt.Sprintf("INSERT INTO %s (xid, kind) VALUES (%s, %d) RETURNING CONNECTION_ID(), origin", t.quoted(), bytesLiteral(xid), markerCommit)
 }
 
-// originQuery gives what the table calls itself, and NULL when it is not there.
+// originQuery returns the table's origin, and NULL if the table does not exist.
 func (t markerTable) originQuery() string {
 	return "(SELECT TRIM(BOTH '''' FROM COLUMN_DEFAULT) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '" +
 		string(t) + "' AND COLUMN_NAME = 'origin')"
 }
 
-// startQuery gives the second in which the server started. Both times are of the
-// beginning of the statement: a clock that is set makes no difference.
+// startQuery returns the second in which the server started. Both times are of the beginning of
+// the statement: setting the clock does not change the result.
 const startQuery = "(SELECT CAST(UNIX_TIMESTAMP() AS SIGNED) - CAST(VARIABLE_VALUE AS SIGNED) FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'UPTIME')"
 
-// querier is a pool or a session.
+// querier is a pool or a connection.
 type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// ensure makes the table when it is not there, and gives what it calls itself. It
-// must not be called in a transaction.
+// ensure creates the table if it does not exist, and returns its origin. It must not be called in
+// a transaction.
 func (t markerTable) ensure(ctx context.Context, on querier) (origin string, err error) {
 	origin, err = t.origin(ctx, on)
 	if !errors.Is(err, errNoMarkerTable) {
@@ -90,22 +90,22 @@ func (t markerTable) ensure(ctx context.Context, on querier) (origin string, err
 	return "", fmt.Errorf("make the table %s: %w", t, err)
 }
 
-// grant is the statement that lets a user work with the table.
+// grant is the statement that gives a user the privileges on the table.
 func (t markerTable) grant(user string) string {
 	return "GRANT SELECT, INSERT, UPDATE, DELETE ON " + t.quoted() + " TO " + user
 }
 
-// user is who we are to the server, ready for GRANT.
+// user is the connection's user, quoted for GRANT.
 func user(ctx context.Context, on querier) string {
 	var who string
-	_ = on.QueryRowContext(ctx, "SELECT CURRENT_USER()").Scan(&who) // the advice is understood without
+	_ = on.QueryRowContext(ctx, "SELECT CURRENT_USER()").Scan(&who) // the remedy is clear without it
 	return quoteUser(who)
 }
 
-// errNoMarkerTable says that the table is not there, or not to be seen.
+// errNoMarkerTable means that the table does not exist, or that the user may not see it.
 var errNoMarkerTable = errors.New("there is no table of proof")
 
-// origin gives what the table calls itself.
+// origin returns the random text that identifies the table.
 func (t markerTable) origin(ctx context.Context, on querier) (string, error) {
 	var engine, origin sql.NullString
 	err := on.QueryRowContext(ctx, "SELECT ENGINE, "+t.originQuery()+" FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '"+string(t)+"'").Scan(&engine, &origin)
@@ -122,8 +122,7 @@ func (t markerTable) origin(ctx context.Context, on querier) (string, error) {
 	return origin.String, nil
 }
 
-// usable tries whether this user may do with the table what has to be done,
-// without doing it.
+// usable checks that the user has the needed privileges on the table, without changing a row.
 func (t markerTable) usable(ctx context.Context, on querier) error {
 	for _, statement := range []string{
 		"INSERT INTO " + t.quoted() + " (xid, kind) SELECT xid, kind FROM " + t.quoted() + " WHERE FALSE",

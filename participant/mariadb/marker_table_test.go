@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestLatePrepareIsRefused: once the coordinator has said that a branch is rolled
-// back, it cannot begin any more.
+// TestLatePrepareIsRefused: once the coordinator has reported a branch as rolled back, it cannot
+// begin any more.
 func TestLatePrepareIsRefused(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
@@ -41,8 +41,8 @@ func TestLatePrepareIsRefused(t *testing.T) {
 	bank.wantNothingLeft(t, r)
 }
 
-// TestProofDeletedByHand: a row that somebody deletes is as if the branch had not
-// committed. With a commit decided that is a hazard; it is never a success.
+// TestProofDeletedByHand: a marker row that is deleted manually is as if the branch had not
+// committed. If commit is decided, that is a heuristic outcome; it is never a success.
 func TestProofDeletedByHand(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
@@ -75,8 +75,8 @@ func TestProofDeletedByHand(t *testing.T) {
 	}
 }
 
-// TestTableOfProofMadeAnew: what the old one said is lost, which is said, and who
-// has used the old one is told to try again.
+// TestTableOfProofMadeAnew: the rows of the old marker table are lost, which the error says, and an
+// application that used the old one gets an error that says to try again.
 func TestTableOfProofMadeAnew(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
@@ -89,7 +89,7 @@ func TestTableOfProofMadeAnew(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, res, err)
 		}
 	}
-	// The application knows the old one, for as long as one try.
+	// The application has the old table cached, for one attempt.
 	if _, err := bank.begin(t, bank.db, newName().XID); err == nil || !strings.Contains(err.Error(), "has been made anew") {
 		t.Errorf("begin: %v", err)
 	}
@@ -104,8 +104,8 @@ func TestTableOfProofMadeAnew(t *testing.T) {
 	wantEnd(t, res, err, participant.Committed)
 }
 
-// TestProofInAnotherDatabase is a registration that does not fit the application:
-// nothing is concluded from a table in which nobody writes.
+// TestProofInAnotherDatabase: the registration does not match the application, and nothing is
+// concluded from a table that the application does not write to.
 func TestProofInAnotherDatabase(t *testing.T) {
 	right, wrong := newBank(t), newBank(t)
 	r := wrong.opened(t, nil)
@@ -122,7 +122,7 @@ func TestProofInAnotherDatabase(t *testing.T) {
 	w.Release()
 }
 
-// TestTableThatIsNotOurs is left alone.
+// TestTableThatIsNotOurs: a table that txmgr did not create is not touched.
 func TestTableThatIsNotOurs(t *testing.T) {
 	for create, why := range map[string]string{
 		"CREATE TABLE txmgr_branch (id int) ENGINE=InnoDB":                                        "not one that txmgr made",
@@ -143,8 +143,8 @@ func TestTableThatIsNotOurs(t *testing.T) {
 	}
 }
 
-// TestReadProofIsConfirmed: that a row is not on disk yet cannot be planted, but that
-// it is put there can be seen.
+// TestReadProofIsConfirmed: the test cannot produce a row that is not on disk yet, but it can
+// observe the write that puts it there.
 func TestReadProofIsConfirmed(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)

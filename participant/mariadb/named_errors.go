@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// wrapErr names the participant in an error of work: an application that works in several
-// has one error in its hands. That there is no row is an answer, which callers compare
-// with.
+// wrapErr adds the participant's name to an error: an application that uses several has to know
+// which one it is from. [sql.ErrNoRows] stays as it is, because callers compare with it.
 func (db *DB) wrapErr(err error) error {
 	if err == nil || err == sql.ErrNoRows {
 		return err

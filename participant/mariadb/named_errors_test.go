@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Whichever way a statement is sent, its error names the participant, and is the
-// server's still.
+// The error of a statement, whichever way it is sent, names the participant and wraps the
+// server's.
 func TestErrorsOfWorkNameTheParticipant(t *testing.T) {
 	const missing = "SELECT balance FROM missing"
 	for name, work := range map[string]func(ctx context.Context, db *DB, tx *txn.Tx) error{

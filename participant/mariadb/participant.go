@@ -20,12 +20,13 @@ const Kind = "mariadb"
 // each other:
 //
 //	dsn_file  a file on each node that holds the connection string; read at each connect
-//	dsn_env   an environment variable of each node that does
+//	dsn_env   an environment variable of each node that holds it
 //	dsn       the connection string itself, without a password
-//	fence     on or off: whether a rollback ends the application's session; defaults to on
-//	proof     the name of the table of proof, which is made when it is not there, or off; defaults to [DefaultMarkerTable]
+//	fence     on or off: whether a rollback ends the application's connection; defaults to on
+//	proof     the name of the marker table, which is created if it does not exist, or off;
+//	          defaults to [DefaultMarkerTable]
 //
-// A connection string is one of go-sql-driver, and names the database:
+// A connection string has the format of go-sql-driver, and names the database:
 // user:password@tcp(host:3306)/database.
 func Driver(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
 	s, err := readSettings(p)
@@ -48,15 +49,15 @@ type resourceManager struct {
 	db             *sql.DB
 	closing        context.Context // ends with Close
 	closed         context.CancelCauseFunc
-	skipDisconnect bool // finishes at once, bound or not: what a test has to find wrong
+	skipDisconnect bool // finish at once, bound or not: a defect that a test has to detect
 
 	mu              sync.Mutex       // guards all below
-	nextSnapshot    *snapshotRequest // nil: nobody waits for a census that has not begun
-	snapshotRunning bool             // somebody takes one
+	nextSnapshot    *snapshotRequest // nil: no call waits for a snapshot that has not begun
+	snapshotRunning bool             // runSnapshots is running
 }
 
-// call bounds a call by the life of the resource, and names the resource in its
-// error. fail has to be deferred with the address of the error.
+// call cancels a call when the participant is closed, and names the participant in its error.
+// The caller defers fail with the address of the error.
 func (r *resourceManager) call(ctx context.Context, what string) (_ context.Context, fail func(*error)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(r.closing, func() { cancel(context.Cause(r.closing)) })
@@ -65,7 +66,7 @@ func (r *resourceManager) call(ctx context.Context, what string) (_ context.Cont
 			*err = fmt.Errorf("mariadb %s: %s: %w", r.name, what, *err)
 			cause := context.Cause(ctx)
 			if cause == nil {
-				cause = context.Cause(r.closing) // which others may have heard of before
+				cause = context.Cause(r.closing) // it may not have reached ctx yet
 			}
 			if cause != nil && !errors.Is(*err, cause) {
 				*err = fmt.Errorf("%w: %w", *err, cause)
@@ -76,7 +77,7 @@ func (r *resourceManager) call(ctx context.Context, what string) (_ context.Cont
 	}
 }
 
-// own refuses branches of others.
+// own rejects branches of other clusters, and returns the XA name of the branch.
 func (r *resourceManager) own(b participant.Branch) (xaName, error) {
 	if !strings.HasPrefix(b.XID, r.prefix) {
 		return xaName{}, fmt.Errorf("%w: branch %q is not of this cluster", txn.ErrInvalid, clip(b.XID))
@@ -101,7 +102,7 @@ func (r *resourceManager) Prepared(ctx context.Context, prefix string) (list []p
 	return list, r.addTimes(ctx, list)
 }
 
-// xaRecover asks the server for all that is prepared.
+// xaRecover lists all prepared branches of the server.
 func (r *resourceManager) xaRecover(ctx context.Context) (names []xaName, err error) {
 	rows, err := r.db.QueryContext(ctx, "XA RECOVER FORMAT='SQL'")
 	if err != nil {
@@ -129,7 +130,7 @@ func (r *resourceManager) isPrepared(ctx context.Context, n xaName) (bool, error
 	all, err := r.xaRecover(ctx)
 	for _, other := range all {
 		if other.gtrid == n.gtrid && other.bqual == n.bqual {
-			return true, err // the format does not make it another one
+			return true, err // the format does not distinguish branches
 		}
 	}
 	return false, err
@@ -141,7 +142,7 @@ func (r *resourceManager) Check(ctx context.Context) (err error) {
 	defer fail(&err)
 	var readOnly bool
 	if err := r.db.QueryRowContext(ctx, "SELECT @@GLOBAL.read_only").Scan(&readOnly); err != nil {
-		return err // which says it if the server or its user will not do
+		return err // it says why, if the server or its user is not supported
 	}
 	if readOnly {
 		return errors.New("the server is read-only, as a replica is; connect to the primary, or run SET GLOBAL read_only = OFF")

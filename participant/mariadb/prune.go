@@ -8,14 +8,14 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// The sizes of what Tidy does at a time: how many names it asks about, and how
-// many rows it removes in one transaction.
+// The batch sizes of Prune: how many names it asks about at a time, and how many rows it removes
+// in one transaction.
 const (
 	prunePage  = 1000
 	pruneBatch = 200
 )
 
-// Prune implements [participant.Pruner]. It removes rows of proof.
+// Prune implements [participant.Pruner]. It removes marker rows.
 func (r *resourceManager) Prune(ctx context.Context, limit int, over func(context.Context, []string) ([]bool, error)) (removed int, err error) {
 	ctx, fail := r.call(ctx, "tidy")
 	defer fail(&err)
@@ -49,38 +49,38 @@ func (r *resourceManager) Prune(ctx context.Context, limit int, over func(contex
 	return removed, nil
 }
 
-// listMarkers lists the branches of this cluster that have a row, in the order of
-// their names, from the one after the given one.
+// listMarkers lists the branches of this cluster that have a row, in the order of their names,
+// beginning after the given name.
 func (r *resourceManager) listMarkers(ctx context.Context, after string) (names []string, err error) {
 	end := r.prefix[:len(r.prefix)-1] + string(rune(r.prefix[len(r.prefix)-1]+1))
 	rows, err := r.db.QueryContext(ctx, fmt.Sprintf("SELECT xid FROM %s WHERE xid > %s AND xid < %s ORDER BY xid LIMIT %d",
 		r.markers.quoted(), bytesLiteral(after), bytesLiteral(end), prunePage))
 	if numberOf(err) == codeNoTable {
-		return nil, nil // nothing was ever done here
+		return nil, nil // no branch has ever used this database
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // Err has what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err reports the error
 	for rows.Next() {
 		var name string
 		if err := rows.Scan(&name); err != nil {
 			return nil, err
 		}
-		if _, _, _, ours := txn.ParseXID(name); ours { // another name cannot be asked about
+		if _, _, _, ours := txn.ParseXID(name); ours { // the log does not know other names
 			names = append(names, name)
 		}
 	}
 	return names, rows.Err()
 }
 
-// remove removes rows, and leaves those that somebody has locked.
+// remove removes rows, and skips those that are locked.
 func (r *resourceManager) remove(ctx context.Context, names []string) (removed int, err error) {
 	for size := pruneBatch; len(names) > 0; names = names[min(size, len(names)):] {
 		batch := names[:min(size, len(names))]
 		n, err := r.removeBatch(ctx, batch)
 		if numberOf(err) == codeLockTimeout && len(batch) > 1 {
-			// One at a time finds out which it is, and removes the others.
+			// One at a time skips the locked row, and removes the others.
 			for i := range batch {
 				one, err := r.remove(ctx, batch[i:i+1])
 				if n += one; err != nil {

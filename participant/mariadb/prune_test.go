@@ -13,8 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestTidy removes what is over, oldest first, of this cluster alone, and never
-// waits.
+// TestTidy removes the rows of ended branches of this cluster, oldest first, and never waits.
 func TestTidy(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
@@ -47,7 +46,7 @@ func TestTidy(t *testing.T) {
 		check(t, list.Close())
 		return left
 	}
-	// Every tenth is not over, and one is locked.
+	// Every tenth branch has not ended, and one row is locked.
 	locked, err := bank.pool.BeginTx(t.Context(), nil)
 	check(t, err)
 	_, err = locked.ExecContext(t.Context(), "UPDATE txmgr_branch SET at = NOW() WHERE xid = ?", names[5])
@@ -75,7 +74,7 @@ func TestTidy(t *testing.T) {
 			want = append(want, name)
 		}
 	}
-	// One of the first was locked, so the next one took its place or was left.
+	// One of the first rows was locked, so the next one was removed instead, or left.
 	if got := left(); len(got) != len(names)-17 || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("%d are left, beginning with %v", len(got), got[:3])
 	}

@@ -42,8 +42,8 @@ type failed struct {
 
 func (f failed) String() string { return f.branch.XID + ": " + f.err.Error() }
 
-// race has n branches prepared and recovered by so many workers, and stops at the
-// first failure.
+// race prepares and recovers n branches with the given number of workers, and stops at the first
+// failure.
 func (b *bank) race(t *testing.T, r *resourceManager, workers int, n int64) (all []failed, done int64) {
 	var begun, ended atomic.Int64
 	failures := make(chan failed, workers)
@@ -71,10 +71,9 @@ func (b *bank) race(t *testing.T, r *resourceManager, workers int, n int64) (all
 	return all, ended.Load()
 }
 
-// TestCommitWithinAMillisecondOfThePreparersClose: MariaDB answers XA COMMIT with
-// success, and loses the branch, when it comes while the connection that prepared
-// it is on its way out. TestLostBranchIsSeenEverywhere has the same race with the
-// unsafe order planted.
+// TestCommitWithinAMillisecondOfThePreparersClose: MariaDB answers XA COMMIT with success, and
+// loses the branch, if it comes while the connection that prepared it is closing.
+// TestLostBranchIsSeenEverywhere has the same race with the unsafe order.
 func TestCommitWithinAMillisecondOfThePreparersClose(t *testing.T) {
 	const n = 10_000
 	bank := newBank(t)
@@ -90,7 +89,7 @@ func TestCommitWithinAMillisecondOfThePreparersClose(t *testing.T) {
 	bank.wantNothingLeft(t, r)
 }
 
-// wantNothingLeft fails when something of ours is prepared, or locked by nobody.
+// wantNothingLeft fails if a branch of the cluster is prepared, or has orphaned locks.
 func (b *bank) wantNothingLeft(t *testing.T, r *resourceManager) {
 	t.Helper()
 	if left, err := r.Prepared(t.Context(), txn.ClusterPrefix("test")); err != nil || len(left) != 0 {

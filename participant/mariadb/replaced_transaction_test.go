@@ -11,7 +11,7 @@ import (
 
 // TestReplacedTransactionIsEndedByHand: a block of statements ends the branch's
 // transaction and begins another one of the same name. That one is neither prepared nor
-// committed, and to roll it back is no rollback of the branch.
+// committed, and rolling it back is not a rollback of the branch.
 func TestReplacedTransactionIsEndedByHand(t *testing.T) {
 	const work = "UPDATE account SET balance = balance - 1; "
 	for _, returns := range []error{nil, errors.New("boom")} {
@@ -49,9 +49,8 @@ func TestReplacedTransactionIsEndedByHand(t *testing.T) {
 	}
 }
 
-// TestBlocksAreTheBranchsOwnWork: what may end a transaction, and does not, changes
-// nothing: not a block, nor savepoints, nor modes of the session in which texts read
-// otherwise, nor that the end of the XA transaction was sent.
+// TestBlocksAreTheBranchsOwnWork: statements that may end a transaction, and do not, have no effect
+// on the branch: a block, savepoints, SQL modes that change how texts are parsed, and an XA END.
 func TestBlocksAreTheBranchsOwnWork(t *testing.T) {
 	boom := errors.New("boom")
 	for _, returns := range []error{nil, boom} {
@@ -80,9 +79,9 @@ func TestBlocksAreTheBranchsOwnWork(t *testing.T) {
 	}
 }
 
-// TestDeadlockOfAReplacedTransaction: the server takes the savepoint away with what it
-// rolls back, so that nothing is proved of a branch that may have been replaced. Of any
-// other a deadlock is a rollback.
+// TestDeadlockOfAReplacedTransaction: the server's rollback also removes the savepoint, so that
+// nothing is proved about a branch that may have been replaced. For any other branch a deadlock
+// is a rollback.
 func TestDeadlockOfAReplacedTransaction(t *testing.T) {
 	for _, returns := range []error{nil, errors.New("boom")} {
 		for _, replaced := range []bool{false, true} {
@@ -119,8 +118,8 @@ func TestDeadlockOfAReplacedTransaction(t *testing.T) {
 	}
 }
 
-// TestReleasedIsOfALaterStatement: an error that the release of the savepoint itself may
-// be answered proves nothing of a transaction that may have been ended.
+// TestReleasedIsOfALaterStatement: an error that RELEASE SAVEPOINT itself may return proves nothing
+// about a transaction that may have been ended.
 func TestReleasedIsOfALaterStatement(t *testing.T) {
 	b := newBank(t)
 	w := b.work(t, newName().XID, "INSERT INTO account VALUES ('alice', 7)")

@@ -9,9 +9,9 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// TestPromotedReplica: the row of proof is written in the branch, so it travels with
-// the branch's data. A replica that becomes the primary has both or none, and what is
-// said of a branch is true there.
+// TestPromotedReplica: the marker row is written in the branch, so it is replicated with the
+// branch's data. A replica that becomes the primary has both or none, and the reported outcomes
+// are true there.
 func TestPromotedReplica(t *testing.T) {
 	primary := testdb.OpenMariaDB(t, testdb.MariaDBConfig{Binlog: true, NoFsync: true})
 	replica := testdb.OpenMariaDB(t, testdb.MariaDBConfig{Binlog: true, NoFsync: true, Settings: map[string]string{"server-id": "2", "log-slave-updates": "ON"}})
@@ -45,7 +45,7 @@ func TestPromotedReplica(t *testing.T) {
 	r, err = p.Rollback(t.Context(), undone)
 	wantEnd(t, r, err, participant.RolledBack)
 	catchUp()
-	atReplica("STOP SLAVE") // it receives no more
+	atReplica("STOP SLAVE") // it receives nothing further
 	lost, lostToo := bank.prepared(t, "INSERT INTO account VALUES ('lost', 1)"), bank.prepared(t, "INSERT INTO account VALUES ('lost too', 1)")
 	for _, br := range []participant.Branch{lost, late} {
 		r, err = p.Commit(t.Context(), br)
@@ -58,7 +58,7 @@ func TestPromotedReplica(t *testing.T) {
 	promoted.server, promoted.dsn = replica, replica.DSN(bank.name)
 	promoted.pool = openPool(t, promoted.dsn)
 	promoted.db = New("bank", promoted.pool)
-	// Numbers of connections and transactions are given out again.
+	// Numbers of connections and transactions are assigned again.
 	other := promoted.prepared(t, "INSERT INTO account VALUES ('other', 1)")
 	p = promoted.open(t, nil)
 	defer func() { check(t, p.Close()) }()

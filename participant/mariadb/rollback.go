@@ -37,9 +37,8 @@ func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Bran
 	return t.poll(ctx, t.rollbackByBarrier)
 }
 
-// rollbackByBarrier writes the barrier, and so finds out for sure whether the branch is
-// still in somebody's hands. If it is, its session is ended, and what it has
-// prepared is rolled back.
+// rollbackByBarrier writes the barrier, which determines with certainty whether the branch still
+// holds its work. If it does, its connection is ended, and a prepared branch is rolled back.
 func (t *task) rollbackByBarrier(ctx context.Context) (result, error) {
 	row, err := t.r.marker(ctx, t.b.XID)
 	if err == nil && row == markerNone {
@@ -55,8 +54,8 @@ func (t *task) rollbackByBarrier(ctx context.Context) (result, error) {
 	if err != nil || !held {
 		return res, err
 	}
-	// The row was locked, by none of us. If it cannot be read even now, the branch
-	// itself has it.
+	// The row was locked, by none of the coordinators. If it still cannot be read, the branch
+	// itself holds it.
 	row, err = t.r.marker(ctx, t.b.XID)
 	switch {
 	case err != nil:
@@ -89,8 +88,8 @@ func (t *task) rollbackByBarrier(ctx context.Context) (result, error) {
 	return retry(fmt.Errorf("%w: connection %d has been told to end", errStillOpen, t.s.Conn))
 }
 
-// writeBarrier writes the barrier. held is true when that has to wait; otherwise the
-// result says what is next.
+// writeBarrier writes the barrier. If held is true, the branch's row is locked; otherwise the
+// result says whether to retry.
 func (t *task) writeBarrier(ctx context.Context) (held bool, _ result, err error) {
 	written, held, err := t.r.writeBarrier(ctx, t.b.XID)
 	var res result
@@ -99,7 +98,7 @@ func (t *task) writeBarrier(ctx context.Context) (held bool, _ result, err error
 		res, err = retry(err)
 	case err != nil || held:
 	case !written:
-		res, err = retry(errors.New("its row has appeared")) // which the next look reads
+		res, err = retry(errors.New("its row has appeared")) // the next attempt reads it
 	case t.b.MayBeCommitted() && !t.s.hasMarker():
 		res, err = finalResult(participant.Unknown, t.lostReason())
 	default:
@@ -108,8 +107,8 @@ func (t *task) writeBarrier(ctx context.Context) (held bool, _ result, err error
 	return held, res, err
 }
 
-// fence ends the session that holds the branch's row, if it is of this server and
-// the branch is not prepared: then it cannot be another one's.
+// fence ends the connection that holds the branch's row, if it is of this start of the server and
+// the branch is not prepared: then it cannot serve other work.
 func (t *task) fence(ctx context.Context) (result, error) {
 	t.fenced = true
 	listed, err := t.r.isPrepared(ctx, t.n)
@@ -123,7 +122,7 @@ func (t *task) fence(ctx context.Context) (result, error) {
 	return retryUnless(fmt.Errorf("%w: connection %d has been told to end", errStillOpen, t.s.Conn), err)
 }
 
-// retryUnless is again, unless there is an error.
+// retryUnless is [retry], unless there is an error.
 func retryUnless(why, err error) (result, error) {
 	if err != nil {
 		return result{}, err
@@ -131,7 +130,7 @@ func retryUnless(why, err error) (result, error) {
 	return retry(why)
 }
 
-// rollbackPrepared rolls back what is prepared, when nobody has it any more.
+// rollbackPrepared rolls back a prepared branch, once it is bound to no connection.
 func (t *task) rollbackPrepared(ctx context.Context, c *serverSnapshot) (result, error) {
 	if t.resolveOnly {
 		return result{}, errors.New("it is prepared, which a branch that is to be committed in one phase never is; somebody has to finish it by hand")
@@ -142,11 +141,11 @@ func (t *task) rollbackPrepared(ctx context.Context, c *serverSnapshot) (result,
 	return t.checkRolledBack(ctx, t.finish(ctx, xaRollback))
 }
 
-// checkRolledBack looks what an answer to XA ROLLBACK means.
+// checkRolledBack determines the outcome after XA ROLLBACK.
 func (t *task) checkRolledBack(ctx context.Context, err error) (result, error) {
 	switch {
 	case numberOf(err) == codeNOTA:
-		return retry(errBoundElsewhere) // the next look tells
+		return retry(errBoundElsewhere) // the next attempt decides
 	case err != nil && !rolledBackBy(err):
 		return result{}, err
 	case !t.s.hasMarker():
@@ -162,7 +161,7 @@ func (t *task) checkRolledBack(ctx context.Context, err error) (result, error) {
 	return finalResult(participant.RolledBack, xaRollback)
 }
 
-// rollback is for a branch of which no proof is on record.
+// rollback handles a branch for which no marker table is recorded.
 func (t *task) rollback(ctx context.Context) (result, error) {
 	c, err := t.r.snapshot(ctx)
 	if err != nil {

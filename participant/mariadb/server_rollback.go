@@ -9,17 +9,16 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// errRolledBackByServer is of a transaction that only reads.
+// errRolledBackByServer is the error of a read-only transaction.
 var errRolledBackByServer = errors.New("the server has rolled the transaction back, after a deadlock, a lock timeout or a change of what it had read")
 
-// checkError names what the server refuses because the transaction is not the
-// statement's to end, and remembers that the server has ended one that only reads.
-// ctx is the statement's.
+// checkError converts the error of a statement as [managedError] does, and records that the server
+// has rolled back a read-only transaction. ctx is the statement's.
 func (b *branch) checkError(ctx context.Context, err error) error {
 	switch numberOf(err) {
 	case codeDeadlock, codeLockTimeout, codeChanged:
-		// Of an XA transaction the server remembers it. Whether it rolls back after a
-		// timeout is one of its settings.
+		// For an XA transaction the server keeps that state itself. Whether it rolls back after
+		// a timeout is one of its settings.
 		if b.readOnly && !b.inTransaction(ctx) {
 			b.serverRolledBack.Store(true)
 		}
@@ -27,8 +26,8 @@ func (b *branch) checkError(ctx context.Context, err error) error {
 	return managedError(err)
 }
 
-// inTransaction reports whether the session is in a transaction, true when that
-// cannot be found out.
+// inTransaction reports whether the connection is in a transaction; true if that cannot be
+// determined.
 func (b *branch) inTransaction(ctx context.Context) bool {
 	var value [1]driver.Value
 	err := b.raw(func(c any) error {
@@ -49,8 +48,8 @@ func (b *branch) inTransaction(ctx context.Context) bool {
 	return err != nil || value[0] != "no"
 }
 
-// managedError names what the server refuses because the transaction is not the
-// statement's to end.
+// managedError explains the server's refusal of a statement that would end the transaction, or
+// that follows a rollback by the server.
 func managedError(err error) error {
 	switch {
 	case numberOf(err) != codeRMFail:

@@ -23,8 +23,8 @@ var readers = map[string]func(ctx context.Context, db *DB, tx *txn.Tx, id string
 	},
 }
 
-// TestReadOnlyUndoneByTheServer is no end by hand, and nothing is autocommitted
-// afterwards.
+// TestReadOnlyUndoneByTheServer: a rollback by the server is not reported as one by the
+// application, and nothing is autocommitted afterwards.
 func TestReadOnlyUndoneByTheServer(t *testing.T) {
 	strict := testdb.OpenMariaDB(t, testdb.MariaDBConfig{NoFsync: true, Settings: map[string]string{"innodb-rollback-on-timeout": "ON"}})
 	type read func(id string) error
@@ -82,7 +82,7 @@ func TestReadOnlyUndoneByTheServer(t *testing.T) {
 	}
 }
 
-// TestReadOnlyGoesOnAfterALockTimeout, which by default undoes the statement alone.
+// TestReadOnlyGoesOnAfterALockTimeout, which by default rolls back only the statement.
 func TestReadOnlyGoesOnAfterALockTimeout(t *testing.T) {
 	for by, reader := range readers {
 		t.Run(by, func(t *testing.T) {
@@ -131,8 +131,8 @@ func (b *bank) deadlock(ctx context.Context, t *testing.T, lock func(id string) 
 	return lost
 }
 
-// TestReadOnlyUndoneAfterTheFirstRows: the deadlock comes when some rows have been
-// answered, and is noticed when they are read, and when they are left unread.
+// TestReadOnlyUndoneAfterTheFirstRows: the deadlock comes after some rows have been returned, and
+// is detected whether the rows are read or not.
 func TestReadOnlyUndoneAfterTheFirstRows(t *testing.T) {
 	for _, read := range []bool{true, false} {
 		s := newShops(t)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// serverSnapshot is what the server held at one time, read in this order: its prepared
-// branches, then the transactions that are bound to connections.
+// serverSnapshot is the state of the server at one time, read in this order: its prepared branches,
+// then the transactions that are bound to connections.
 type serverSnapshot struct {
 	start       int64 // of the server
 	prepared    map[xaName]bool
@@ -16,28 +16,28 @@ type serverSnapshot struct {
 
 // isPrepared reports whether a branch is prepared.
 func (c *serverSnapshot) isPrepared(n xaName) bool {
-	n.format = 0 // it does not make it another one
+	n.format = 0 // the format does not distinguish branches
 	return c.prepared[n]
 }
 
-// isBound reports whether the session's connection may have its branch. One that
-// does not cannot get it back: neither when it lives, nor while it is on its way
-// out, when the server has let go of the branch and InnoDB has not.
+// isBound reports whether the recorded connection may hold its branch. A connection that does not
+// cannot get it back: neither while it is open, nor while it is closing, when the server has
+// released the branch and InnoDB has not.
 func (c *serverSnapshot) isBound(s SessionRef) bool {
 	return c.start == s.Start && c.connections[s.Conn]
 }
 
-// snapshotRequest is a census that is to be taken, for all who wait for it.
+// snapshotRequest is a snapshot that is to be taken, for all calls that wait for it.
 type snapshotRequest struct {
 	done chan struct{} // closed when the others are set
 	c    *serverSnapshot
 	err  error
 }
 
-// snapshotTimeout bounds one census.
+// snapshotTimeout bounds one snapshot.
 const snapshotTimeout = 10 * time.Second
 
-// snapshot takes a census that begins after the call. Since InnoDB tells news only
+// snapshot returns a snapshot that begins after the call. Since InnoDB refreshes INNODB_TRX only
 // every tenth of a second, all calls that wait share the next one.
 func (r *resourceManager) snapshot(ctx context.Context) (*serverSnapshot, error) {
 	r.mu.Lock()
@@ -58,7 +58,7 @@ func (r *resourceManager) snapshot(ctx context.Context) (*serverSnapshot, error)
 	}
 }
 
-// runSnapshots takes one census after the other, as long as somebody waits for one.
+// runSnapshots takes one snapshot after the other, as long as a call waits for one.
 func (r *resourceManager) runSnapshots() {
 	for {
 		r.mu.Lock()

@@ -8,23 +8,23 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// SessionRef identifies the database session in which a branch's work is done. Its
-// text form is what the application gives as [txn.Enlistment.SessionRef]:
+// SessionRef identifies the connection that works for a branch, and the marker table. The
+// application passes its text form as [txn.Enlistment.SessionRef]:
 //
 //	conn=1234 start=1795292907 table=5f0c7d1e9a3b2846
 //
-// table is left out by who writes no row of proof. [ManualSQL] has the query that
-// gives it in any language.
+// table is left out if the branch writes no marker row. [ManualSQL] has the query that returns
+// the text form, for any language.
 type SessionRef struct {
 	Conn  uint64 // the connection: CONNECTION_ID()
-	Start int64  // of the server, in seconds of Unix time: connections are counted anew
-	Table string // what the table of proof calls itself, in 16 digits of base 16; empty: no proof
+	Start int64  // of the server, in seconds of Unix time: each start numbers connections anew
+	Table string // the marker table's origin, 16 hexadecimal digits; empty: no marker row
 }
 
-// originLen is the length of what a table of proof calls itself.
+// originLen is the length of a marker table's origin, which identifies the table.
 const originLen = 16
 
-// String gives the text form.
+// String returns the text form.
 func (s SessionRef) String() string {
 	text := fmt.Sprintf("conn=%d start=%d", s.Conn, s.Start)
 	if s.Table != "" {
@@ -33,8 +33,7 @@ func (s SessionRef) String() string {
 	return text
 }
 
-// ParseSessionRef reads the text form, and no other text. The error is
-// [txn.ErrInvalid].
+// ParseSessionRef parses exactly what String returns. The error is [txn.ErrInvalid].
 func ParseSessionRef(text string) (SessionRef, error) {
 	var s SessionRef
 	var errConn, errStart error
@@ -52,10 +51,10 @@ func ParseSessionRef(text string) (SessionRef, error) {
 	return s, nil
 }
 
-// hasMarker reports whether the branch wrote a row of proof.
+// hasMarker reports whether the branch writes a marker row.
 func (s SessionRef) hasMarker() bool { return s.Table != "" }
 
-// recorded reports whether there is anything on record.
+// recorded reports whether a session reference was recorded at all.
 func (s SessionRef) recorded() bool { return s.Conn != 0 }
 
 func validOrigin(s string) bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestFormOfASession must never be rewritten: logs hold this text.
+// TestFormOfASession must never be rewritten: logs contain this text.
 func TestFormOfASession(t *testing.T) {
 	for want, s := range map[string]SessionRef{
 		"conn=1234 start=1795292907 table=5f0c7d1e9a3b2846": {Conn: 1234, Start: 1795292907, Table: "5f0c7d1e9a3b2846"},
@@ -77,8 +77,8 @@ func FuzzParseSession(f *testing.F) {
 	})
 }
 
-// TestStartOfTheServerStaysTheSame, at whatever fraction of a second one asks, and
-// whatever the session takes for the time.
+// TestStartOfTheServerStaysTheSame at any fraction of a second, and for any time that is set in
+// the connection.
 func TestStartOfTheServerStaysTheSame(t *testing.T) {
 	bank := newBank(t)
 	conn, err := bank.pool.Conn(t.Context())
@@ -114,8 +114,8 @@ func TestStartOfTheServerStaysTheSame(t *testing.T) {
 	}
 }
 
-// TestScriptByHand: what an application runs that does without this package is
-// recovered as this package's own branches are.
+// TestScriptByHand: branches of applications that do not use this package are recovered like this
+// package's own.
 func TestScriptByHand(t *testing.T) {
 	for _, proof := range []string{"", "off", "other_table"} {
 		t.Run("proof "+proof, func(t *testing.T) {

@@ -26,7 +26,7 @@ const (
 	idleTimeout    = 5 * time.Minute
 )
 
-// settings is a registration, read.
+// settings are the parsed settings of a registration.
 type settings struct {
 	secretRef participant.SecretRef
 	fence     bool
@@ -55,17 +55,17 @@ func readSettings(p txn.Participant) (s settings, err error) {
 	return s, err
 }
 
-// isConnectionString reports whether somebody gave a connection string where its
-// place was asked for. It must not be shown. One with a password begins with a user.
+// isConnectionString reports whether a setting that names the source of a connection string holds
+// the string itself. It must not be shown then. A string with a password begins with a user.
 func isConnectionString(value string) bool {
 	return !strings.HasPrefix(value, "/") && strings.ContainsAny(value, "@(")
 }
 
-// errMalformed stands for everything that is wrong with a connection string.
+// errMalformed replaces every error of a connection string.
 var errMalformed = errors.New("malformed")
 
-// parse reads a connection string. A part in the wrong place may be the password,
-// which the errors of the network would show.
+// parse parses a connection string. A part in the wrong place may be the password, which network
+// errors would show.
 func parse(dsn string) (*mysql.Config, error) {
 	c, err := mysql.ParseDSN(dsn)
 	if err != nil {
@@ -87,8 +87,8 @@ func parse(dsn string) (*mysql.Config, error) {
 	return c, nil
 }
 
-// holdsPassword reports whether a connection string may hold a password. One that
-// cannot be read may.
+// holdsPassword reports whether a connection string may hold a password. A string that cannot be
+// parsed may.
 func holdsPassword(dsn string) bool {
 	c, err := parse(dsn)
 	if err != nil || c.Passwd != "" {
@@ -102,8 +102,8 @@ func holdsPassword(dsn string) bool {
 	return false
 }
 
-// config reads the connection string anew. What is wrong with it is not shown:
-// the text that the parser complains of may hold the password.
+// config reads the connection string again. The parser's error is not shown: it may quote the
+// password.
 func (s settings) config() (*mysql.Config, error) {
 	dsn, err := s.secretRef.Read()
 	if err != nil {
@@ -127,8 +127,8 @@ func (s settings) config() (*mysql.Config, error) {
 	if c.Params == nil {
 		c.Params = map[string]string{}
 	}
-	// What the coordinator relies on, whatever the server's defaults are. No lock
-	// is waited for: that one is held is an answer.
+	// What the coordinator relies on, whatever the server's defaults are. It does not wait for
+	// locks: that one is held is an answer.
 	for name, value := range map[string]string{
 		"autocommit": "1", "tx_isolation": "'READ-COMMITTED'", "tx_read_only": "0", "sql_mode": "'STRICT_ALL_TABLES'",
 		"time_zone": "'+00:00'", "innodb_lock_wait_timeout": "0", "lock_wait_timeout": "2", "max_statement_time": "0",
@@ -138,7 +138,7 @@ func (s settings) config() (*mysql.Config, error) {
 	return c, nil
 }
 
-// connector connects each time as the settings then say, to servers that will do.
+// connector reads the settings for each connection, and accepts supported servers only.
 type connector struct{ settings }
 
 // pool makes the pool. It connects when first used.
@@ -165,7 +165,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	if err := checkServer(ctx, conn); err != nil {
-		_ = conn.Close() // it is of no use
+		_ = conn.Close() // the server is not supported
 		return nil, err
 	}
 	return conn, nil

@@ -47,8 +47,7 @@ func TestSettingsAreRefused(t *testing.T) {
 }
 
 // TestNoErrorShowsAPassword tries connection strings that fail in different
-// places: the parser, the connection, and the server, which may or may not like
-// the password.
+// places: the parser, the connection, and the server, which may or may not accept the password.
 func TestNoErrorShowsAPassword(t *testing.T) {
 	at := strings.TrimPrefix(server.DSN("nowhere"), "root")
 	for name, dsn := range map[string]string{
@@ -90,8 +89,7 @@ func TestNoErrorShowsAPassword(t *testing.T) {
 	}
 }
 
-// TestConnectionStringIsReadAnewAtEachConnect, so that a password can change
-// without anybody being restarted.
+// TestConnectionStringIsReadAnewAtEachConnect, so that a password can change without a restart.
 func TestConnectionStringIsReadAnewAtEachConnect(t *testing.T) {
 	bank := newBank(t)
 	file := filepath.Join(t.TempDir(), "dsn")

@@ -8,9 +8,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// rejectTxControl refuses, before it is sent, a statement that begins or ends a
-// transaction. Most of them the server would refuse, too, but not in a transaction
-// that only reads, and not XA statements with the branch's name.
+// rejectTxControl refuses, before it is sent, a statement that begins or ends a transaction. The
+// server would refuse most of them, too, but not in a read-only transaction, and not XA
+// statements with the branch's name.
 func rejectTxControl(query string) error {
 	var w [3]string
 	for i := range w {
@@ -28,14 +28,13 @@ func rejectTxControl(query string) error {
 	return nil
 }
 
-// word gives the keyword that a text begins with, after white space and comments,
-// and what follows it.
+// word returns the first keyword of a text, after white space and comments, and the rest.
 func word(s string) (keyword, rest string) {
 	for {
 		s = strings.TrimLeft(s, " \t\r\n\f\v")
 		begin, end := 1, "\n"
 		switch {
-		case strings.HasPrefix(s, "/*!"), strings.HasPrefix(s, "/*M!"): // which the server runs
+		case strings.HasPrefix(s, "/*!"), strings.HasPrefix(s, "/*M!"): // the server executes these
 			s = strings.TrimLeft(s[strings.IndexByte(s, '!')+1:], "0123456789")
 			continue
 		case strings.HasPrefix(s, "/*"):
@@ -51,13 +50,13 @@ func word(s string) (keyword, rest string) {
 	}
 }
 
-// mayEnd reports whether a statement that is not refused may end the transaction all the
-// same: it runs others, others follow it, or the server commits before it. That it does
-// in a transaction that only reads; in an XA transaction it refuses. What a function runs
-// cannot end one.
+// mayEnd reports whether a statement that is not refused may still end the transaction: because it
+// runs others, others follow it, or the server commits implicitly before it. The server commits
+// so in a read-only transaction; in an XA transaction it refuses. A function cannot end a
+// transaction.
 func mayEnd(query string) bool {
 	if strings.Contains(query, "/*!") || strings.Contains(query, "/*M!") {
-		return true // which versions run what is in there is not looked at
+		return true // which server versions execute the comment is not checked
 	}
 	first, rest := word(query)
 	second, _ := word(rest)
@@ -80,7 +79,7 @@ func mayEnd(query string) bool {
 		if second != "DATA" && second != "XML" {
 			return true
 		}
-	case "": // a query in parentheses, or what was looked at when it was prepared
+	case "": // a query in parentheses, or a prepared statement, which was checked at its prepare
 		if !strings.HasPrefix(rest, "(") && rest != "" {
 			return true
 		}
@@ -92,8 +91,8 @@ func mayEnd(query string) bool {
 	return followed(rest)
 }
 
-// mayRunXA reports whether a text that may run further statements may run one of XA. No
-// other ends an XA transaction: the server refuses them. An argument may be anything.
+// mayRunXA reports whether a text that may run further statements may run an XA statement. No
+// other one ends an XA transaction: the server refuses them. An argument may be anything.
 func mayRunXA(query string) bool {
 	upper := strings.ToUpper(query)
 	for _, word := range []string{"XA", "EXECUTE", "CALL", "?"} {
@@ -104,11 +103,12 @@ func mayRunXA(query string) bool {
 	return false
 }
 
-// followed reports whether a statement may have another one behind it. A semicolon in a
-// comment counts, which the server may run; behind the begin of one any does, since a
-// quote in there may be none. So does any in a text with a backslash, which hides a quote
-// or not by the session's sql_mode, and in one with a question mark in quotes or behind the begin of a comment, which the
-// driver replaces by an argument when it interpolates.
+// followed reports whether a statement may be followed by another one. A semicolon in a comment
+// counts, since the server may execute the comment; after the begin of a comment every semicolon
+// counts, since a quote in it need not be one. So does every semicolon in a text with a
+// backslash, which escapes a quote or not depending on sql_mode. A text with a question mark in
+// quotes, or after the begin of a comment, counts as followed: the driver replaces it by an
+// argument when it interpolates.
 func followed(s string) bool {
 	quotes := !strings.Contains(s, `\`)
 	for at := 0; at < len(s); at++ {

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// waitingManager is a coordinator that finds out how a delegated branch ended.
+// waitingManager is a coordinator that determines the outcome of a delegated branch.
 type waitingManager struct {
 	*shops
 	t *testing.T
@@ -28,9 +28,9 @@ func (m *waitingManager) Wait(ctx context.Context, id txn.ID, _ txn.Goal) (txn.I
 }
 
 // TestTypedEndWhoseAnswerIsLost: a block of statements ends the transaction, and then the
-// connection is lost. It may not be told as rolled back, and, where a branch is alone and
-// its proof says that it is committed, not as committed. After statements that cannot have
-// ended it, it may.
+// connection is lost. The branch must not be reported as rolled back, nor, if it is the only one
+// and its marker row says so, as committed. After statements that cannot have ended the
+// transaction, it may be.
 func TestTypedEndWhoseAnswerIsLost(t *testing.T) {
 	for _, returns := range []error{nil, errors.New("boom")} {
 		for text, c := range map[string]struct {
@@ -82,7 +82,7 @@ func lost(t *testing.T, name string, returns error, byHand bool, bank int64) {
 	s.want(t, bank, 100)
 }
 
-// TestMayEnd: which statements may end a transaction past the refusal.
+// TestMayEnd: which statements may end a transaction although they are not refused.
 func TestMayEnd(t *testing.T) {
 	for _, query := range []string{
 		"", "SELECT 1", "(SELECT 1)", " /* x */ update t SET s = 'a; b'", "ROLLBACK TO x", "SET @a = 1", "KILL 1",
@@ -99,7 +99,7 @@ func TestMayEnd(t *testing.T) {
 		"INSERT INTO t VALUES (\"a\\\"; b\");", `SELECT 'a\'; CALL p(); -- '`, // by the mode NO_BACKSLASH_ESCAPES
 		`SELECT 'a\'b'; CALL p(); SELECT 'c\'d'`, // by every other mode
 		"/*!999999 SELECT */ COMMIT", "SELECT 1 /*M! + 1 */", "SELECT '?'", "SELECT 1 /* ? */", "SELECT 'a",
-		"LOAD INDEX INTO CACHE t", // of which the manual says that it commits
+		"LOAD INDEX INTO CACHE t", // it commits, according to the manual
 	} {
 		if !mayEnd(query) {
 			t.Errorf("%q may", query)
@@ -119,9 +119,9 @@ func TestMayRunXA(t *testing.T) {
 	}
 }
 
-// TestWhatCommitsMayEnd: the server is asked, in a transaction that only reads and in
-// one of XA, which statements end it. Each of them has to count as one that may, and the
-// rest does not, unless it does elsewhere.
+// TestWhatCommitsMayEnd: the test executes statements in a read-only transaction and in an XA
+// transaction. mayEnd has to report each statement that ends the transaction, and no other,
+// unless it ends the other kind.
 func TestWhatCommitsMayEnd(t *testing.T) {
 	b := newBank(t)
 	for query, ends := range map[string]bool{
@@ -150,8 +150,8 @@ func TestWhatCommitsMayEnd(t *testing.T) {
 	}
 }
 
-// endedBy reports whether a statement ends the transaction that others begin: the last
-// one fails then.
+// endedBy reports whether a statement ends the transaction that the first statements begin: the
+// last one fails then.
 func endedBy(t *testing.T, b *bank, query string, statements ...string) (ended bool) {
 	t.Helper()
 	conn, err := b.pool.Conn(t.Context())

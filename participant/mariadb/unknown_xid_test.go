@@ -9,13 +9,12 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// TestUnknownXIDIsNoEnd: MariaDB answers XAER_NOTA, unknown XID, also for a branch that
-// is prepared, as long as the session that prepared it is there. It says nothing about
-// the branch's end.
+// TestUnknownXIDIsNoEnd: MariaDB answers XAER_NOTA, unknown XID, also for a branch that is
+// prepared, as long as the connection that prepared it exists. It says nothing about the outcome.
 func TestUnknownXIDIsNoEnd(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
-	r.skipDisconnect = true // asks the server without looking
+	r.skipDisconnect = true // sends XA COMMIT without reading INNODB_TRX
 	br := newName()
 	w := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 1)")
 	vote, err := w.Prepare(t.Context())

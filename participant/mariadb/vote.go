@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Prepare implements [txn.SessionRef].
+// Prepare implements [txn.Resource].
 func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
 	b.workEnded.Store(true)
 	if b.phase != phaseOpen {
@@ -33,14 +33,13 @@ func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
 	return txn.VoteNo, fmt.Errorf("prepare: %w", err)
 }
 
-// runFinal runs the statements that end the branch, in one round trip, if the transaction
-// is still the branch's: otherwise its savepoint is not there, whatever the name of the
-// transaction that is.
+// runFinal runs the statements that end the branch, in one round trip, if the transaction is still
+// the branch's: otherwise its savepoint does not exist, whatever the transaction's name is.
 func (b *branch) runFinal(ctx context.Context, statements string) error {
 	return b.run(ctx, "BEGIN NOT ATOMIC RELEASE SAVEPOINT "+b.savepoint+"; "+statements+"; END")
 }
 
-// run runs one of our own statements.
+// run runs a statement of this package.
 func (b *branch) run(ctx context.Context, statement string) error {
 	return b.raw(func(c any) error {
 		conn, ok := c.(driver.ExecerContext)
@@ -52,11 +51,11 @@ func (b *branch) run(ctx context.Context, statement string) error {
 	})
 }
 
-// rollbackAfter rolls back what could not be prepared, committed or rolled back in one block, and
-// explains why. The server may have done so itself, after a deadlock for example; the XA
-// transaction is there all the same until it is told. The server takes the savepoint away
-// with that, and so it is proof no more: of a transaction that may have been ended it is
-// not known whether it was the branch's own that the server has rolled back.
+// rollbackAfter rolls back a branch that could not be prepared, committed or rolled back in one
+// block, and explains why. The server may have rolled it back itself, after a deadlock for
+// example; the XA transaction then still exists until XA ROLLBACK. Its savepoint does not, so it
+// proves nothing any more: if a statement may have ended the transaction, it is not known whether
+// the server has rolled back the branch's own.
 func (b *branch) rollbackAfter(ctx context.Context, why error) (undone bool, _ error) {
 	if errors.Is(why, driver.ErrBadConn) || errors.Is(why, mysql.ErrBusyBuffer) {
 		return false, fmt.Errorf("the connection is broken, or rows of an earlier query are still open: %w", why)
@@ -67,12 +66,12 @@ func (b *branch) rollbackAfter(ctx context.Context, why error) (undone bool, _ e
 	if numberOf(why) == codeNoSavepoint {
 		ended := b.run(ctx, "XA END "+b.name)
 		if !rollbackOnly(ended) || b.mayHaveEnded.Load() {
-			_ = b.run(ctx, xaRollback+" "+b.name) // of what may have this name; the answer says nothing of the branch
+			_ = b.run(ctx, xaRollback+" "+b.name) // of any transaction with this name; the answer proves nothing
 			return false, endedByApplicationError("an XA statement", errors.Join(why, ended))
 		}
 		why = ended
 	} else if b.mayHaveEnded.Load() && !failedAfterSavepoint(why) {
-		return false, why // and b.unproved says the rest
+		return false, why // the caller adds unprovenError
 	}
 	err := b.run(ctx, xaRollback+" "+b.name)
 	switch n := numberOf(err); {
@@ -87,7 +86,7 @@ func (b *branch) rollbackAfter(ctx context.Context, why error) (undone bool, _ e
 	return false, why
 }
 
-// commitReadOnly ends a branch that did not change anything.
+// commitReadOnly ends a branch that changed nothing.
 func (b *branch) commitReadOnly(ctx context.Context) (txn.Vote, error) {
 	err := b.runFinal(ctx, "COMMIT")
 	switch {
@@ -105,7 +104,7 @@ func endedByApplicationError(by string, err error) error {
 	return fmt.Errorf("%w: by %s; what it did, and each statement after that, may be committed: %w", txn.ErrEndedByApplication, by, err)
 }
 
-// readOnlyEndedError explains why a transaction is not there that only reads.
+// readOnlyEndedError explains why a read-only transaction does not exist any more.
 func (b *branch) readOnlyEndedError(err error) error {
 	if b.serverRolledBack.Load() && !b.mayHaveEnded.Load() {
 		return fmt.Errorf("%w: %w", errRolledBackByServer, err)
@@ -113,15 +112,14 @@ func (b *branch) readOnlyEndedError(err error) error {
 	return endedByApplicationError("a COMMIT or ROLLBACK", err)
 }
 
-// Commit implements [txn.SessionRef].
+// Commit implements [txn.Resource].
 func (b *branch) Commit(ctx context.Context) error {
 	return b.finish(ctx, xaCommit+" "+b.name)
 }
 
-// Rollback implements [txn.SessionRef]. A session that was lost is no success: its
-// connection may be at a long statement, and keep its locks until the coordinator
-// ends it. Nor is it known to be rolled back when a statement was sent that may have
-// ended it.
+// Rollback implements [txn.Resource]. A lost connection is not a success: the server may still run
+// a long statement for it, and keeps its locks until the coordinator ends it. Nor is the branch
+// known to be rolled back if a statement was sent that may have ended it.
 func (b *branch) Rollback(ctx context.Context) error {
 	prepared := b.phase == phasePrepared
 	err := b.rollback(ctx)
@@ -131,9 +129,9 @@ func (b *branch) Rollback(ctx context.Context) error {
 	return b.unprovenError(err)
 }
 
-// unprovenError explains a failure of which the coordinator may find out no more than that the
-// branch's work is there or not: what a statement committed that ended the branch is not
-// seen by that. It comes after the failure, when nothing more can be sent.
+// unprovenError explains a failure after which the coordinator can only determine whether the
+// branch's work is committed or not: that does not show what a statement that ended the branch
+// has committed. It is called after the failure, when nothing more can be sent.
 func (b *branch) unprovenError(err error) error {
 	if b.mayHaveEnded.Load() && !errors.Is(err, txn.ErrEndedByApplication) && !errors.Is(err, errRolledBackByServer) {
 		return fmt.Errorf("%w, or may have been: which transaction was open at the end is not known, and a statement was sent that may have ended it (a block, EXECUTE, CALL, several at once, or one that commits): %w", txn.ErrEndedByApplication, err)
@@ -174,7 +172,7 @@ func (b *branch) rollback(ctx context.Context) error {
 	return nil
 }
 
-// notInXA reports whether an error says that the session is not in its XA transaction.
+// notInXA reports whether an error says that the connection is not in its XA transaction.
 func notInXA(err error) bool {
 	n := numberOf(err)
 	return n == codeNOTA || n == codeRMFail || n == codeOutside

@@ -23,7 +23,7 @@ func (b *bank) wantNo(t *testing.T, w *branch, br participant.Branch, why string
 	if err := w.Rollback(t.Context()); err != nil {
 		t.Errorf("rollback after a no: %v", err)
 	}
-	// The connection is fit for the pool.
+	// The connection can return to the pool.
 	if w.phase != phaseEnded {
 		t.Errorf("the session is in state %d", w.phase)
 	}
@@ -41,8 +41,7 @@ func (b *bank) wantNo(t *testing.T, w *branch, br participant.Branch, why string
 	b.wantNothingLeft(t, r)
 }
 
-// TestDeadlockVotesNo: InnoDB has rolled back, XA END fails, and XA ROLLBACK is
-// due all the same.
+// TestDeadlockVotesNo: InnoDB has rolled back, XA END fails, and XA ROLLBACK is still needed.
 func TestDeadlockVotesNo(t *testing.T) {
 	t.Run("at once", func(t *testing.T) { deadlock(t, false) })
 	t.Run("after another statement", func(t *testing.T) { deadlock(t, true) })
@@ -104,8 +103,8 @@ func (b *bank) waitForWaiters(t *testing.T, n int) {
 	})
 }
 
-// TestLockTimeout undoes the statement, and the transaction only where the server
-// is told so.
+// TestLockTimeout: it rolls back the statement, and the transaction only if the server is
+// configured so.
 func TestLockTimeout(t *testing.T) {
 	for _, whole := range []string{"OFF", "ON"} {
 		t.Run("innodb_rollback_on_timeout="+whole, func(t *testing.T) {
@@ -138,8 +137,7 @@ func TestLockTimeout(t *testing.T) {
 	}
 }
 
-// TestTransactionEndedByHandIsFoundOut: the server does not let COMMIT through,
-// but statements of XA.
+// TestTransactionEndedByHandIsFoundOut: the server refuses COMMIT, but not XA statements.
 func TestTransactionEndedByHandIsFoundOut(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
@@ -171,7 +169,7 @@ func TestTransactionEndedByHandIsFoundOut(t *testing.T) {
 			w.Release()
 			br.SessionRef = w.sessionRef.String()
 			res, err := r.Rollback(t.Context(), br)
-			wantEnd(t, res, err, c.want) // committed is a hazard, as it should be
+			wantEnd(t, res, err, c.want) // committed: the expected heuristic outcome
 			if c.vote == 0 {
 				bank.waitGone(t, w.sessionRef.Conn)
 			}
@@ -180,8 +178,8 @@ func TestTransactionEndedByHandIsFoundOut(t *testing.T) {
 	}
 }
 
-// TestConnClosedByTheApplication: the pool has a poisoned connection then, which
-// the coordinator ends.
+// TestConnClosedByTheApplication: the pool has a connection within a transaction then, which the
+// coordinator ends.
 func TestConnClosedByTheApplication(t *testing.T) {
 	bank := newBank(t)
 	bank.pool.SetMaxOpenConns(1)
@@ -196,7 +194,7 @@ func TestConnClosedByTheApplication(t *testing.T) {
 		t.Error("claims to have rolled back")
 	}
 	w.Release()
-	// Whoever gets that connection is told, and it is gone then.
+	// The next user of that connection gets an error, and the connection is closed.
 	next := newName()
 	if _, err := bank.begin(t, bank.db, next.XID); err == nil || !strings.Contains(err.Error(), "somebody left with an open transaction") {
 		t.Errorf("begin: %v", err)
@@ -209,7 +207,7 @@ func TestConnClosedByTheApplication(t *testing.T) {
 	w.Release()
 }
 
-// TestPoisonedConnectionIsDiscarded after each end that leaves something open.
+// TestPoisonedConnectionIsDiscarded after each end that leaves a transaction open.
 func TestPoisonedConnectionIsDiscarded(t *testing.T) {
 	bank := newBank(t)
 	bank.pool.SetMaxOpenConns(1)
@@ -250,8 +248,8 @@ func TestPoisonedConnectionIsDiscarded(t *testing.T) {
 	}
 }
 
-// TestEnlistedBeforeTheFirstStatement: when the enlistment fails, nothing was
-// done and the connection is free.
+// TestEnlistedBeforeTheFirstStatement: if the enlistment fails, no work was done and the
+// connection is free.
 func TestEnlistedBeforeTheFirstStatement(t *testing.T) {
 	bank := newBank(t)
 	bank.pool.SetMaxOpenConns(1)
@@ -282,7 +280,7 @@ func TestEnlistedBeforeTheFirstStatement(t *testing.T) {
 	}
 }
 
-// TestOnePhase: what the application's session says by itself.
+// TestOnePhase: the results of the application's own resource.
 func TestOnePhase(t *testing.T) {
 	bank := newBank(t)
 	bank.exec(t, "INSERT INTO account VALUES ('alice', 1)")

@@ -12,22 +12,22 @@ import (
 // FormatID marks the XA names that this package makes: "txm1" in ASCII.
 const FormatID = 0x74786d31
 
-// nativeFormat is the format of a name that is given to MariaDB as one text.
+// nativeFormat is the format of a name that is passed to MariaDB as one text.
 const nativeFormat = 1
 
-// maxPart is how many bytes MariaDB takes in each part of a name.
+// maxPart is how many bytes MariaDB accepts in each part of a name.
 const maxPart = 64
 
-// xaName is a name as MariaDB takes it apart: the global transaction, the branch,
-// and what kind of name it is, which does not make it another one.
+// xaName has the parts of a name in MariaDB: the global transaction, the branch, and the format,
+// which does not distinguish branches.
 type xaName struct {
 	gtrid, bqual string
 	format       uint32
 }
 
-// nameOf gives the XA name for the text form of a branch's name. Those of txmgr
-// are divided into transaction and branch, those of nameText's own form are read
-// back, and any other text is the whole name of a transaction.
+// nameOf returns the XA name for the text form of a branch's name. A name of txmgr is divided into
+// transaction and branch, a name in the form of literal is parsed, and any other text is the
+// whole name of a transaction.
 func nameOf(text string) (xaName, error) {
 	n := xaName{gtrid: text, format: nativeFormat}
 	if _, _, _, ours := txn.ParseXID(text); ours {
@@ -42,7 +42,7 @@ func nameOf(text string) (xaName, error) {
 	return n, nil
 }
 
-// text gives the form that nameOf reads back as the same name.
+// text returns the form that nameOf parses as the same name.
 func (n xaName) text() string {
 	plain := n.gtrid
 	if n.format == FormatID {
@@ -54,15 +54,15 @@ func (n xaName) text() string {
 	return n.literal()
 }
 
-// literal is the name in a statement. It is written in hexadecimal, which needs
-// no quoting in any mode of SQL and any character set.
+// literal is the name in a statement, in hexadecimal, which needs no escaping in any sql_mode and
+// any character set.
 func (n xaName) literal() string {
 	return fmt.Sprintf("%s,%s,%d", bytesLiteral(n.gtrid), bytesLiteral(n.bqual), n.format)
 }
 
 func bytesLiteral(s string) string { return "X'" + hex.EncodeToString([]byte(s)) + "'" }
 
-// parseLiteral reads exactly what literal writes.
+// parseLiteral parses exactly what literal returns.
 func parseLiteral(s string) (n xaName, ok bool) {
 	parts := strings.Split(s, ",")
 	if len(parts) != 3 {
@@ -87,9 +87,8 @@ func printable(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) || r == '\uFFFD' }) < 0
 }
 
-// parseRecovered reads one row of XA RECOVER FORMAT='SQL', which writes each part
-// as text in quotes or, if that would not do, as X'...'. The lengths tell the one
-// from the other.
+// parseRecovered parses one row of XA RECOVER FORMAT='SQL', which writes each part as quoted text
+// or, if that is not possible, as X'...'. The lengths distinguish the two.
 func parseRecovered(format uint32, gtridLen, bqualLen int, data string) (xaName, error) {
 	n := xaName{format: format}
 	rest, err := data, error(nil)
@@ -102,7 +101,7 @@ func parseRecovered(format uint32, gtridLen, bqualLen int, data string) (xaName,
 		}
 		rest = strings.TrimPrefix(rest, ",")
 	}
-	// A server that leaves out what is the default says all the same.
+	// A server may leave out the format if it is the default.
 	if rest != "" && rest != strconv.FormatUint(uint64(format), 10) {
 		return xaName{}, fmt.Errorf("XA RECOVER: name %q ends in %q, want format %d", clip(data), clip(rest), format)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestFormOfAnXAName must never be rewritten: servers hold these names.
+// TestFormOfAnXAName must never be rewritten: servers store these names.
 func TestFormOfAnXAName(t *testing.T) {
 	const text = "txm_test_01ej3pxbam0400000000000000_b12"
 	n, err := nameOf(text)
@@ -47,7 +47,7 @@ func TestNamesOfOthers(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, n, err)
 		}
 	}
-	// A name that only looks like one of ours is shown otherwise.
+	// A name that only looks like one of txmgr has another text form.
 	for _, n := range []xaName{
 		{"txm_test_01ej3pxbam0400000000000000_b1", "", 1},
 		{"txm_test_01ej3pxbam0400000000000000", "b1", 1},

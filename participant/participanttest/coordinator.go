@@ -11,9 +11,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Coordinator is a small [txn.Manager] that works, without a log and without a
-// clock: it decides, times out and drives branches when the test says so. For
-// tests of a participant's application side.
+// Coordinator is a small working [txn.Manager], without a log and without a clock: it decides,
+// times out and drives branches when the test asks for it. For tests of a participant's
+// application side.
 type Coordinator struct {
 	cluster      string
 	participants map[string]participant.Participant
@@ -31,7 +31,7 @@ type globalTx struct {
 	states             []txn.BranchState
 }
 
-// NewCoordinator gives a coordinator of a cluster's participants, by their names.
+// NewCoordinator returns a coordinator of a cluster's participants, by their names.
 func NewCoordinator(cluster string, participants map[string]participant.Participant) *Coordinator {
 	return &Coordinator{cluster: cluster, participants: participants, txs: map[txn.ID]*globalTx{}}
 }
@@ -94,7 +94,7 @@ func (c *Coordinator) Vote(_ context.Context, id txn.ID, b txn.Votes) (txn.Outco
 		if v.Vote == txn.VoteEndedByApplication {
 			g.endedByApplication = true
 			if g.branches[v.Branch-1].Vote == txn.VoteDelegated {
-				continue // its end still decides
+				continue // the end of the branch still decides
 			}
 		}
 		g.branches[v.Branch-1].Vote = v.Vote
@@ -137,7 +137,7 @@ func (c *Coordinator) Rollback(_ context.Context, id txn.ID, _ string) (txn.Outc
 	return c.end(id, txn.CauseClient), nil
 }
 
-// TimeOut decides as the coordinator does when the transaction's time is over.
+// TimeOut decides as the coordinator does when the transaction's deadline has passed.
 func (c *Coordinator) TimeOut(id txn.ID) { c.end(id, txn.CauseTimeout) }
 
 func (c *Coordinator) end(id txn.ID, cause txn.Cause) txn.Outcome {
@@ -182,7 +182,7 @@ func (c *Coordinator) Wait(context.Context, txn.ID, txn.Goal) (txn.Info, error) 
 	return txn.Info{}, errors.ErrUnsupported
 }
 
-// Unreported gives the branches that nobody has reported.
+// Unreported returns the branches without a completion report.
 func (c *Coordinator) Unreported(id txn.ID) (left []txn.BranchID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,15 +194,16 @@ func (c *Coordinator) Unreported(id txn.ID) (left []txn.BranchID) {
 	return left
 }
 
-// Branch gives what a participant would be told of a branch.
+// Branch returns what a participant would receive of a branch.
 func (c *Coordinator) Branch(id txn.ID, n txn.BranchID) participant.Branch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.txs[id].branches[n-1]
 }
 
-// Recover drives what is left of a transaction to its decision, or finds out which
-// one a branch has made to which it was delegated. Branches that end otherwise than decided end as told.
+// Recover drives what is left of a transaction to its decision, or finds out the decision that
+// a delegated branch has made. Branches that end otherwise than decided must end as in
+// otherwise.
 func (c *Coordinator) Recover(t *testing.T, id txn.ID, otherwise ...participant.BranchOutcome) {
 	t.Helper()
 	c.mu.Lock()
@@ -240,7 +241,8 @@ func (c *Coordinator) Last() (last txn.ID) {
 	return last
 }
 
-// CheckNothingPrepared is for the end of a test.
+// CheckNothingPrepared checks, at the end of a test, that no participant holds a prepared
+// branch.
 func (c *Coordinator) CheckNothingPrepared(t *testing.T) {
 	t.Helper()
 	for name, p := range c.participants {

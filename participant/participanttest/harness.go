@@ -12,32 +12,32 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Patience bounds everything that the suite waits for.
+// Patience bounds every wait of the suite.
 const Patience = 30 * time.Second
 
-// Harness is a resource under test and everybody around it.
+// Harness is a participant under test, with its application, its operator and its other users.
 type Harness struct {
-	// Cluster is the tag for which Open opens.
+	// Cluster is the cluster id for which Open opens.
 	Cluster string
-	// Open opens the coordinator's side. It is called several times; the suite
-	// closes what it gets.
+	// Open opens the coordinator's side. It is called several times; the suite closes what it
+	// returns.
 	Open func(t *testing.T) participant.Participant
-	// Work opens a session of the application, sets the key in it to the value
-	// and leaves it unprepared, to be prepared as xid. info is what the
-	// application would give as [txn.Enlistment.Resource].
+	// Work opens a resource of the application, sets the key through it to the value and leaves
+	// it unprepared, to be prepared as xid. info is what the application would give as
+	// SessionRef of a [txn.Enlistment].
 	Work func(t *testing.T, xid, key string, value int64) (s txn.Resource, info string)
-	// Write sets a key in a transaction of the resource alone. It fails when the
-	// key is locked until ctx ends, or at once.
+	// Write sets a key in a local transaction of the participant. It fails when the key is
+	// locked until ctx ends, or at once.
 	Write func(ctx context.Context, key string, value int64) error
-	// Read gives the committed value of a key; zero when it was never set.
+	// Read returns the committed value of a key; zero when it was never set.
 	Read func(t *testing.T, key string) int64
-	// FinishManually does what a person with the resource's own tools would do.
+	// FinishManually does what an operator with the participant's own tools would do.
 	FinishManually func(t *testing.T, xid string, commit bool)
-	// Restart crashes the resource and starts it again.
+	// Restart crashes the participant and starts it again.
 	Restart func(t *testing.T)
 }
 
-// fixture is one test at work.
+// fixture is one running test.
 type fixture struct {
 	Harness
 	t *testing.T
@@ -79,15 +79,14 @@ func (b *fixture) open() participant.Participant {
 	return p
 }
 
-// branch names a new branch of a new transaction, and a key of its own.
+// branch returns a new branch of a new transaction, and a key of its own.
 func (b *fixture) branch() (participant.Branch, string) {
 	n := number.Add(1)
 	id := txn.NewID(time.UnixMilli(1700000000000+n), entropy)
 	return participant.Branch{TX: id, ID: 1, XID: txn.XID(b.Cluster, id, 1)}, fmt.Sprintf("key%d", n)
 }
 
-// prepared is a branch that set its key to 7 and voted yes, whose session has
-// gone away.
+// prepared is a branch that set its key to 7 and voted yes, and whose resource was released.
 func (b *fixture) prepared() (participant.Branch, string) {
 	b.t.Helper()
 	br, key := b.branch()
@@ -166,7 +165,7 @@ func (b *fixture) wantListed(prefix, xid string, want bool) {
 	}
 }
 
-// write tries an independent write.
+// write tries a write of another transaction.
 func (b *fixture) write(key string, value int64, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// maxLines is what a list for people may have.
+// maxLines is the largest number of lines in a list for the operator.
 const maxLines = 20
 
 func (b *fixture) inspect(br participant.Branch) participant.BranchReport {
@@ -44,7 +44,7 @@ func (b *fixture) wantInspected(br participant.Branch, endings ...participant.Br
 	b.t.Errorf("%v; want one of %v", t, endings)
 }
 
-// open is no ending: prepared, or still at work.
+// open is no outcome: prepared, or still at work.
 const open participant.BranchOutcome = 0
 
 func inspectPrepared(b *fixture) {
@@ -76,10 +76,10 @@ func inspectEnded(b *fixture) {
 	b.wantInspected(br, rolledBack, unknown)
 }
 
-// inspectOpen: the session is not hindered.
+// inspectOpen: inspecting does not disturb the connection.
 func inspectOpen(b *fixture) {
 	br, key := b.branch()
-	b.wantInspected(br, open, rolledBack, unknown) // nobody has begun it
+	b.wantInspected(br, open, rolledBack, unknown) // not begun
 	s, info := b.Work(b.t, br.XID, key, 7)
 	defer s.Release()
 	br.SessionRef = info
@@ -113,7 +113,7 @@ func (b *fixture) inspectLocks() map[string]participant.PreparedDetails {
 	return all
 }
 
-// inspectAllLocks lists what others have prepared too, and touches nothing.
+// inspectAllLocks lists branches of other owners, too, and changes nothing.
 func inspectAllLocks(b *fixture) {
 	own, _ := b.prepared()
 	other, key := b.branch()
@@ -141,7 +141,7 @@ func inspectAllLocks(b *fixture) {
 	}
 }
 
-// inspectWaiters: who waits for a prepared branch is told, where anybody can.
+// inspectWaiters: what waits for a prepared branch is reported, where waiting is possible.
 func inspectWaiters(b *fixture) {
 	br, key := b.prepared()
 	other, _ := b.prepared()

@@ -9,11 +9,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// resolver is the participant under test, if branches of it can be committed in
-// one phase.
+// resolver is the participant under test, if its branches can be committed in one phase.
 func (b *fixture) resolver() participant.OutcomeResolver { return b.p.(participant.OutcomeResolver) }
 
-// onePhaseBranch is a session at work that can commit in one phase.
+// onePhaseBranch is a working branch that can commit in one phase.
 func (b *fixture) onePhaseBranch() (participant.Branch, string, txn.Resource, txn.OnePhaseCommitter) {
 	b.t.Helper()
 	br, key := b.branch()
@@ -76,7 +75,7 @@ func resolveNeverBegun(b *fixture) {
 	}
 }
 
-// resolvePrepared: what is prepared has not ended, and is not driven anywhere.
+// resolvePrepared: a prepared branch has not ended, and is not driven by the call.
 func resolvePrepared(b *fixture) {
 	br, key := b.prepared()
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Second)
@@ -89,7 +88,7 @@ func resolvePrepared(b *fixture) {
 	b.wantValue(key, 7)
 }
 
-// races is how often a commit races with its settling.
+// races is how often a commit races with resolving its outcome.
 const races = 200
 
 func resolveRaces(b *fixture) {
@@ -110,7 +109,7 @@ func resolveRaces(b *fixture) {
 			settle()
 		default:
 			go settle()
-			// So that either is sometimes first.
+			// So that each of them is first at times.
 			<-time.After(time.Duration(n%20) * 100 * time.Microsecond)
 			commit()
 		}

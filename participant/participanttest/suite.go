@@ -17,7 +17,7 @@ const (
 	unknown    = participant.Unknown
 )
 
-// Run holds a participant to the suite.
+// Run runs the suite on a participant.
 func Run(t *testing.T, h Harness) {
 	for _, c := range tests(t, h) {
 		t.Run(c.name, func(t *testing.T) { c.try(newFixture(t, h)) })
@@ -29,7 +29,7 @@ type testCase struct {
 	try  func(*fixture)
 }
 
-// tests gives those for what the participant can do.
+// tests returns the tests for what the participant can do.
 func tests(t *testing.T, h Harness) []testCase {
 	all := []testCase{
 		{"Check", check},
@@ -141,7 +141,7 @@ func neverPrepared(b *fixture) {
 	br, _ = b.branch()
 	b.want(b.p.Rollback, br, rolledBack)
 	b.want(b.p.Commit, br, rolledBack, unknown)
-	// That somebody may have committed it is no proof that somebody did.
+	// That it may have been committed does not prove that it was.
 	br, _ = b.branch()
 	br.Vote, br.Attempts, br.ClientCompletes = txn.VotePrepared, 3, true
 	b.want(b.p.Commit, br, rolledBack, unknown)
@@ -280,7 +280,7 @@ func locks(b *fixture) {
 
 func latePrepare(b *fixture) {
 	br, key := b.branch()
-	b.want(b.p.Rollback, br, rolledBack) // before the session even began
+	b.want(b.p.Rollback, br, rolledBack) // before the branch even began
 	s, info := b.Work(b.t, br.XID, key, 7)
 	vote, err := s.Prepare(b.t.Context())
 	s.Release()

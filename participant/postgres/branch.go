@@ -13,12 +13,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// branch is the application's side of one branch. It implements [txn.SessionRef].
+// branch is the application's side of one branch. It implements [txn.Resource].
 //
-// It keeps its connection until Release, although the server needs it no more
-// after PREPARE TRANSACTION: a commit that had to queue for a connection would
-// hold its row locks meanwhile, against those that have the connections and wait
-// for the rows.
+// It keeps its connection until Release, although the server does not need it after PREPARE
+// TRANSACTION: a commit that queued for a connection would hold its row locks meanwhile, against
+// clients that occupy the connections and wait for the rows.
 type branch struct {
 	name        string
 	conn        *pgxpool.Conn
@@ -26,32 +25,32 @@ type branch struct {
 	sessionRef  SessionRef
 	xid         string
 	readOnly    bool
-	onePhase    bool        // wanted; see [DB.OnePhase]
-	workEnded   atomic.Bool // no more work
+	onePhase    bool        // requested; see [DB.OnePhase]
+	workEnded   atomic.Bool // no further statements are accepted
 	phase       branchPhase
-	mark        string      // of a transaction that only reads; see [markSetting]
+	mark        string      // identifies a transaction that only reads; see [markSetting]
 	connExposed atomic.Bool // the application was given the connection itself
 	appEnded    atomic.Bool // the application's own statements have ended it, or may have
-	endedErr    error       // how, as the server said
+	endedErr    error       // how, as the server reported
 }
 
-// branchPhase is what Prepare left.
+// branchPhase is the state in which Prepare left a branch.
 type branchPhase uint8
 
 const (
-	phaseOpen     branchPhase = iota // not asked yet
+	phaseOpen     branchPhase = iota // not asked for its vote yet
 	phasePrepared                    // voted yes
-	phaseEnded                       // there is nothing left of it
-	phaseUnknown                     // only the coordinator can find out
+	phaseEnded                       // committed or rolled back
+	phaseUnknown                     // only the coordinator can determine it
 )
 
-// The states of a connection, as pgconn gives them.
+// The states of a connection, as pgconn reports them.
 const (
 	statusIdle   = 'I'
 	statusFailed = 'E'
 )
 
-// Prepare implements [txn.SessionRef].
+// Prepare implements [txn.Resource].
 func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
 	b.workEnded.Store(true)
 	byHand := b.endedByApplication()
@@ -72,7 +71,7 @@ func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
 	if err != nil {
 		return 0, err
 	}
-	// One round trip: which transaction is this, and prepare it.
+	// One round trip: it identifies the transaction and prepares it.
 	results, err := b.conn.Conn().PgConn().Exec(ctx, b.identity()+"; PREPARE TRANSACTION "+name).ReadAll()
 	if err != nil {
 		return b.prepareError(ctx, results, err)
@@ -80,7 +79,7 @@ func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
 	return b.checkPrepared(ctx, results)
 }
 
-// checkPrepared looks at what PREPARE TRANSACTION really did.
+// checkPrepared checks what PREPARE TRANSACTION really did.
 func (b *branch) checkPrepared(ctx context.Context, results []*pgconn.Result) (txn.Vote, error) {
 	if len(results) != 2 || results[1].CommandTag.String() != "PREPARE TRANSACTION" {
 		b.phase = phaseEnded
@@ -94,9 +93,9 @@ func (b *branch) checkPrepared(ctx context.Context, results []*pgconn.Result) (t
 	return txn.VotePrepared, nil
 }
 
-// prepareError says what an error of PREPARE TRANSACTION means. An answer means that
-// the transaction has been rolled back already: the branch's, if the query before it
-// says so.
+// prepareError returns the vote and error for a PREPARE TRANSACTION that failed. If the server
+// answered with an error, it has rolled the transaction back: the branch's, if the query before
+// it returned the branch's number.
 func (b *branch) prepareError(ctx context.Context, results []*pgconn.Result, err error) (txn.Vote, error) {
 	switch {
 	case !isStatementError(err) || b.conn.Conn().PgConn().TxStatus() != statusIdle:
@@ -114,8 +113,8 @@ func (b *branch) prepareError(ctx context.Context, results []*pgconn.Result, err
 	return txn.VoteNo, fmt.Errorf("prepare: %w", err)
 }
 
-// commitReadOnly ends a branch that did not change anything. SQL can make a
-// transaction that began read-only write; that gives it a number.
+// commitReadOnly ends a branch that changed nothing. SQL can make a transaction that began
+// read-only write; it then has a number.
 func (b *branch) commitReadOnly(ctx context.Context) (txn.Vote, error) {
 	var number, mark *string
 	err := b.conn.QueryRow(ctx, "SELECT pg_current_xact_id_if_assigned()::text, current_setting('"+markSetting+"', true)", pgx.QueryExecModeSimpleProtocol).Scan(&number, &mark)
@@ -146,14 +145,13 @@ func (b *branch) commitReadOnly(ctx context.Context) (txn.Vote, error) {
 	return txn.VoteReadOnly, nil
 }
 
-// Commit implements [txn.SessionRef].
+// Commit implements [txn.Resource].
 func (b *branch) Commit(ctx context.Context) error {
 	return b.finish(ctx, commitPrepared)
 }
 
-// Rollback implements [txn.SessionRef]. A session that was lost is no success: its
-// process may be at a long statement, and keep its locks until the coordinator
-// ends it.
+// Rollback implements [txn.Resource]. A lost connection is not a success: its backend may be
+// running a long statement, and keeps its locks until the coordinator terminates it.
 func (b *branch) Rollback(ctx context.Context) error {
 	b.workEnded.Store(true)
 	switch {
@@ -177,6 +175,5 @@ func (b *branch) finish(ctx context.Context, statement string) error {
 	return nil
 }
 
-// Release implements [txn.SessionRef]. The pool closes a connection that is not
-// idle.
+// Release implements [txn.Resource]. The pool closes a connection that is not idle.
 func (b *branch) Release() { b.conn.Release() }

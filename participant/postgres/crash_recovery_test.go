@@ -22,7 +22,7 @@ func (b *bank) resetStatistics(t *testing.T) {
 	b.exec(t, "SELECT pg_stat_reset_shared('archiver')")
 }
 
-// typedCommit is a branch that the application committed past the guard.
+// typedCommit is a branch that the application committed on the connection itself.
 func (b *bank) typedCommit(t *testing.T, meanwhile func()) participant.Branch {
 	t.Helper()
 	w, br := b.alone(t, "INSERT INTO account VALUES (gen_random_uuid()::text, 1)")
@@ -33,9 +33,8 @@ func (b *bank) typedCommit(t *testing.T, meanwhile func()) participant.Branch {
 	return br
 }
 
-// TestStatisticsResetIsNoRecovery: on a server that has recovered in its life, a reset
-// of its statistics costs no proof, whether it was before, while or after the branch
-// was at work.
+// TestStatisticsResetIsNoRecovery: on a server that has recovered before, a reset of its
+// statistics loses no proof, whether it was before, during or after the branch's work.
 func TestStatisticsResetIsNoRecovery(t *testing.T) {
 	for name, recovered := range map[string]func(*testing.T) *bank{
 		"from a crash": func(t *testing.T) *bank {
@@ -53,7 +52,7 @@ func TestStatisticsResetIsNoRecovery(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bank := recovered(t)
 			p := bank.opened(t, nil)
-			for _, when := range []string{"while", "after", "before"} { // of the connections that are in the pool by then
+			for _, when := range []string{"while", "after", "before"} { // relative to the connections that are in the pool by then
 				while := func() {
 					if when == "while" {
 						bank.resetStatistics(t)
@@ -80,7 +79,7 @@ func TestStatisticsResetIsNoRecovery(t *testing.T) {
 	}
 }
 
-// recoveries are the ways of a server to recover, and to go on afterwards.
+// recoveries are the ways in which a server recovers and continues.
 func recoveries(s *testdb.Postgres) map[string]func(*testing.T) {
 	start := func(t *testing.T) { check(t, s.Start(t.Context())) }
 	backend := func(t *testing.T) { killBackendOf(t, s) }
@@ -102,7 +101,7 @@ func recoveries(s *testdb.Postgres) map[string]func(*testing.T) {
 				}
 				return nil
 			})
-			check(t, s.Kill(t.Context())) // which has nothing left to kill
+			check(t, s.Kill(t.Context())) // no process is left to kill
 			start(t)
 		},
 	}
@@ -131,7 +130,7 @@ func killBackendOf(t *testing.T, s *testdb.Postgres) {
 	})
 }
 
-// TestEveryRecoveryIsNoticed, also by a session that has no time of the statistics: a
+// TestEveryRecoveryIsNoticed, even if the session reference has no time of the statistics: a
 // number that another transaction got in the meantime is not taken for the branch's.
 func TestEveryRecoveryIsNoticed(t *testing.T) {
 	s := startPostgres(t)
@@ -189,8 +188,8 @@ func TestRecoveriesUnderOnePostmasterEndFurtherOn(t *testing.T) {
 	}
 }
 
-// TestTypedCommitBeforeACrash: a branch that never voted, and that the application committed
-// past the guard, is not taken for rolled back because the server has recovered since.
+// TestTypedCommitBeforeACrash: a branch that never voted, and that the application committed on
+// the connection itself, is not taken for rolled back because the server has recovered since.
 // One whose number the server lost, and another transaction got, is.
 func TestTypedCommitBeforeACrash(t *testing.T) {
 	s := startPostgres(t)
@@ -229,8 +228,8 @@ func TestTypedCommitBeforeACrash(t *testing.T) {
 	}
 }
 
-// TestStatisticsResetAndOrderlyRestart: both marks are gone, so that a recovery is not
-// excluded. It is not claimed either.
+// TestStatisticsResetAndOrderlyRestart: neither value identifies the server's lifetime any more,
+// so that a recovery is not excluded. It is not reported as certain either.
 func TestStatisticsResetAndOrderlyRestart(t *testing.T) {
 	s := startPostgres(t)
 	bank := newBankOn(t, s)

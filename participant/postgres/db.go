@@ -14,31 +14,31 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// DB is the application's side of one database. A transaction's first use of it
-// takes a connection of the pool, begins a transaction there and enlists it;
-// later uses get the same, until the global transaction has ended.
+// DB is the application's side of one database. The first use by a global transaction takes a
+// connection of the pool, begins a transaction there and enlists it; later uses get the same
+// connection, until the global transaction has ended.
 //
-// A DB is safe for concurrent use; what it does for one transaction is not, as
+// A DB is safe for concurrent use by several transactions; for one transaction it is not, as
 // with [pgx.Tx].
 type DB struct {
-	// TxOptions say how transactions begin: isolation, and with [pgx.ReadOnly]
-	// that nothing is changed, which saves the prepare. Not to be changed after
-	// the first use. Defaults to what the server does.
+	// TxOptions are the options of each branch's transaction: its isolation, and [pgx.ReadOnly]
+	// for a database that is only read, which saves the prepare. Not to be changed after the
+	// first use. Defaults to the server's defaults.
 	TxOptions pgx.TxOptions
 
-	// OnePhase lets a branch that is its transaction's only one be committed without
-	// a prepare, which saves two round trips of the server's disk. How it ended is
-	// proved by the server, unless it crashes or fails over in the moment of the commit:
-	// then the transaction ends as a hazard of unknown end, for a person to look at.
-	// Not to be changed after the first use. Defaults to false: two phases.
+	// OnePhase lets the only branch of a transaction be committed without prepare, which saves
+	// two disk syncs of the server. The server proves the outcome, unless it crashes or fails
+	// over at the moment of the commit: then the transaction ends with a heuristic hazard, which
+	// an operator has to resolve. Not to be changed after the first use. Defaults to false: two
+	// phases.
 	OnePhase bool
 
 	name string
 	pool *pgxpool.Pool
 }
 
-// New gives the database that the pool connects to. name is the participant's
-// name at the coordinator. The pool remains the caller's.
+// New returns the DB for the database that the pool connects to. name is the participant's name
+// at the coordinator. The caller keeps the ownership of the pool.
 func New(name string, pool *pgxpool.Pool) *DB { return &DB{name: name, pool: pool} }
 
 // Exec runs a statement in the transaction.
@@ -50,8 +50,7 @@ func (db *DB) Exec(ctx context.Context, tx *txn.Tx, sql string, args ...any) (pg
 	return db.namedTx(b).Exec(ctx, sql, args...)
 }
 
-// Query runs a query in the transaction. The rows have to be closed before the
-// next statement.
+// Query runs a query in the transaction. Close the rows before the next statement.
 func (db *DB) Query(ctx context.Context, tx *txn.Tx, sql string, args ...any) (pgx.Rows, error) {
 	b, err := db.branch(ctx, tx)
 	if err != nil {
@@ -60,8 +59,7 @@ func (db *DB) Query(ctx context.Context, tx *txn.Tx, sql string, args ...any) (p
 	return db.namedTx(b).Query(ctx, sql, args...)
 }
 
-// QueryRow runs a query of which only the first row matters. Errors come with
-// Scan.
+// QueryRow runs a query of which only the first row matters. Scan returns the errors.
 func (db *DB) QueryRow(ctx context.Context, tx *txn.Tx, sql string, args ...any) pgx.Row {
 	b, err := db.branch(ctx, tx)
 	if err != nil {
@@ -70,12 +68,12 @@ func (db *DB) QueryRow(ctx context.Context, tx *txn.Tx, sql string, args ...any)
 	return db.namedTx(b).QueryRow(ctx, sql, args...)
 }
 
-// Tx gives the transaction's own [pgx.Tx], for libraries that want one. Its
-// Commit and Rollback answer [txn.ErrManaged], and so does a statement that would
-// end the transaction; those of a nested one (Begin) work. Its Conn is not watched: a
-// transaction that is ended there is [txn.ErrEndedByApplication] afterwards, and so is, once
-// Conn was called, one that has failed or whose connection is lost, since it cannot be
-// proved to be the branch's own. A nested one that is rolled back keeps the proof. Nothing may be done with it, nor with its Conn, after the end of the global
+// Tx returns the branch's own [pgx.Tx], for libraries that want one. Its Commit and Rollback
+// return [txn.ErrManaged], and so does a statement that would end the transaction; those of a
+// nested one (Begin) work. Its Conn is not checked: a transaction that is ended there results in
+// [txn.ErrEndedByApplication]; so does, once Conn was called, a transaction that has failed or
+// whose connection is lost, since it cannot be proved to be the branch's own. Rolling back a
+// nested one keeps the proof. The Tx and its Conn must not be used after the end of the global
 // transaction.
 func (db *DB) Tx(ctx context.Context, tx *txn.Tx) (pgx.Tx, error) {
 	b, err := db.branch(ctx, tx)
@@ -89,8 +87,8 @@ func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
 	return txn.Join(ctx, tx, db.name, db.begin)
 }
 
-// begin opens the session of a branch and enlists it, before anything is done
-// in it.
+// begin takes a connection for a branch, begins its transaction and enlists it, before its first
+// work.
 func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err error) {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
@@ -99,7 +97,7 @@ func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err 
 	b := &branch{name: db.name, conn: conn, readOnly: db.TxOptions.AccessMode == pgx.ReadOnly, onePhase: db.OnePhase}
 	defer func() {
 		if err != nil {
-			b.Release() // nothing was done in it yet
+			b.Release() // the branch has no work yet
 		}
 	}()
 	options := db.TxOptions
@@ -127,7 +125,7 @@ func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err 
 	return b, nil
 }
 
-// beginQuery is how a transaction with the options begins.
+// beginQuery is the statement that begins a transaction with the options.
 func beginQuery(o pgx.TxOptions) string {
 	if o.BeginQuery != "" {
 		return o.BeginQuery
@@ -144,13 +142,13 @@ func beginQuery(o pgx.TxOptions) string {
 	return query
 }
 
-// sessionKey is under what a connection keeps which session it was last.
+// sessionKey is the key of the session reference that a connection caches.
 const sessionKey = "txmgr.session"
 
-// identify asks a transaction which session it is, and makes the server give it
-// its number. All but the number stays the same as long as the backend lives, and
-// comes from files and from the list of all sessions, so a backend is asked for it
-// once. Another one, behind a pooler that shares out connections, is asked anew.
+// identify returns the session reference of a transaction, and makes the server assign its
+// number. All other fields stay the same while the backend lives, and the server reads files and
+// the list of all backends for them; so a backend is queried for them once. If a pooler has
+// assigned another backend, that one is queried again.
 func identify(ctx context.Context, tx pgx.Tx) (SessionRef, error) {
 	kept := tx.Conn().PgConn().CustomData()
 	if s, known := kept[sessionKey].(SessionRef); known {
@@ -165,21 +163,21 @@ func identify(ctx context.Context, tx pgx.Tx) (SessionRef, error) {
 		}
 	}
 	s, err := identifyBackend(ctx, tx)
-	if err == nil && !s.Recovered.IsZero() { // which becomes known some time after the server's start
+	if err == nil && !s.Recovered.IsZero() { // the server knows it only some time after its start
 		kept[sessionKey] = s
 	}
 	return s, err
 }
 
-// xidQuery asks for the transaction's number, and writes a record of the write-ahead
-// log that has it, without waiting for the disk: by its place (LSN) it can be told
-// after a failover whether the new primary had received a branch that was prepared. Where changes are decoded
-// logically the record would be seen by those who decode them, so there is none.
+// xidQuery asks for the transaction's number, and writes a record with it to the write-ahead
+// log, without waiting for the disk: after a failover, the place of the record (LSN) shows
+// whether the new primary had received a branch that was prepared. With logical decoding the
+// consumers would see the record, so none is written.
 const xidQuery = `pg_current_xact_id()::text, CASE WHEN current_setting('wal_level') <> 'logical'
 	THEN pg_logical_emit_message(false, 'txmgr', pg_current_xact_id()::text)::text END`
 
-// identifyBackend asks for everything. The view of the archiver would leave a lock
-// on itself in the branch; the function does not.
+// identifyBackend queries all fields. It calls the archiver's function, because the view
+// pg_stat_archiver would leave a lock on itself in the branch.
 func identifyBackend(ctx context.Context, tx pgx.Tx) (s SessionRef, err error) {
 	var pid int32
 	var xid, system, file string
@@ -209,7 +207,7 @@ func identifyBackend(ctx context.Context, tx pgx.Tx) (s SessionRef, err error) {
 	return s.withXID(xid, written)
 }
 
-// withXID is the session at work on another transaction.
+// withXID returns the reference of the same backend with another transaction.
 func (s SessionRef) withXID(xid string, written *string) (_ SessionRef, err error) {
 	if s.Written, err = parseOptionalLSN(written); err != nil {
 		return SessionRef{}, err
@@ -218,7 +216,7 @@ func (s SessionRef) withXID(xid string, written *string) (_ SessionRef, err erro
 	return s, err
 }
 
-// parseOptionalLSN reads a place in the write-ahead log, zero if there is none.
+// parseOptionalLSN reads a place in the write-ahead log; nil gives zero.
 func parseOptionalLSN(text *string) (uint64, error) {
 	if text == nil {
 		return 0, nil
@@ -227,7 +225,7 @@ func parseOptionalLSN(text *string) (uint64, error) {
 	return uint64(at), err
 }
 
-// failedRow is a row that could not be asked for.
+// failedRow is the row of a query that was not sent.
 type failedRow struct{ err error }
 
 // Scan implements [pgx.Row].

@@ -107,8 +107,8 @@ func TestTwoDatabasesRollBackTogether(t *testing.T) {
 	}
 }
 
-// TestApplicationHangsPastItsDeadline: the coordinator times the transaction out
-// and frees the rows while the application does not even notice.
+// TestApplicationHangsPastItsDeadline: the coordinator times the transaction out and releases the
+// rows although the application does not respond.
 func TestApplicationHangsPastItsDeadline(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
@@ -127,8 +127,8 @@ func TestApplicationHangsPastItsDeadline(t *testing.T) {
 	s.want(t, 101, 101)
 }
 
-// TestWorkEndsWithTheGrantedTime: the context ends a statement that waits, and
-// the coordinator clears up what the application could not.
+// TestWorkEndsWithTheGrantedTime: the context ends a statement that waits, and the coordinator
+// finishes the branches that the application could not.
 func TestWorkEndsWithTheGrantedTime(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{Timeout: 300 * time.Millisecond}, func(ctx context.Context, tx *txn.Tx) error {
@@ -172,9 +172,9 @@ func (k *killer) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (tx
 	return out, err
 }
 
-// TestHotRowAndAFullPool: more transactions than connections, all after the same
-// rows, with nobody but the applications to finish them. A prepared branch that
-// had to queue for a connection would wait for those that wait for its rows.
+// TestHotRowAndAFullPool: more transactions than connections, all on the same rows, and only the
+// applications finish them. A prepared branch that queued for a connection would wait for
+// transactions that wait for its rows.
 func TestHotRowAndAFullPool(t *testing.T) {
 	s := newShops(t)
 	for _, b := range []*bank{s.bank, s.shop} {
@@ -203,8 +203,8 @@ func TestHotRowAndAFullPool(t *testing.T) {
 	s.want(t, 60, 140)
 }
 
-// TestConnectionGoesBackIdle, whatever the end, and the same session serves the
-// next transaction.
+// TestConnectionGoesBackIdle after each outcome, and the same connection serves the next
+// transaction.
 func TestConnectionGoesBackIdle(t *testing.T) {
 	s := newShops(t)
 	pool, err := pgxpool.New(t.Context(), s.bank.dsn+"&pool_max_conns=1")
@@ -276,7 +276,7 @@ func TestTxIsManaged(t *testing.T) {
 		t.Errorf("x has %d", n)
 	}
 
-	// The connection is somebody else's now.
+	// Another transaction has the connection now.
 	ctx := t.Context()
 	_, errExec := kept.Exec(ctx, "SELECT 1")
 	_, errQuery := kept.Query(ctx, "SELECT 1")
@@ -324,8 +324,8 @@ func TestReadOnlyDatabaseVotesReadOnly(t *testing.T) {
 	s.want(t, 1, 100)
 }
 
-// TestReadOnlyIsHeldTo: SQL can make a read-only transaction write, and then no
-// other branch could take that back after its COMMIT.
+// TestReadOnlyIsHeldTo: SQL can make a read-only transaction write, and its COMMIT could not be
+// undone if another branch voted no.
 func TestReadOnlyIsHeldTo(t *testing.T) {
 	for name, sql := range map[string]string{
 		"read write": "SET TRANSACTION READ WRITE; INSERT INTO account VALUES ('thief', 1)",

@@ -11,13 +11,13 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// errEndedByApplication is what a statement is answered that ended the transaction, or that
-// comes after one that did and is not sent.
+// errEndedByApplication is the error of a statement that ended the transaction, and of later
+// statements, which are not sent.
 var errEndedByApplication = fmt.Errorf("%w: what the transaction did may be committed", txn.ErrEndedByApplication)
 
-// endedByApplication reports whether the application's own statements have ended the
-// transaction: the connection is idle although nobody here has ended it. That is
-// remembered, since another transaction may begin on the connection.
+// endedByApplication reports whether the application's own statements have ended the transaction:
+// the connection is idle although this package has not ended it. The branch remembers that, since
+// another transaction may begin on the connection.
 func (b *branch) endedByApplication() bool {
 	if b.phase == phaseOpen && b.conn.Conn().PgConn().TxStatus() == statusIdle {
 		b.appEnded.Store(true)
@@ -25,16 +25,16 @@ func (b *branch) endedByApplication() bool {
 	return b.appEnded.Load()
 }
 
-// errUnproven is said of a branch whose transaction cannot be told from another any
-// more: on the connection itself the holder may have ended it, committed other work,
-// and begun another one.
+// errUnproven is the error of a branch whose transaction cannot be distinguished from another any
+// more: on the connection itself the application may have ended it, committed other work, and
+// begun another one.
 var errUnproven = fmt.Errorf("%w: its connection was given out (Conn), the transaction there failed or the connection was lost, and whether it was still the branch's cannot be proved: what was sent on Conn may be committed", txn.ErrEndedByApplication)
 
-// errMarkLost is said of a branch that was to read only and has lost its mark.
+// errMarkLost is the error of a read-only branch whose mark is not set any more.
 var errMarkLost = fmt.Errorf("%w: the branch was to read only, and its mark, the setting %s, is not there: either the transaction was ended, and %s, or its settings were reset", txn.ErrEndedByApplication, markSetting, autocommitDetail)
 
-// unprovenError is the error of a branch that failed before it was known which transaction
-// is open, which only matters where others have the connection.
+// unprovenError is the error of a branch that failed before it was known which transaction is
+// open, which matters only if the application was given the connection.
 func (b *branch) unprovenError(err error) error {
 	if !b.connExposed.Load() {
 		return err
@@ -42,7 +42,7 @@ func (b *branch) unprovenError(err error) error {
 	return fmt.Errorf("%w (%w)", b.setEndedErr(errUnproven), err)
 }
 
-// setEndedErr answers the same from now on.
+// setEndedErr records how the transaction ended. The first error is kept and returned.
 func (b *branch) setEndedErr(how error) error {
 	b.appEnded.Store(true)
 	if b.endedErr == nil {
@@ -51,8 +51,8 @@ func (b *branch) setEndedErr(how error) error {
 	return b.endedErr
 }
 
-// endedByApplicationError asks the server how the transaction ended that the application has
-// ended. It asks once.
+// endedByApplicationError asks the server, once, how a transaction ended that the application
+// has ended.
 func (b *branch) endedByApplicationError(ctx context.Context) error {
 	if b.endedErr == nil {
 		return b.setEndedErr(b.queryEnded(ctx))
@@ -82,21 +82,21 @@ func (b *branch) queryEnded(ctx context.Context) error {
 	return errors.Join(errEndedByApplication, err)
 }
 
-// txReplacedError says that the transaction on record is not the one that is open.
+// txReplacedError is the error if the recorded transaction is not the one that is open.
 func (b *branch) txReplacedError(ctx context.Context) error {
 	return fmt.Errorf("the transaction is not number %d any more: %w", b.sessionRef.XID, b.endedByApplicationError(ctx))
 }
 
-// rollbackOpen rolls back what is open, in one round trip, and looks whether that
-// is the branch's transaction. A transaction that has failed does not tell its
-// number; then the server says afterwards how the one on record has ended.
+// rollbackOpen rolls back the open transaction, in one round trip, and checks whether it is the
+// branch's. A transaction that has failed cannot be asked for its number; then the status of the
+// recorded one is queried afterwards.
 func (b *branch) rollbackOpen(ctx context.Context) error {
 	conn := b.conn.Conn().PgConn()
 	failed := conn.TxStatus() == statusFailed
 	var statements, want string
 	switch {
 	case failed && b.readOnly:
-		statements = "ROLLBACK" // its mark cannot be asked for any more
+		statements = "ROLLBACK" // the mark cannot be queried any more
 	case failed:
 		statements, want = fmt.Sprintf("ROLLBACK; SELECT pg_xact_status('%d')", b.sessionRef.XID), xactAborted
 	case b.readOnly:
@@ -116,15 +116,15 @@ func (b *branch) rollbackOpen(ctx context.Context) error {
 	case told != want:
 		return fmt.Errorf("postgres %s: %w", b.name, b.endedByApplicationError(ctx))
 	case failed && b.connExposed.Load():
-		// The one on record was rolled back, now or by the holder of the connection.
+		// The recorded transaction was rolled back, now or by the application on the connection.
 		return fmt.Errorf("postgres %s: %w", b.name, b.setEndedErr(errUnproven))
 	}
 	b.phase = phaseEnded
 	return nil
 }
 
-// answers gives what was answered to the query beside a ROLLBACK, "" when there was none,
-// and whether the ROLLBACK was answered as one.
+// answers returns the answer to the query beside a ROLLBACK, "" if there was none, and whether
+// the ROLLBACK was answered as one.
 func answers(results []*pgconn.Result) (told string, undone bool) {
 	for _, r := range results {
 		if r.CommandTag.String() == "ROLLBACK" {
@@ -136,8 +136,8 @@ func answers(results []*pgconn.Result) (told string, undone bool) {
 	return told, undone
 }
 
-// identity is the query for what tells the branch's transaction from every other:
-// its number, or the mark of one that has none.
+// identity is the query for what identifies the branch's transaction: its number, or its mark if
+// it has none.
 func (b *branch) identity() string {
 	if b.readOnly {
 		return "SELECT current_setting('" + markSetting + "', true)"
@@ -145,10 +145,11 @@ func (b *branch) identity() string {
 	return "SELECT pg_current_xact_id_if_assigned()::text"
 }
 
-// markSetting is a setting that ends with the transaction in which it was made.
+// markSetting is a setting local to its transaction: its value, the mark, identifies a
+// transaction that has no number.
 const markSetting = "txmgr.branch"
 
-// single gives the only value of a result, "" when there is none.
+// single returns the only value of a result, "" if there is none.
 func single(r *pgconn.Result) string {
 	if len(r.Rows) != 1 || len(r.Rows[0]) != 1 {
 		return ""

@@ -14,8 +14,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// typed are texts that would end a transaction, with the words that the refusal
-// names.
+// typed are texts that would end a transaction, with the words that the error names.
 var typed = map[string]string{
 	"COMMIT":                                "COMMIT",
 	" /* x /* y */ */ commit ":              "COMMIT",
@@ -44,7 +43,7 @@ var typed = map[string]string{
 	"SET TRANSACTION SNAPSHOT '00000003-1'": "SET TRANSACTION SNAPSHOT",
 }
 
-// TestTypedEndIsRefused: it is not sent, the transaction goes on, and commits.
+// TestTypedEndIsRefused: the statement is not sent, and the transaction continues and commits.
 func TestTypedEndIsRefused(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
@@ -91,8 +90,7 @@ func TestOtherStatementsAreNotRefused(t *testing.T) {
 	}
 }
 
-// past runs texts, with | between them, on the branch's connection, past the guard,
-// as a library may do.
+// past runs texts, with | between them, on the branch's connection itself, as a library may do.
 func past(ctx context.Context, db *DB, tx *txn.Tx, sql string) error {
 	ptx, err := db.Tx(ctx, tx)
 	if err != nil {
@@ -105,9 +103,9 @@ func past(ctx context.Context, db *DB, tx *txn.Tx, sql string) error {
 	return err
 }
 
-// TestEndedByHandIsNeverRolledBack: the transaction was ended past the guard. The
-// error permits no repetition, every other branch is rolled back, and the
-// coordinator learns how the branch ended.
+// TestEndedByHandIsNeverRolledBack: the transaction was ended on the connection itself. The error
+// permits no repetition, every other branch is rolled back, and the coordinator determines the
+// branch's outcome.
 func TestEndedByHandIsNeverRolledBack(t *testing.T) {
 	const work = "UPDATE account SET balance = balance - 1 WHERE id = 'alice'"
 	for name, c := range map[string]struct {
@@ -186,7 +184,7 @@ func TestEndedByHandIsNeverRolledBack(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentAfterATypedEnd: statements would be committed one by one.
+// TestNothingIsSentAfterATypedEnd: further statements would be committed one by one.
 func TestNothingIsSentAfterATypedEnd(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
@@ -221,9 +219,10 @@ func TestNothingIsSentAfterATypedEnd(t *testing.T) {
 	s.want(t, 100, 100)
 }
 
-// TestTypedEndWhoseAnswerIsLost: the transaction is committed past the guard, and the
-// connection is lost before the answer. It may not be told as rolled back. Without the
-// connection of DB.Tx there is no such end, and a lost connection is a rollback.
+// TestTypedEndWhoseAnswerIsLost: the transaction is committed on the connection itself, and the
+// connection is lost before the answer. It must not be reported as rolled back. If the
+// application was not given the connection, this cannot happen, and a lost connection is a
+// rollback.
 func TestTypedEndWhoseAnswerIsLost(t *testing.T) {
 	for _, returns := range []error{nil, errors.New("boom")} {
 		for _, typed := range []string{"COMMIT; ", "ROLLBACK; BEGIN; UPDATE account SET balance = balance - 30; COMMIT; ", ""} {
@@ -258,7 +257,7 @@ func TestTypedEndWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
-// TestPreparedByHandIsSaid, with the name under which it waits.
+// TestPreparedByHandIsSaid: the error has the name under which the work is prepared.
 func TestPreparedByHandIsSaid(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
@@ -272,9 +271,9 @@ func TestPreparedByHandIsSaid(t *testing.T) {
 	s.want(t, 100, 100)
 }
 
-// TestFailureWithoutTheConnectionIsARollback: as long as nobody was given the connection
-// itself, and also then if the failure was rolled back to a savepoint, it is known which
-// transaction failed.
+// TestFailureWithoutTheConnectionIsARollback: it is known which transaction failed if the
+// application was not given the connection itself, or if the failure was rolled back to a
+// savepoint.
 func TestFailureWithoutTheConnectionIsARollback(t *testing.T) {
 	for name, fails := range map[string]func(context.Context, pgx.Tx) error{
 		"a statement": func(ctx context.Context, ptx pgx.Tx) error {
@@ -312,7 +311,7 @@ func TestFailureWithoutTheConnectionIsARollback(t *testing.T) {
 	}
 }
 
-// TestConnectionOfRowsIsGivenOut: rows lead to it, too.
+// TestConnectionOfRowsIsGivenOut: rows give access to the connection, too.
 func TestConnectionOfRowsIsGivenOut(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
@@ -331,8 +330,8 @@ func TestConnectionOfRowsIsGivenOut(t *testing.T) {
 	s.want(t, 50, 100)
 }
 
-// TestResetIsRefusedWhereItOnlyReads: it would take the mark off. A branch that writes
-// has a number.
+// TestResetIsRefusedWhereItOnlyReads: RESET ALL would reset the mark. A branch that writes has a
+// number instead.
 func TestResetIsRefusedWhereItOnlyReads(t *testing.T) {
 	for _, mode := range []pgx.TxAccessMode{"", pgx.ReadOnly} {
 		s := newShops(t)
@@ -349,7 +348,7 @@ func TestResetIsRefusedWhereItOnlyReads(t *testing.T) {
 	}
 }
 
-// TestSnapshotAsAdvised: what the refusal of SET TRANSACTION SNAPSHOT says can be done.
+// TestSnapshotAsAdvised: the advice in the refusal of SET TRANSACTION SNAPSHOT works.
 func TestSnapshotAsAdvised(t *testing.T) {
 	for _, mode := range []pgx.TxAccessMode{"", pgx.ReadOnly} {
 		s := newShops(t)

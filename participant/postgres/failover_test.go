@@ -19,7 +19,7 @@ type pair struct {
 	*bank    // on the primary
 	primary  *testdb.Postgres
 	standby  *testdb.Postgres
-	promoted *bank // on the standby, when it is a primary
+	promoted *bank // on the standby, after its promotion
 }
 
 // newPair starts both. Everything so far is on the standby.
@@ -53,7 +53,7 @@ func (c *pair) catchUp(t *testing.T) {
 	t.Helper()
 	var at string
 	check(t, c.pool.QueryRow(t.Context(), "SELECT pg_current_wal_insert_lsn()::text").Scan(&at))
-	c.exec(t, "CHECKPOINT") // which writes all of it
+	c.exec(t, "CHECKPOINT") // it writes everything to disk
 	there, err := pgxpool.New(t.Context(), c.standby.DSN("postgres"))
 	check(t, err)
 	defer there.Close()
@@ -67,14 +67,14 @@ func (c *pair) catchUp(t *testing.T) {
 	})
 }
 
-// part cuts the standby off: it gets nothing of what follows.
+// part disconnects the standby: it receives nothing that follows.
 func (c *pair) part(t *testing.T) {
 	t.Helper()
 	c.catchUp(t)
 	check(t, c.standby.Stop(t.Context()))
 }
 
-// failOver loses the primary, and promotes the standby.
+// failOver stops the primary, and promotes the standby.
 func (c *pair) failOver(t *testing.T) {
 	t.Helper()
 	check(t, c.primary.Kill(t.Context()))
@@ -89,7 +89,7 @@ func (c *pair) as(t *testing.T, user string) participant.Participant {
 	return c.promoted.opened(t, map[string]string{"dsn": c.standby.DSNAs(user, c.name)})
 }
 
-// said is what is said about a branch by all who are asked for its end.
+// said are the results of all calls that determine a branch's outcome.
 func said(t *testing.T, p participant.Participant, b participant.Branch) map[string]participant.Result {
 	t.Helper()
 	all := map[string]participant.Result{}
@@ -118,7 +118,7 @@ func wantSaid(t *testing.T, p participant.Participant, b participant.Branch, wan
 	}
 }
 
-// forget takes from a branch's session what it recorded.
+// forget removes fields from a branch's session reference.
 func forget(t *testing.T, b participant.Branch, what ...func(*SessionRef)) participant.Branch {
 	t.Helper()
 	s, err := ParseSessionRef(b.SessionRef)
@@ -135,7 +135,7 @@ func noTimeline(s *SessionRef)  { s.Timeline, s.Written = 0, 0 }
 func noRecovered(s *SessionRef) { s.Recovered, s.Started, s.Replayed = time.Time{}, time.Time{}, 0 }
 
 // TestAnotherTransactionHasTheNumberAfterAFailover: a standby that had not received
-// the prepare gives the number to another transaction, whose end is not the branch's.
+// the prepare assigns the number to another transaction, whose outcome is not the branch's.
 func TestAnotherTransactionHasTheNumberAfterAFailover(t *testing.T) {
 	c := newPair(t)
 	c.exec(t, "CREATE ROLE teller LOGIN")
@@ -155,13 +155,13 @@ func TestAnotherTransactionHasTheNumberAfterAFailover(t *testing.T) {
 	}
 
 	wantSaid(t, c.as(t, "postgres"), br, participant.RolledBack, "the branch came later")
-	teller := c.as(t, "teller") // who may not read the history of the timelines
+	teller := c.as(t, "teller") // a user that may not read the history of the timelines
 	wantSaid(t, teller, br, participant.Unknown, "may have given the number to another transaction: the server has failed over or been restored since (timeline 2, not 1)")
 	for _, b := range []participant.Branch{forget(t, br, noPlace), forget(t, br, noTimeline), forget(t, br, noTimeline, noRecovered)} {
 		wantSaid(t, c.as(t, "postgres"), b, participant.Unknown, "may have given the number to another transaction")
 		wantSaid(t, teller, b, participant.Unknown, "may have given the number to another transaction")
 	}
-	// A branch that never voted is not prepared, and its session went with the primary.
+	// A branch that never voted is not prepared, and its backend ended with the primary.
 	br.Vote = 0
 	for _, b := range []participant.Branch{br, forget(t, br, noTimeline)} {
 		r, err := teller.Rollback(t.Context(), b)
@@ -169,8 +169,8 @@ func TestAnotherTransactionHasTheNumberAfterAFailover(t *testing.T) {
 	}
 }
 
-// TestNumberAfterAFailoverThatIsNotCommitted: what another transaction's number shows
-// of a branch that the new primary had not received.
+// TestNumberAfterAFailoverThatIsNotCommitted: what the status of a reassigned number proves about
+// a branch that the new primary had not received.
 func TestNumberAfterAFailoverThatIsNotCommitted(t *testing.T) {
 	c := newPair(t)
 	c.exec(t, "CREATE ROLE teller LOGIN")
@@ -199,8 +199,8 @@ func TestNumberAfterAFailoverThatIsNotCommitted(t *testing.T) {
 	wantSaid(t, teller, br, participant.RolledBack, "aborted") // had it been committed, that would be under its number
 }
 
-// TestNothingIsLostWithASynchronousStandby: what was promised is kept, and what had
-// been done of it is known, by whoever may read the history of the timelines.
+// TestNothingIsLostWithASynchronousStandby: votes are kept, and outcomes are known to a user that
+// may read the history of the timelines.
 func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 	c := newPair(t)
 	c.exec(t, "CREATE ROLE teller LOGIN")
@@ -231,7 +231,7 @@ func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 	wantSaid(t, super, done, participant.Committed, "the number's place came before")
 	wantSaid(t, super, undone, participant.RolledBack, "aborted")
 	wantSaid(t, teller, undone, participant.RolledBack, "aborted")
-	wantUnknown(t, super, single, "may have lost the number in a crash before") // nobody saw that its number was on disk
+	wantUnknown(t, super, single, "may have lost the number in a crash before") // it is not known whether its number was on disk
 	r, err = teller.Rollback(t.Context(), open)
 	wantEnd(t, r, err, participant.RolledBack)
 	for id, want := range map[string]int64{"promised": 1, "wanted": 0, "done": 1, "undone": 0, "single": 1, "open": 0} {
@@ -252,23 +252,23 @@ func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 	}
 	check(t, finishPrepared(t.Context(), c.promoted.pool, commitPrepared, br.XID))
 	wantSaid(t, teller, br, participant.Committed, "")
-	wantSaid(t, teller, forget(t, br, noTimeline), participant.Committed, "") // it has the life of the server
+	wantSaid(t, teller, forget(t, br, noTimeline), participant.Committed, "") // it has the server's lifetime
 	wantSaid(t, teller, forget(t, br, noTimeline, noRecovered), participant.Unknown, "did not record its timeline")
 }
 
-// wantUnknown wants no end to be told of a branch that never voted.
+// wantUnknown wants the outcome of a branch that never voted to be unknown.
 func wantUnknown(t *testing.T, p participant.Participant, b participant.Branch, text string) {
 	t.Helper()
 	for name, r := range said(t, p, b) {
-		if name != "commit" && (r.Outcome != participant.Unknown || !strings.Contains(r.Detail, text)) { // what is committed has voted
+		if name != "commit" && (r.Outcome != participant.Unknown || !strings.Contains(r.Detail, text)) { // a branch whose commit is decided has voted
 			t.Errorf("%s: %v (%s); want unknown and %q", name, r.Outcome, r.Detail, text)
 		}
 	}
 }
 
-// TestCrashBeforeAFailover: the primary lost a branch in a crash, gave its number to
-// another transaction, and wrote on beyond the branch's place, all on one timeline. The
-// standby has that place, and not the branch.
+// TestCrashBeforeAFailover: the primary lost a branch in a crash, assigned its number to another
+// transaction, and wrote further than the branch's place, all on one timeline. The standby has
+// that place, and not the branch.
 func TestCrashBeforeAFailover(t *testing.T) {
 	c := newPair(t)
 	kept := c.prepared(t, "INSERT INTO account VALUES ('kept', 1)")
@@ -297,15 +297,15 @@ func TestCrashBeforeAFailover(t *testing.T) {
 	super := c.as(t, "postgres")
 	wantSaid(t, super, kept, participant.Committed, "the number's place came before")
 	wantUnknown(t, super, lost, why)
-	check(t, c.standby.Stop(t.Context())) // which forgets how far it recovered
+	check(t, c.standby.Stop(t.Context())) // it then does not know any more how far it recovered
 	check(t, c.standby.Start(t.Context()))
 	eventually(t, func() error { return super.Check(t.Context()) })
 	wantSaid(t, super, kept, participant.Committed, "the number's place came before")
 	wantUnknown(t, super, lost, why)
 }
 
-// TestPointInTimeRecovery: a server that was restored to a moment knows the ends of
-// what was before it, and says of what came later that it is not there.
+// TestPointInTimeRecovery: a server that was restored to a point in time reports the outcomes of
+// earlier branches, and that later ones are not in its history.
 func TestPointInTimeRecovery(t *testing.T) {
 	primary := startPostgres(t)
 	c := &pair{bank: newBankOn(t, primary), primary: primary, standby: backup(t, primary)}
@@ -364,7 +364,7 @@ func TestServerThatLostItsLog(t *testing.T) {
 			t.Errorf("%s is there: %d", id, n)
 		}
 	}
-	// What is prepared there now is known as ever, also after a crash.
+	// Branches that are prepared now are known as usual, also after a crash.
 	br := c.promoted.prepared(t, "INSERT INTO account VALUES ('new', 1)")
 	check(t, finishPrepared(t.Context(), c.promoted.pool, commitPrepared, br.XID))
 	wantSaid(t, p, br, participant.Committed, "")
@@ -378,13 +378,13 @@ func TestServerThatLostItsLog(t *testing.T) {
 }
 
 // TestTwoServersOnOneTimeline: two standbys of one primary are both promoted, and begin
-// a timeline of the same number each. What was done on one is not told by the other.
+// a timeline of the same number each. One does not report the outcomes of the other.
 func TestTwoServersOnOneTimeline(t *testing.T) {
 	c := newPair(t)
 	other := backup(t, c.primary)
 	check(t, other.Follow(t.Context(), c.primary, "s2"))
 	check(t, other.Stop(t.Context()))
-	c.catchUp(t) // so that the other one has received less
+	c.catchUp(t) // the other one has received less
 	c.failOver(t)
 	br := c.promoted.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
 	check(t, finishPrepared(t.Context(), c.promoted.pool, commitPrepared, br.XID))
@@ -406,7 +406,7 @@ func TestTwoServersOnOneTimeline(t *testing.T) {
 	}
 }
 
-// TestNoRecordForLogicalDecoding: those who decode changes see nothing of branches.
+// TestNoRecordForLogicalDecoding: consumers of logical decoding see no records of branches.
 func TestNoRecordForLogicalDecoding(t *testing.T) {
 	s, err := testdb.StartPostgres(t.Context(), testdb.PostgresConfig{NoFsync: true, Settings: map[string]string{"wal_level": "logical"}})
 	check(t, err)
@@ -432,8 +432,7 @@ func TestNoRecordForLogicalDecoding(t *testing.T) {
 	}
 }
 
-// TestExamineOfStandbys: standbys that may not have received what was promised are
-// told before a failover.
+// TestExamineOfStandbys: the health check warns of asynchronous standbys before a failover.
 func TestExamineOfStandbys(t *testing.T) {
 	const subject = "failover"
 	c := newPair(t)

@@ -6,16 +6,15 @@ import (
 	"fmt"
 )
 
-// Why a transaction is in progress that its session does not hold.
+// Why a transaction is in progress although its backend does not run it.
 var (
 	errPrepared     = errors.New("its work is prepared")
 	errNotInSession = errors.New("its session does not run it")
 )
 
-// fence terminates the session if it is still at the branch's work: the same
-// process, started at the same instant, with the same transaction number. why
-// says what stands in the way when the work is still there later: [errStillOpen],
-// or one of the above.
+// fence terminates the backend if it still runs the branch's transaction: the same process,
+// started at the same instant, with the same transaction number. why is the reason to report if
+// the transaction is still in progress later: [errStillOpen], or one of the above.
 func (r *resourceManager) fence(ctx context.Context, s SessionRef) (why, err error) {
 	var found, hidden bool
 	var user, otherName string
@@ -40,7 +39,7 @@ func (r *resourceManager) fence(ctx context.Context, s SessionRef) (why, err err
 	case hidden:
 		return nil, fmt.Errorf("%w (process %d), which user %s may not see; run GRANT pg_read_all_stats, pg_signal_backend TO %s, or set fence=off", errStillOpen, s.PID, user, user)
 	case otherName != "":
-		// Or it has prepared just now, under its own name, which the next look finds.
+		// The branch may also have prepared meanwhile, under its own name: the next query finds it.
 		return fmt.Errorf("%w under the name %q", errPrepared, clip(otherName)), nil
 	case !found:
 		return fmt.Errorf("%w: transaction %d is in progress, but not in process %d", errNotInSession, s.XID, s.PID), nil
@@ -50,16 +49,16 @@ func (r *resourceManager) fence(ctx context.Context, s SessionRef) (why, err err
 	return fmt.Errorf("%w: process %d was told to terminate", errStillOpen, s.PID), nil
 }
 
-// terminateSession ends the session of a transaction that was in progress a moment ago, or
-// finds out that it is another's, to which the server gave the number again.
+// terminateSession terminates the backend of a transaction whose status was "in progress", or
+// determines that the server has assigned the number to another transaction (anothers).
 // stillOpen says what to wait for.
 func (r *resourceManager) terminateSession(ctx context.Context, s SessionRef, e xactStatus) (anothers bool, stillOpen, err error) {
 	stillOpen, err = r.fence(ctx, s)
 	if err != nil || !e.crashRecovered || !errors.Is(stillOpen, errNotInSession) {
 		return false, stillOpen, err
 	}
-	// It may have ended between the two looks. Only if it has not, the session did
-	// not run it when it was looked at, and so never did.
+	// The transaction may have ended between the two queries. If it is still in progress, the
+	// backend did not run it at the time of the query, and so never did.
 	now, err := r.xactStatus(ctx, s)
 	if err != nil {
 		return false, stillOpen, err

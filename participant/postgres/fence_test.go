@@ -15,9 +15,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestHangingSessionLosesItsRowLocks: somebody waits for a row that a session
-// holds which does nothing any more, or which is at a statement that never ends.
-// The rollback frees the row.
+// TestHangingSessionLosesItsRowLocks: another client waits for a row that a backend holds which is
+// idle, or runs a statement that never ends. The rollback releases the row.
 func TestHangingSessionLosesItsRowLocks(t *testing.T) {
 	for name, hang := range map[string]string{"idle": "", "at a statement": "SELECT pg_sleep(3600)"} {
 		t.Run(name, func(t *testing.T) {
@@ -79,8 +78,8 @@ func TestFenceOffLeavesTheSessionAlone(t *testing.T) {
 	wantEnd(t, r, err, participant.RolledBack)
 }
 
-// TestPooledSessionAtOtherWorkIsNotKilled: only process, start and transaction
-// together make it the branch's.
+// TestPooledSessionAtOtherWorkIsNotKilled: a backend is the branch's only if process, start and
+// transaction all match.
 func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -109,8 +108,8 @@ func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 		check(t, b.Commit(t.Context()))
 	}
 
-	// The whole way: the branch has ended, its connection is back in the pool and
-	// at somebody else's work.
+	// The whole path: the branch has ended, and its connection is back in the pool and serves
+	// another transaction.
 	pool, err := pgxpool.New(t.Context(), bank.dsn+"&pool_max_conns=1")
 	check(t, err)
 	defer pool.Close()
@@ -131,10 +130,9 @@ func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 	check(t, tx.Commit(t.Context()))
 }
 
-// TestTransactionNumberGivenOutAgainAfterACrash: a number that never reached the
-// disk is another transaction's after a crash, and that one's commit says nothing
-// of ours. PostgreSQL recovers by itself when a single backend is killed, without
-// a new start of the server.
+// TestTransactionNumberGivenOutAgainAfterACrash: a number that never reached the disk is assigned
+// to another transaction after a crash, and that one's commit proves nothing about the branch.
+// PostgreSQL recovers by itself when a single backend is killed, without a restart of the server.
 func TestTransactionNumberGivenOutAgainAfterACrash(t *testing.T) {
 	for name, crashBy := range map[string]func(t *testing.T, b *branch){
 		"server killed":  func(t *testing.T, _ *branch) { crash(t) },
@@ -203,7 +201,7 @@ func (b *bank) again(t *testing.T, xid uint64) bool {
 	}
 }
 
-// TestPreparedNumberIsProofAlsoAfterACrash: a prepare writes its number to disk.
+// TestPreparedNumberIsProofAlsoAfterACrash: a prepare writes the number to disk.
 func TestPreparedNumberIsProofAlsoAfterACrash(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -218,8 +216,8 @@ func TestPreparedNumberIsProofAlsoAfterACrash(t *testing.T) {
 	wantEnd(t, r, err, participant.Committed)
 }
 
-// TestWorkPreparedUnderAnotherNameIsSaid: the coordinator cannot finish it, but
-// it can say what to look for.
+// TestWorkPreparedUnderAnotherNameIsSaid: the coordinator cannot finish it, but its error names
+// it.
 func TestWorkPreparedUnderAnotherNameIsSaid(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -242,8 +240,8 @@ func TestWorkPreparedUnderAnotherNameIsSaid(t *testing.T) {
 	wantEnd(t, r, err, participant.RolledBack)
 }
 
-// TestCoordinatorOfAnotherUser: what a coordinator is told that connects as
-// somebody else than the application, without the rights for it.
+// TestCoordinatorOfAnotherUser: the errors and checks if the coordinator connects as another user
+// than the application, without the privileges for it.
 func TestCoordinatorOfAnotherUser(t *testing.T) {
 	bank := newBank(t)
 	app, other := bank.name+"_app", bank.name+"_other"

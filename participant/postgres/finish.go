@@ -26,17 +26,17 @@ func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ p
 	}
 	result, err := r.commitNotPrepared(ctx, b)
 	if err != nil {
-		return participant.Result{}, &participant.NoEffectError{Err: err} // it only asked
+		return participant.Result{}, &participant.NoEffectError{Err: err} // it only queried
 	}
 	return result, nil
 }
 
-// commitNotPrepared finds out how a branch ended that is not prepared. That somebody may
-// have committed it is no proof: somebody else may have rolled it back.
+// commitNotPrepared determines the outcome of a branch that is not prepared. That another client
+// may have committed it is not proof: yet another may have rolled it back.
 func (r *resourceManager) commitNotPrepared(ctx context.Context, b participant.Branch) (participant.Result, error) {
 	why := "no session is on record"
 	if s, err := ParseSessionRef(b.SessionRef); err == nil {
-		// A branch that voted yes was on disk with its number: restarts matter not.
+		// A branch that voted yes was on disk with its number: restarts do not matter.
 		e, err := r.xactStatus(ctx, s)
 		if err != nil {
 			return participant.Result{}, err
@@ -65,9 +65,9 @@ const (
 	rollbackPrepared = "ROLLBACK PREPARED"
 )
 
-// finish runs one of the statements. found is false when the branch is not
-// prepared; an error means that it may or may not have been finished, unless it
-// is a [participant.NoEffectError].
+// finish runs one of the statements. found is false if the branch is not prepared. An error
+// means that the branch may or may not have been finished, unless it is a
+// [participant.NoEffectError].
 func (r *resourceManager) finish(ctx context.Context, statement string, b participant.Branch) (found bool, err error) {
 	if err := r.own(b); err != nil {
 		return false, &participant.NoEffectError{Err: err}
@@ -115,14 +115,14 @@ func finishPrepared(ctx context.Context, on execer, statement, xid string) error
 	return err
 }
 
-// fenceTimeout bounds one call's wait for a session to end, and lookAgain is
-// how often it looks.
+// fenceTimeout bounds how long one call waits for a backend to end, and pollInterval is the time
+// between two checks.
 const (
 	fenceTimeout = 10 * time.Second
 	pollInterval = 5 * time.Millisecond
 )
 
-// errStillOpen is why a branch is not over when the patience is.
+// errStillOpen is the reason if a branch has not ended within fenceTimeout.
 var errStillOpen = errors.New("its session still holds its work")
 
 // Rollback implements [participant.Participant].
@@ -132,7 +132,7 @@ func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (_
 	return pollUntilEnded(ctx, func(ctx context.Context) (participant.Result, error, error) { return r.rollbackOnce(ctx, b) })
 }
 
-// pollUntilEnded looks until the session of a branch has ended, within limits.
+// pollUntilEnded repeats look until the backend of a branch has ended, for up to fenceTimeout.
 func pollUntilEnded(ctx context.Context, look func(context.Context) (_ participant.Result, stillOpen, err error)) (participant.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, fenceTimeout)
 	defer cancel()
@@ -145,7 +145,7 @@ func pollUntilEnded(ctx context.Context, look func(context.Context) (_ participa
 		case stillOpen != nil:
 			why = stillOpen
 		case err != nil && ctx.Err() != nil:
-			return participant.Result{}, errors.Join(why, err) // what stood in the way, if that was seen
+			return participant.Result{}, errors.Join(why, err) // with the last reason, if there was one
 		default:
 			return result, err
 		}
@@ -157,10 +157,11 @@ func pollUntilEnded(ctx context.Context, look func(context.Context) (_ participa
 	}
 }
 
-// rollbackOnce looks once. stillOpen says why it has to look again.
+// rollbackOnce makes one attempt. stillOpen says why another is needed.
 func (r *resourceManager) rollbackOnce(ctx context.Context, b participant.Branch) (_ participant.Result, stillOpen, err error) {
-	// This comes first each time: the session may have prepared meanwhile. A branch that did not vote yes is looked for
-	// before, since a statement that does not find it is an ERROR in the server's log.
+	// Each attempt begins with ROLLBACK PREPARED: the backend may have prepared meanwhile. For a
+	// branch that did not vote yes a query comes first, because a statement that does not find
+	// the branch is an ERROR in the server's log.
 	if err := r.own(b); err != nil {
 		return participant.Result{}, nil, &participant.NoEffectError{Err: err}
 	}
@@ -188,12 +189,12 @@ func (r *resourceManager) isPrepared(ctx context.Context, xid string) (found boo
 	return found, err
 }
 
-// rollbackNotPrepared finds out how a branch ended that is not prepared, and ends its
-// session when that still has it.
+// rollbackNotPrepared determines the outcome of a branch that is not prepared, and terminates its
+// backend if that still runs it.
 func (r *resourceManager) rollbackNotPrepared(ctx context.Context, b participant.Branch) (_ participant.Result, stillOpen, err error) {
 	never := participant.Result{Outcome: participant.RolledBack, Detail: "it is not prepared; no session is on record"}
 	if b.MayBeCommitted() {
-		never.Outcome = participant.Unknown // somebody has ended it, one way or the other
+		never.Outcome = participant.Unknown // another client has ended it, one way or the other
 	}
 	s, err := ParseSessionRef(b.SessionRef)
 	if err != nil {
@@ -208,17 +209,18 @@ func (r *resourceManager) rollbackNotPrepared(ctx context.Context, b participant
 		ending, how := e.outcome(b.Vote == txn.VotePrepared)
 		return participant.Result{Outcome: ending, Detail: how}, nil, nil
 	case e.status == xactInProgress && r.fenced:
-		// Also when the server seems to have begun a new life: if the session is
-		// there, it has not.
+		// This holds even if the server seems to have begun a new lifetime: if the backend
+		// exists, it has not.
 		anothers, stillOpen, err := r.terminateSession(ctx, s, e)
 		if err != nil || !anothers || b.Vote == txn.VotePrepared {
 			return participant.Result{}, stillOpen, err
 		}
 		never.Detail = recoveredDetail
 	case e.crashRecovered && !b.MayBeCommitted() && (e.certain && !e.received || e.status != xactCommitted):
-		// Its session is gone with the server's earlier life; its number may be another's now.
-		// One that the server had received is another's only if a recovery before the latest
-		// lost it: more likely the application committed the branch past the SDK.
+		// Its backend ended with the server's earlier lifetime; its number may be another
+		// transaction's now. A number that the server had received is another's only if a
+		// recovery before the last one lost it: more likely the application committed the branch
+		// without the SDK.
 		never.Detail = recoveredDetail
 	case e.status == xactCommitted:
 		ending, how := e.outcome(b.Vote == txn.VotePrepared || !e.crashRecovered)

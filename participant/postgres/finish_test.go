@@ -24,7 +24,7 @@ import (
 
 func literalXID(s SessionRef) string { return strconv.FormatUint(s.XID, 10) }
 
-// prepared is a branch that did a statement and voted yes.
+// prepared returns a branch that ran a statement and voted yes.
 func (b *bank) prepared(t testing.TB, sql string, args ...any) participant.Branch {
 	t.Helper()
 	br := newBranch()
@@ -72,8 +72,7 @@ func TestTwoDatabasesInOneCluster(t *testing.T) {
 	wantEnd(t, r, err, participant.Committed)
 }
 
-// TestSessionOfAnotherServerProvesNothing: transaction numbers of two servers
-// have nothing to do with each other.
+// TestSessionOfAnotherServerProvesNothing: transaction numbers of two servers are unrelated.
 func TestSessionOfAnotherServerProvesNothing(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -92,7 +91,7 @@ func TestSessionOfAnotherServerProvesNothing(t *testing.T) {
 	}
 }
 
-// TestCommitOfABranchThatIsGone: what is said without a prepared transaction.
+// TestCommitOfABranchThatIsGone: the outcomes if the branch is not prepared any more.
 func TestCommitOfABranchThatIsGone(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -130,8 +129,8 @@ func TestCommitOfABranchThatIsGone(t *testing.T) {
 	}
 }
 
-// TestErrorsSayWhetherTheAttemptCounts: a call that nobody received, or that was
-// answered, has had no effect that could be presumed later.
+// TestErrorsSayWhetherTheAttemptCounts: a call that did not reach the server, or that the server
+// refused, had no effect, and does not count as an attempt.
 func TestErrorsSayWhetherTheAttemptCounts(t *testing.T) {
 	bank, other := newBank(t), newBank(t)
 	br := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
@@ -188,7 +187,7 @@ func TestErrorsSayWhetherTheAttemptCounts(t *testing.T) {
 	}
 }
 
-// TestServerKilledDuringPhaseTwo, again and again: every branch ends as told, once.
+// TestServerKilledDuringPhaseTwo, repeatedly: every branch ends as reported, once.
 func TestServerKilledDuringPhaseTwo(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -201,8 +200,8 @@ func TestServerKilledDuringPhaseTwo(t *testing.T) {
 	}
 }
 
-// TestBackendTerminatedDuringPhaseTwo: 57P01 at any moment of COMMIT PREPARED is
-// an unknown end, to be tried again.
+// TestBackendTerminatedDuringPhaseTwo: after 57P01 at any moment of COMMIT PREPARED the outcome is
+// unknown, and the call is tried again.
 func TestBackendTerminatedDuringPhaseTwo(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -225,9 +224,9 @@ func TestBackendTerminatedDuringPhaseTwo(t *testing.T) {
 	}
 }
 
-// TestAdminShutdownDuringCommitPrepared: COMMIT PREPARED has happened and waits for
-// a synchronous standby when its session is ended (57P01). That is an unknown end,
-// and the next attempt finds the proof.
+// TestAdminShutdownDuringCommitPrepared: COMMIT PREPARED has happened and waits for a synchronous
+// standby when its backend is terminated (57P01). The outcome is unknown then, and the next
+// attempt finds the proof.
 func TestAdminShutdownDuringCommitPrepared(t *testing.T) {
 	s := testdb.OpenPostgres(t, testdb.PostgresConfig{NoFsync: true})
 	bank := newBankOn(t, s)
@@ -281,7 +280,7 @@ func TestAdminShutdownDuringCommitPrepared(t *testing.T) {
 }
 
 // phaseTwo prepares branches, commits them while disturb runs, and leaves in the
-// account total how many are committed of all that there ever were.
+// account total how many of all branches are committed.
 func phaseTwo(t *testing.T, bank *bank, p participant.Participant, n int, disturb func()) {
 	t.Helper()
 	bank.exec(t, "CREATE TABLE IF NOT EXISTS part (id text PRIMARY KEY)")
@@ -394,8 +393,8 @@ func TestNamesAreQuoted(t *testing.T) {
 	b.Release()
 }
 
-// TestRollbackOfABranchThatIsGone: one that voted yes was there, so somebody has
-// ended it; without proof nobody knows how.
+// TestRollbackOfABranchThatIsGone: one that voted yes was prepared, so another client has ended
+// it; without proof the outcome is unknown.
 func TestRollbackOfABranchThatIsGone(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -422,8 +421,8 @@ func TestRollbackOfABranchThatIsGone(t *testing.T) {
 	}
 }
 
-// TestRollbackOfABranchThatNeverPrepared: the server's log has no error because of it. Nobody who watches that log is told
-// of something that is in good order.
+// TestRollbackOfABranchThatNeverPrepared writes no error to the server's log, since nothing is
+// wrong.
 func TestRollbackOfABranchThatNeverPrepared(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -440,8 +439,8 @@ func TestRollbackOfABranchThatNeverPrepared(t *testing.T) {
 	}
 }
 
-// waitsForStandby returns when commits wait for a standby: the server's sessions read a changed setting before the process
-// does that makes them wait.
+// waitsForStandby returns when commits wait for a standby: backends read a changed setting before
+// the process does that makes them wait.
 func (b *bank) waitsForStandby(t *testing.T) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), b.dsn)

@@ -65,7 +65,7 @@ func (f *serverInfo) checkWritable() participant.Check {
 	return okCheck(subject, "the server takes writes")
 }
 
-// checkSlots compares the places for prepared transactions with what may need them.
+// checkSlots compares max_prepared_transactions with the number of connections that may prepare.
 func (f *serverInfo) checkSlots() participant.Check {
 	const subject = "max_prepared_transactions"
 	used := 0
@@ -89,7 +89,7 @@ func (f *serverInfo) checkSlots() participant.Check {
 	return d
 }
 
-// checkUser tells which rights are missing, and when they matter.
+// checkUser reports which privileges are missing, and when they matter.
 func (f *serverInfo) checkUser() participant.Check {
 	const subject = "user"
 	for _, p := range f.prepared {
@@ -134,8 +134,8 @@ func (f *serverInfo) checkUser() participant.Check {
 	}
 }
 
-// checkDurability looks at what survives a crash. PREPARE TRANSACTION and COMMIT PREPARED
-// wait for the disk whatever synchronous_commit says.
+// checkDurability checks the settings that decide what survives a crash. PREPARE TRANSACTION and
+// COMMIT PREPARED wait for the disk whatever synchronous_commit is.
 func (f *serverInfo) checkDurability() participant.Check {
 	const subject = "durability"
 	switch {
@@ -193,7 +193,7 @@ func (f *serverInfo) checkFailover() participant.Check {
 	return okCheck(subject, "synchronous standbys: %s%s", clip(f.standbyNames), history)
 }
 
-// shortTimeout is below what a statement of phase two may take on a busy server.
+// shortTimeout is a statement timeout that phase two may exceed on a busy server.
 const shortTimeout = 5 * time.Second
 
 func (f *serverInfo) checkTimeouts() participant.Check {

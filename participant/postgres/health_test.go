@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// healthCheck gives the one about a subject.
+// healthCheck returns the check of a subject.
 func healthCheck(t *testing.T, p participant.Participant, subject string) (found participant.Check) {
 	t.Helper()
 	for _, d := range p.(participant.HealthChecker).CheckHealth(t.Context()) {
@@ -49,7 +49,7 @@ func TestExamineOfAServerThatIsFine(t *testing.T) {
 	}
 }
 
-// TestExamineFindsWhatGoesWrong: each fix is tried where it can be.
+// TestExamineFindsWhatGoesWrong: each remedy is applied where possible.
 func TestExamineFindsWhatGoesWrong(t *testing.T) {
 	s := testdb.OpenPostgres(t, testdb.PostgresConfig{MaxPrepared: -1, NoFsync: true, Settings: map[string]string{
 		"full_page_writes": "off", "synchronous_commit": "off",
@@ -110,7 +110,7 @@ func TestExamineOfAServerThatIsNotReached(t *testing.T) {
 	wantHealthCheck(t, healthCheck(t, unset, "connection"), participant.Failure, "TXMGR_TEST_NO_SUCH is not set", "dsn_env TXMGR_TEST_NO_SUCH")
 }
 
-// TestPreparedSurvivesWithoutSynchronousCommit is why the examination only warns:
+// TestPreparedSurvivesWithoutSynchronousCommit is why the health check only warns:
 // PREPARE TRANSACTION and COMMIT PREPARED wait for the disk in any case.
 func TestPreparedSurvivesWithoutSynchronousCommit(t *testing.T) {
 	prepares := newLazy(t)
@@ -138,7 +138,7 @@ func TestPreparedSurvivesWithoutSynchronousCommit(t *testing.T) {
 	}
 }
 
-// TestExamineOfRights: who lacks what, for users that are no superusers.
+// TestExamineOfRights: the missing privileges of users that are not superusers.
 func TestExamineOfRights(t *testing.T) {
 	const subject = "user"
 	bank := newBank(t)
@@ -147,7 +147,7 @@ func TestExamineOfRights(t *testing.T) {
 		bank.exec(t, "CREATE ROLE "+user+" LOGIN")
 		bank.exec(t, "GRANT ALL ON account TO "+user)
 	}
-	bank.pool.Close() // nobody else is there
+	bank.pool.Close() // no other user is connected
 	pool, err := pgxpool.New(t.Context(), server.DSNAs(app, bank.name))
 	check(t, err)
 	defer pool.Close()
@@ -197,7 +197,7 @@ func TestExamineOfRights(t *testing.T) {
 	wantHealthCheck(t, healthCheck(t, same, subject), participant.Failure, "which server this is", "GRANT EXECUTE ON FUNCTION pg_control_system() TO "+app)
 }
 
-// TestOldPreparedTransactionsAreSaid, ours and those of others.
+// TestOldPreparedTransactionsAreSaid: the cluster's own and those of others.
 func TestOldPreparedTransactionsAreSaid(t *testing.T) {
 	since := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	f := &serverInfo{database: "bank", userName: "me", prepared: []preparedInfo{

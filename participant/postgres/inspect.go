@@ -42,7 +42,7 @@ func (r *resourceManager) Inspect(ctx context.Context, b participant.Branch) (_ 
 	return t, nil
 }
 
-// inspectPrepared tells about a branch that is prepared.
+// inspectPrepared reports on a branch that is prepared.
 func (r *resourceManager) inspectPrepared(ctx context.Context, b participant.Branch) (t participant.BranchReport, found bool, err error) {
 	all, err := r.preparedAs(ctx, b.XID)
 	if err != nil || len(all) == 0 {
@@ -61,7 +61,7 @@ func (r *resourceManager) inspectPrepared(ctx context.Context, b participant.Bra
 	return t, true, nil
 }
 
-// inspectOpen tells about a branch whose transaction is in progress.
+// inspectOpen reports on a branch whose transaction is in progress.
 func (r *resourceManager) inspectOpen(ctx context.Context, s SessionRef) (t participant.BranchReport, err error) {
 	var state, query, user, application string
 	var since *time.Time
@@ -94,15 +94,15 @@ func (r *resourceManager) inspectOpen(ctx context.Context, s SessionRef) (t part
 	return t, nil
 }
 
-// inspectNotInSession tells about a transaction that was in progress, and is not in
-// its session.
+// inspectNotInSession reports on a transaction that was in progress, and that its backend does
+// not run.
 func (r *resourceManager) inspectNotInSession(ctx context.Context, s SessionRef) (t participant.BranchReport, err error) {
 	var name string
 	err = r.pool.QueryRow(ctx, `SELECT coalesce(min(gid), '') FROM pg_prepared_xacts WHERE transaction = ($1::text::xid8)::xid`, fmt.Sprint(s.XID)).Scan(&name)
 	if err != nil {
 		return t, err
 	}
-	e, err := r.xactStatus(ctx, s) // it may have ended meanwhile
+	e, err := r.xactStatus(ctx, s) // the transaction may have ended meanwhile
 	switch {
 	case err != nil:
 		return t, err

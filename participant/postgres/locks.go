@@ -14,7 +14,7 @@ import (
 
 var _ participant.LockInspector = (*resourceManager)(nil)
 
-// maxPrepared bounds what a survey lists.
+// maxPrepared bounds the list of prepared transactions.
 const maxPrepared = 10_000
 
 // InspectLocks implements [participant.LockInspector]: the prepared transactions of all
@@ -36,19 +36,19 @@ func (r *resourceManager) InspectLocks(ctx context.Context) (list []participant.
 	return list, nil
 }
 
-// prepared is a prepared transaction and its name among the holders of locks.
+// prepared is a prepared transaction and its identifier as a holder of locks.
 type prepared struct {
 	participant.Prepared
 	holder         string
 	inThisDatabase bool // in the registered database
 }
 
-// preparedAge is how long a prepared transaction has been so, by the server's clock.
+// preparedAge is how long a transaction has been prepared, by the server's clock.
 const preparedAge = "clock_timestamp() - prepared"
 
-// preparedAs gives the prepared transaction of a name, or all of the server. Its
-// name among the holders is that of the session that prepared it, and after a
-// restart another; it shows in the lock that each has on its own number.
+// preparedAs returns the prepared transaction of a name, or all of the server. As a holder of
+// locks it has the virtual transaction id of the backend that prepared it, and another one after
+// a restart; the id is taken from the lock that each transaction has on its own number.
 func (r *resourceManager) preparedAs(ctx context.Context, name string) ([]prepared, error) {
 	rows, err := r.pool.Query(ctx, `
 		WITH l AS MATERIALIZED (
@@ -67,8 +67,8 @@ func (r *resourceManager) preparedAs(ctx context.Context, name string) ([]prepar
 	})
 }
 
-// locks are those of the whole server at one moment. A holder is a process id, or
-// what stands for it when the transaction is prepared.
+// locks are those of the whole server at one moment. A holder is a process id, or the virtual
+// transaction id of a prepared transaction.
 type locks struct {
 	held    map[string][]string
 	waiting []waiter
@@ -78,7 +78,7 @@ type locks struct {
 type waiter struct {
 	pid      string
 	waitsFor []string // holders that it waits for
-	session  string   // for people
+	session  string   // its description, for the operator
 }
 
 func (r *resourceManager) locks(ctx context.Context) (l locks, err error) {
@@ -88,8 +88,8 @@ func (r *resourceManager) locks(ctx context.Context) (l locks, err error) {
 	return l, err
 }
 
-// heldLocks gives for people what is locked, by holder. A row's lock is in the
-// row, and not listed.
+// heldLocks describes the locks for the operator, by holder. A row lock is stored in the row,
+// and not listed.
 func (r *resourceManager) heldLocks(ctx context.Context) (map[string][]string, error) {
 	rows, err := r.pool.Query(ctx, `
 		SELECT coalesce(l.pid::text, l.virtualtransaction), l.locktype, l.mode,
@@ -127,7 +127,7 @@ func (r *resourceManager) heldLocks(ctx context.Context) (map[string][]string, e
 	return held, err
 }
 
-// modeWords makes "row exclusive" of "RowExclusiveLock".
+// modeWords converts "RowExclusiveLock" to "row exclusive".
 func modeWords(mode string) string {
 	if mode == "SIReadLock" {
 		return "serializable read"
@@ -142,8 +142,8 @@ func modeWords(mode string) string {
 	return words.String()
 }
 
-// waitingFor gives who waits for whom. PostgreSQL gives 0 for every prepared
-// transaction that blocks; which one shows in what is locked.
+// waitingFor lists the processes that wait, and the holders that block them. PostgreSQL reports 0
+// for every prepared transaction that blocks; the lock table shows which one it is.
 func (r *resourceManager) waitingFor(ctx context.Context) ([]waiter, error) {
 	rows, err := r.pool.Query(ctx, `
 		WITH l AS MATERIALIZED (SELECT * FROM pg_locks)
@@ -177,10 +177,10 @@ func (r *resourceManager) waitingFor(ctx context.Context) ([]waiter, error) {
 	})
 }
 
-// heldBy gives what a holder has locked.
+// heldBy describes the locks of a holder.
 func (l locks) heldBy(holder string) []string { return limitLines(l.held[holder]) }
 
-// waitersFor gives who waits for a holder, and who waits for those.
+// waitersFor describes the processes that wait for a holder, directly or through another waiter.
 func (l locks) waitersFor(holder string) (lines []string) {
 	in := map[string]bool{holder: true}
 	for grown := true; grown; {
@@ -199,7 +199,7 @@ func (l locks) waitersFor(holder string) (lines []string) {
 	return limitLines(lines)
 }
 
-// maxLines bounds a list for people, its last line included.
+// maxLines bounds a list for the operator, its last line included.
 const maxLines = 20
 
 func limitLines(lines []string) []string {

@@ -13,9 +13,8 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// TestSurveySaysWhoHoldsWhatAndWhoWaits, in a queue of two behind a row, and of one
-// behind the table; also for a branch that was prepared before a restart, which
-// PostgreSQL then lists otherwise.
+// TestSurveySaysWhoHoldsWhatAndWhoWaits: two processes wait for a row, and one for the table; also
+// for a branch that was prepared before a restart, which PostgreSQL then lists differently.
 func TestSurveySaysWhoHoldsWhatAndWhoWaits(t *testing.T) {
 	bank := newBank(t)
 	bank.exec(t, "INSERT INTO account VALUES ('alice', 100), ('bob', 100)")
@@ -107,7 +106,7 @@ func wantLines(t *testing.T, lines []string, texts ...string) {
 	}
 }
 
-// TestInspectOfAnOpenSession says what it is doing.
+// TestInspectOfAnOpenSession: the report says what the backend is doing.
 func TestInspectOfAnOpenSession(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -135,14 +134,14 @@ func TestInspectOfAnOpenSession(t *testing.T) {
 	}
 }
 
-// TestInspectOfABranchFinishedByHand is exact here.
+// TestInspectOfABranchFinishedByHand: the report has the exact outcome.
 func TestInspectOfABranchFinishedByHand(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
 	for statement, want := range map[string]participant.BranchOutcome{commitPrepared: participant.Committed, rollbackPrepared: participant.RolledBack} {
 		br := bank.prepared(t, "INSERT INTO account VALUES ($1, 1)", statement)
 		check(t, finishPrepared(t.Context(), bank.pool, statement, br.XID))
-		crash(t) // which costs no proof of what was prepared
+		crash(t) // the outcomes of prepared branches remain provable
 		bank.pool.Reset()
 		eventually(t, func() error { return p.Check(t.Context()) })
 		told, err := p.(participant.Inspector).Inspect(t.Context(), br)

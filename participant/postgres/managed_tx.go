@@ -12,10 +12,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// managedTx is a [pgx.Tx] that belongs to a global transaction: its end is not the
-// holder's to choose, and when it has ended the connection is somebody else's. A
-// statement that would end it is refused before it is sent, where the text shows
-// that; otherwise it is noticed after the statement, and nothing more is sent.
+// managedTx is a [pgx.Tx] that belongs to a global transaction: the application must not end it,
+// and after its end another client may use the connection. A statement that would end it is
+// refused before it is sent, if the text shows it; otherwise the end is detected after the
+// statement, and nothing more is sent.
 type managedTx struct {
 	inner    pgx.Tx
 	branch   *branch
@@ -40,13 +40,13 @@ func (g *managedTx) check(statements ...string) error {
 	return nil
 }
 
-// backslashEscapes reports whether a backslash in quotes hides what follows it. The server says
-// so whenever the setting changes, wherever it was changed.
+// backslashEscapes reports whether a backslash in a quoted text escapes the next character. The
+// server reports the setting whenever it changes, wherever it was changed.
 func (g *managedTx) backslashEscapes() bool {
 	return g.inner.Conn().PgConn().ParameterStatus("standard_conforming_strings") != "on"
 }
 
-// checkAfter looks what a statement did to the transaction.
+// checkAfter checks whether a statement ended the transaction.
 func (g *managedTx) checkAfter(err error) error {
 	if !g.branch.workEnded.Load() && g.branch.endedByApplication() {
 		return errors.Join(errEndedByApplication, err)
@@ -54,7 +54,7 @@ func (g *managedTx) checkAfter(err error) error {
 	return err
 }
 
-// checkEnd checks whether the holder may end it.
+// checkEnd checks whether the application may end the transaction: only a nested one.
 func (g *managedTx) checkEnd() error {
 	if g.topLevel {
 		return fmt.Errorf("%w: end the global one", txn.ErrManaged)
@@ -104,8 +104,8 @@ func (g *managedTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResult
 		}
 		statements = append(statements, q.SQL)
 	}
-	// The simple protocol sends them as one text, in which what is open in one goes on in
-	// the next.
+	// The simple protocol sends the statements as one text: a quoted text or comment that one
+	// leaves open continues in the next.
 	if err := g.check(append(statements, strings.Join(statements, "\n;"))...); err != nil {
 		return pgx.FailedBatchResults(b, err)
 	}
@@ -133,8 +133,8 @@ func (g *managedTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.C
 	return tag, g.checkAfter(err)
 }
 
-// Query gives rows during which nothing else is sent; what the query did to the
-// transaction is looked at before the next statement.
+// Query returns rows, and nothing else is sent until they are closed; whether the query ended
+// the transaction is checked before the next statement.
 func (g *managedTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	sql, args, err := g.rewritten(ctx, sql, args)
 	if err == nil {
@@ -157,15 +157,15 @@ func (g *managedTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.R
 	return managedRow{g.inner.QueryRow(ctx, sql, args...), g}
 }
 
-// Conn gives the connection itself, past the guard: a transaction that is ended on
-// it is found out before the next statement and before the vote, but not one that has
-// failed by then; see [branch.unprovenError].
+// Conn returns the connection itself, without the checks: that the transaction was ended on it is
+// detected before the next statement and before the vote, unless another transaction has begun
+// and failed by then; see [branch.unprovenError].
 func (g *managedTx) Conn() *pgx.Conn {
 	g.branch.connExposed.Store(true)
 	return g.inner.Conn()
 }
 
-// managedRow is a row of which the query has to be looked at.
+// managedRow checks the transaction after the query of a row.
 type managedRow struct {
 	pgx.Row
 	tx *managedTx

@@ -8,17 +8,18 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// namedTx is a [pgx.Tx] whose errors name the participant: an application that works in
-// several has one error in its hands, and has to know where it is from.
+// namedTx is a [pgx.Tx] whose errors name the participant: an application that uses several has
+// to know which one an error is from.
 type namedTx struct {
 	pgx.Tx
 	name string
 }
 
-// namedTx is the session of a branch as the application gets it.
+// namedTx returns the transaction of a branch as the application gets it.
 func (db *DB) namedTx(b *branch) namedTx { return namedTx{b.tx, db.name} }
 
-// wrapErr names an error. That there is no row is an answer, which callers compare with.
+// wrapErr adds the participant's name. [pgx.ErrNoRows] stays as it is, because callers compare
+// with it.
 func (n namedTx) wrapErr(err error) error {
 	if err == nil || err == pgx.ErrNoRows {
 		return err
@@ -73,7 +74,7 @@ type namedRows struct {
 	n namedTx
 }
 
-// Conn is the guard's, who remembers that it was given out.
+// Conn is that of [managedTx], which records that the connection was given out.
 func (r namedRows) Conn() *pgx.Conn { return r.n.Conn() }
 
 func (r namedRows) Err() error { return r.n.wrapErr(r.Rows.Err()) }

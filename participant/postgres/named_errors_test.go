@@ -12,8 +12,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Whichever way a statement is sent, its error names the participant, and is the
-// server's still.
+// The error of a statement, whichever way it is sent, names the participant and wraps the
+// server's.
 func TestErrorsOfWorkNameTheParticipant(t *testing.T) {
 	const overdraw = "UPDATE account SET balance = -1 WHERE id = 'alice' RETURNING balance"
 	queried := func(rows pgx.Rows, err error) error {

@@ -12,8 +12,8 @@ import (
 
 var _ txn.OnePhaseCommitter = (*branch)(nil)
 
-// OnePhase implements [txn.OnePhaseCommitter]. What only reads has nothing to prove, and
-// without [SessionRef.Recovered] a number proves nothing that was not prepared.
+// OnePhase implements [txn.OnePhaseCommitter]. A read-only branch has nothing to prove. Without
+// [SessionRef.Recovered] a number proves nothing about a branch that was not prepared.
 func (b *branch) OnePhase() bool {
 	return b.onePhase && !b.readOnly && b.phase == phaseOpen && !b.endedByApplication() && b.sessionRef.XID != 0 && !b.sessionRef.Recovered.IsZero()
 }
@@ -33,9 +33,8 @@ func (b *branch) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
 		}
 		return txn.BranchRolledBack, errFailedEarlier
 	}
-	// One round trip. The first statement fails, and the commit with it, when this
-	// is not the transaction on record any more; and it sees to it that the answer
-	// comes after the disk's.
+	// One round trip. The first statement fails, and the commit with it, if this is not the
+	// recorded transaction any more; and it makes COMMIT wait for the disk.
 	results, err := conn.Exec(ctx, fmt.Sprintf(`
 		SELECT 1 / (pg_current_xact_id_if_assigned()::text IS NOT DISTINCT FROM '%d')::int,
 			set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), true);
@@ -45,7 +44,7 @@ func (b *branch) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
 
 var errFailedEarlier = errors.New("an earlier statement failed, and the transaction with it")
 
-// checkCommitted looks at what COMMIT really did. An answer that it failed means that the
+// checkCommitted checks what COMMIT really did. An answer that it failed means that the
 // transaction has been rolled back: PostgreSQL does not fail after the commit.
 func (b *branch) checkCommitted(ctx context.Context, results []*pgconn.Result, err error) (txn.BranchState, error) {
 	last := len(results) - 1
@@ -69,7 +68,7 @@ func (b *branch) checkCommitted(ctx context.Context, results []*pgconn.Result, e
 	return 0, fmt.Errorf("COMMIT was answered by %d results", len(results))
 }
 
-// rollbackReplaced rolls back what is not the branch's work any more.
+// rollbackReplaced rolls back a transaction that is not the branch's any more.
 func (b *branch) rollbackReplaced(ctx context.Context, why error) error {
 	_, err := b.conn.Conn().PgConn().Exec(ctx, "ROLLBACK").ReadAll()
 	return errors.Join(fmt.Errorf("%w (%w)", b.txReplacedError(ctx), why), err)

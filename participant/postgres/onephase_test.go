@@ -17,7 +17,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// alone is a session at work and its branch.
+// alone begins a branch and runs a statement in it; it returns the application's side and the
+// coordinator's.
 func (b *bank) alone(t testing.TB, sql string, args ...any) (*branch, participant.Branch) {
 	t.Helper()
 	br := newBranch()
@@ -86,8 +87,8 @@ func TestOnePhaseCommitThatFails(t *testing.T) {
 	}
 }
 
-// TestOnePhaseCommitIsOfTheRecordedTransaction: the application ended it by hand
-// and began another, which must not be committed in its place.
+// TestOnePhaseCommitIsOfTheRecordedTransaction: the application ended the transaction and began
+// another, which must not be committed instead.
 func TestOnePhaseCommitIsOfTheRecordedTransaction(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -105,7 +106,7 @@ func TestOnePhaseCommitIsOfTheRecordedTransaction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bank.exec(t, "DELETE FROM account")
 			b, br := bank.alone(t, "INSERT INTO account VALUES ('alice', 7)")
-			_, err := b.conn.Conn().PgConn().Exec(t.Context(), c.sql).ReadAll() // past the guard
+			_, err := b.conn.Conn().PgConn().Exec(t.Context(), c.sql).ReadAll() // on the connection itself
 			check(t, err)
 			state, err := b.CommitOnePhase(t.Context())
 			b.Release()
@@ -166,7 +167,7 @@ func TestOnePhaseCommitIsDurable(t *testing.T) {
 		if n := lazy.balance(t, id); n != 1 {
 			t.Errorf("a commit was lost: it has %d", n)
 		}
-		// The number is on disk; but that cannot be told from one that was given again.
+		// The number is on disk; but it cannot be distinguished from one that was assigned again.
 		p := lazy.opened(t, nil)
 		wantResolved(t, p, br, participant.Unknown, "may have given the number to another")
 		if told, err := p.(participant.Inspector).Inspect(t.Context(), br); err != nil || told.Outcome != participant.Unknown {
@@ -188,9 +189,8 @@ func newLazy(t *testing.T) *lazy {
 	return &lazy{bank: newBankOn(t, s), server: s}
 }
 
-// untilLost reports whether to try once more: until a crash has lost something that
-// was answered, without which a test has shown nothing. The server may happen to
-// write it in time.
+// untilLost reports whether to try once more: until a crash has lost an acknowledged commit,
+// without which the test shows nothing. The server may happen to write it in time.
 func (l *lazy) untilLost(t *testing.T) bool {
 	t.Helper()
 	if l.tries > 0 && l.balance(t, fmt.Sprint("lost", l.tries)) == 0 {
@@ -227,14 +227,14 @@ func TestOrderlyRestartKeepsTheProof(t *testing.T) {
 	bank.pool.Reset()
 	wantResolved(t, p, done, participant.Committed, "committed")
 	wantResolved(t, p, cut, participant.RolledBack, "aborted")
-	// The same goes for what somebody committed by hand before.
+	// The same holds for a branch that another client committed before.
 	done.Vote = 0
 	r, err := p.Rollback(t.Context(), done)
 	wantEnd(t, r, err, participant.Committed)
 }
 
-// TestSettleAfterACrash: a number that was given out again proves nothing, unless
-// it shows that ours never reached the disk.
+// TestSettleAfterACrash: a number that was assigned again proves nothing, unless its status proves
+// that the branch's number never reached the disk.
 func TestSettleAfterACrash(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -253,8 +253,8 @@ func TestSettleAfterACrash(t *testing.T) {
 	t.Error("no number was given out again")
 }
 
-// TestSettleWhileAnotherHasTheNumber: it is not ours that is in progress, so it is
-// left alone.
+// TestSettleWhileAnotherHasTheNumber: the transaction in progress is not the branch's, so its
+// backend is not terminated.
 func TestSettleWhileAnotherHasTheNumber(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -283,8 +283,7 @@ func TestSettleWhileAnotherHasTheNumber(t *testing.T) {
 	t.Error("no number was given out again")
 }
 
-// TestStatisticsResetByHandCostsNothing: the server has not recovered, and the
-// session is there.
+// TestStatisticsResetByHandCostsNothing: the server has not recovered, and the backend exists.
 func TestStatisticsResetByHandCostsNothing(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -310,7 +309,7 @@ func TestStatisticsResetByHandCostsNothing(t *testing.T) {
 	d.Release()
 }
 
-// TestSettleWithFenceOffWaits for the session to end by itself.
+// TestSettleWithFenceOffWaits for the backend to end by itself.
 func TestSettleWithFenceOffWaits(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, map[string]string{"fence": "off"})
@@ -339,8 +338,8 @@ func TestSettleWithFenceOffWaits(t *testing.T) {
 	}
 }
 
-// TestLostAnswerOfAOnePhaseCommit: the server has it, or not; the session cannot
-// tell, and the coordinator finds out.
+// TestLostAnswerOfAOnePhaseCommit: the server has committed, or not; the application does not
+// know, and the coordinator determines it.
 func TestLostAnswerOfAOnePhaseCommit(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -366,8 +365,8 @@ func TestLostAnswerOfAOnePhaseCommit(t *testing.T) {
 }
 
 // TestOneDatabaseNeedsNoPrepare: a transaction with a single branch commits on a
-// server that prepares nothing; and when the application dies in the middle, the
-// coordinator finds out.
+// server without prepared transactions; and if the application crashes during the commit, the
+// coordinator determines the outcome.
 func TestOneDatabaseNeedsNoPrepare(t *testing.T) {
 	s := testdb.OpenPostgres(t, testdb.PostgresConfig{NoFsync: true, MaxPrepared: -1})
 	bank := newBankOn(t, s)
@@ -400,7 +399,7 @@ func TestOneDatabaseNeedsNoPrepare(t *testing.T) {
 				t.Errorf("%v, %v", state, err)
 			}
 		}
-		c.Recover(t, tx.ID()) // the application says nothing any more
+		c.Recover(t, tx.ID()) // the application has crashed
 		b.Release()
 		if n := bank.balance(t, name); (n == 1) != commits || len(c.Unreported(tx.ID())) != 0 {
 			t.Errorf("%s has %d; left: %v", name, n, c.Unreported(tx.ID()))

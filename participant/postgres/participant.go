@@ -19,15 +19,14 @@ const Kind = "postgres"
 // minVersion is the first server_version_num that has pg_current_xact_id.
 const minVersion = 130000
 
-// Driver makes the coordinator's side of one database. It does not connect. Each
-// database of a server is registered by itself. It implements
-// [participant.Driver]. The settings, of which the first three exclude each
-// other:
+// Driver makes the coordinator's side of one database. It does not connect. Each database of a
+// server is a participant of its own. Driver implements [participant.Driver]. The settings, of
+// which the first three exclude each other:
 //
 //	dsn_file  a file on each node that holds the connection string; read at each connect
-//	dsn_env   an environment variable of each node that does
+//	dsn_env   an environment variable of each node that holds it
 //	dsn       the connection string itself, without a password
-//	fence     on or off: whether a rollback terminates the application's session; defaults to on
+//	fence     on or off: whether a rollback terminates the application's backend; defaults to on
 func Driver(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
 	s, err := readSettings(p)
 	if err != nil {
@@ -56,8 +55,8 @@ type resourceManager struct {
 	closed   context.CancelCauseFunc
 }
 
-// call bounds a call by the life of the resource, and names the resource in its
-// error. fail has to be deferred with the address of the error.
+// call cancels a call when the participant is closed, and names the participant in its error.
+// The caller defers fail with the address of the error.
 func (r *resourceManager) call(ctx context.Context, what string) (_ context.Context, fail func(*error)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(r.closing, func() { cancel(context.Cause(r.closing)) })
@@ -73,7 +72,7 @@ func (r *resourceManager) call(ctx context.Context, what string) (_ context.Cont
 	}
 }
 
-// own refuses branches of others.
+// own rejects branches of other clusters.
 func (r *resourceManager) own(b participant.Branch) error {
 	if !strings.HasPrefix(b.XID, r.prefix) {
 		return fmt.Errorf("%w: branch %q is not of this cluster", txn.ErrInvalid, clip(b.XID))

@@ -10,17 +10,16 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// poolMode is how a pooler between the coordinator and the server gives out its
-// connections.
+// poolMode is how a pooler between the coordinator and the server assigns its connections.
 type poolMode uint8
 
 const (
-	poolNone        poolMode = iota + 1 // there is none
-	poolTransaction                     // for each transaction or statement
-	poolSession                         // for each session, as far as could be seen
+	poolNone        poolMode = iota + 1 // there is no pooler
+	poolTransaction                     // per transaction or statement
+	poolSession                         // per session, as far as it could be determined
 )
 
-// poolProbes is how many sessions try to get the server's process of another.
+// poolProbes is how many connections try to get the backend of another one.
 const poolProbes = 3
 
 func (r *resourceManager) checkPooler(ctx context.Context) participant.Check {
@@ -45,10 +44,10 @@ func (r *resourceManager) checkPooler(ctx context.Context) participant.Check {
 	return d
 }
 
-// poolMode finds out by two signs. The process id that a server gives for the
-// cancelling of statements is the backend's own; a pooler gives its own number.
-// And when a session comes to another backend between two statements, while its
-// own is taken by somebody else, its connection was given away.
+// poolMode determines the mode by two tests. The process id that a server sends for the
+// cancellation of statements is the backend's own; a pooler sends a number of its own. And if a
+// connection has another backend than before, while another connection occupies the first one,
+// the pooler has reassigned it.
 func (r *resourceManager) poolMode(ctx context.Context) (mode poolMode, err error) {
 	var all []*pgx.Conn
 	defer func() {
@@ -83,7 +82,7 @@ func (r *resourceManager) poolMode(ctx context.Context) (mode poolMode, err erro
 		}
 		tx, err := other.Begin(ctx)
 		if stateOf(err) != "" {
-			return poolTransaction, nil // it knows statements alone
+			return poolTransaction, nil // the pooler assigns per statement
 		}
 		if err != nil {
 			return 0, err
@@ -101,7 +100,7 @@ func (r *resourceManager) poolMode(ctx context.Context) (mode poolMode, err erro
 	return poolSession, nil
 }
 
-// backend gives the server's process that serves a connection now.
+// backend returns the process id of the backend that serves a connection now.
 func backend(ctx context.Context, conn *pgx.Conn) (uint32, error) {
 	var pid int32
 	err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid)

@@ -16,7 +16,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// pooled is a bank of which application and coordinator go through a pooler.
+// pooled is a bank whose application and coordinator connect through a pooler.
 func pooled(t *testing.T, mode string, size int, words string) (direct, through *bank, p participant.Participant) {
 	t.Helper()
 	pooler := testdb.OpenPgBouncer(t, server, testdb.PgBouncerConfig{Mode: mode, Size: size})
@@ -44,8 +44,8 @@ func TestPoolerIsNoticed(t *testing.T) {
 
 const noNames = "&default_query_exec_mode=exec" // no named prepared statements
 
-// TestBranchesThroughATransactionPooler: what works. The session that is on record
-// is the server's own, so proof and fence do as ever.
+// TestBranchesThroughATransactionPooler: the session reference names the server's own backend, so
+// proof and fencing work as usual.
 func TestBranchesThroughATransactionPooler(t *testing.T) {
 	direct, through, p := pooled(t, "transaction", 20, noNames)
 	c := participanttest.NewCoordinator("test", map[string]participant.Participant{"bank": p})
@@ -81,8 +81,8 @@ func TestBranchesThroughATransactionPooler(t *testing.T) {
 	wantResolved(t, p, br, participant.Committed, "committed")
 }
 
-// TestNamedStatementsThroughATransactionPooler: what pgx does by default fails as
-// soon as a session comes to another backend.
+// TestNamedStatementsThroughATransactionPooler: pgx's default, named statements, fails as soon as
+// a connection gets another backend.
 func TestNamedStatementsThroughATransactionPooler(t *testing.T) {
 	_, through, _ := pooled(t, "transaction", 2, "&pool_max_conns=1")
 	work := func() error {
@@ -106,10 +106,10 @@ func TestNamedStatementsThroughATransactionPooler(t *testing.T) {
 	}
 }
 
-// TestPhaseTwoBehindItsOwnWaiters: a row that a prepared branch has locked, and as
-// many sessions that wait for it as the pooler has connections. By the session, the
-// branch's own connection is still there. By the transaction it has been given
-// away: the commit waits for those that wait for it.
+// TestPhaseTwoBehindItsOwnWaiters: a prepared branch has locked a row, and as many clients wait
+// for it as the pooler has connections. In session mode, the branch still has its own connection.
+// In transaction mode the pooler has reassigned it: the commit waits for clients that wait for
+// the commit.
 func TestPhaseTwoBehindItsOwnWaiters(t *testing.T) {
 	for mode, moves := range map[string]bool{"session": true, "transaction": false} {
 		t.Run(mode, func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 )
 
 // server is shared by the tests of the package, each of which has databases of
-// its own. It may do without fsync: what is killed here is the server, never
-// the machine, which keeps what the server has written.
+// its own. It may run without fsync: tests kill the server, never the machine, which keeps what
+// the server has written.
 var server *testdb.Postgres
 
 func TestMain(m *testing.M) {
@@ -45,7 +45,8 @@ func TestConformance(t *testing.T) {
 		Cluster: "test",
 		Open:    func(t *testing.T) participant.Participant { return bank.open(t, nil) },
 		Work: func(t *testing.T, xid, key string, value int64) (txn.Resource, string) {
-			// A session that was settled at the instant of its end may die in the pool.
+			// A backend may be terminated in the pool, if its branch was resolved at the instant
+			// of its end.
 			var b *branch
 			eventually(t, func() (err error) { b, err = beginIn(t, bank.db, xid); return err })
 			_, err := b.tx.Exec(t.Context(), "INSERT INTO account VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET balance = $2", key, value)
@@ -92,7 +93,7 @@ func newBankOn(t testing.TB, s *testdb.Postgres) *bank {
 	return b
 }
 
-// through is the same database, through another pool.
+// through returns the same database with another pool.
 func (b *bank) through(t testing.TB, dsn string) *bank {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), dsn)
@@ -115,7 +116,7 @@ func (b *bank) open(t testing.TB, settings map[string]string) participant.Partic
 	return p
 }
 
-// opened is open for a test that does not close it itself.
+// opened is open for a test that does not close the participant itself.
 func (b *bank) opened(t testing.TB, settings map[string]string) participant.Participant {
 	t.Helper()
 	p := b.open(t, settings)
@@ -123,7 +124,7 @@ func (b *bank) opened(t testing.TB, settings map[string]string) participant.Part
 	return p
 }
 
-// work begins a branch and does a statement in it.
+// work begins a branch and runs a statement in it.
 func (b *bank) work(t testing.TB, xid, sql string, args ...any) *branch {
 	t.Helper()
 	return workIn(t, b.db, xid, sql, args...)
@@ -208,8 +209,9 @@ func wantEnd(t *testing.T, r participant.Result, err error, want participant.Bra
 	}
 }
 
-// inTime makes a call that goes on until its context ends, and wants a text in its error. A context of 200 ms is enough; on a
-// machine that is too busy for one query in that time it is made again with twice as much.
+// inTime makes a call that continues until its context ends, and wants a text in its error. A
+// context of 200 ms is enough; on a machine that is too busy for one query in that time the call
+// is repeated with twice as much.
 func inTime(t *testing.T, want string, call func(context.Context) error) (err error) {
 	t.Helper()
 	for d := 200 * time.Millisecond; d < time.Minute; d *= 2 {

@@ -8,9 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// redactError replaces an error of connecting that may show a part of a password. A
-// password that was not quoted falls apart into words, which the server takes for
-// parameters, and repeats.
+// redactError replaces a connection error that may contain a part of a password. A password that
+// was not quoted is split into words, which the server takes for parameters and repeats.
 func redactError(err error) error {
 	connect := (*pgconn.ConnectError)(nil)
 	if !errors.As(err, &connect) {
@@ -22,8 +21,8 @@ func redactError(err error) error {
 	return err
 }
 
-// repeatedParameter gives the SQLSTATE of an error that repeats parameters, "" if there is
-// none: there is one error for each address that was tried.
+// repeatedParameter returns the SQLSTATE of an error that repeats parameters, "" if there is
+// none. The error joins one for each address that was tried.
 func repeatedParameter(err error) string {
 	if pg, ok := err.(*pgconn.PgError); ok {
 		switch {

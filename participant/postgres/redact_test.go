@@ -21,9 +21,8 @@ import (
 // secret is planted wherever a password may be.
 const secret = "s3cret"
 
-// TestPasswordIsNowhere: whatever can be asked of a participant, and whatever goes
-// wrong, does not show the password; nor does a statement of somebody else that
-// holds one.
+// TestPasswordIsNowhere: no call of a participant, and no error, shows the password, nor one in a
+// statement of another client.
 func TestPasswordIsNowhere(t *testing.T) {
 	s := testdb.OpenPostgres(t, testdb.PostgresConfig{NoFsync: true})
 	bank := newBankOn(t, s)
@@ -75,7 +74,7 @@ func TestPasswordIsNowhere(t *testing.T) {
 			}
 			pool, err := pgxpool.New(t.Context(), c.dsn)
 			if err != nil {
-				return // the application's own way to connect
+				return // the application uses its own connection string
 			}
 			defer pool.Close()
 			b, err := beginIn(t, New("bank", pool), newBranch().XID)
@@ -120,7 +119,7 @@ func askPassword(t *testing.T, bank *bank, user string) {
 	})
 }
 
-// sayAll gives all that a participant says when it is asked everything.
+// sayAll makes every call of a participant, and returns all results as text.
 func sayAll(t *testing.T, p participant.Participant) (said string, worked bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

@@ -10,8 +10,8 @@ import (
 
 var _ participant.OutcomeResolver = (*resourceManager)(nil)
 
-// ResolveOutcome implements [participant.OutcomeResolver]. A session that still runs the branch's
-// transaction is terminated; without leave to do so it has to end by itself first.
+// ResolveOutcome implements [participant.OutcomeResolver]. A backend that still runs the branch's
+// transaction is terminated; with fence=off the call waits for it to end by itself.
 func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
 	ctx, fail := r.call(ctx, "settle "+clip(b.XID))
 	defer fail(&err)
@@ -25,7 +25,7 @@ func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Bran
 	return pollUntilEnded(ctx, func(ctx context.Context) (participant.Result, error, error) { return r.resolveOnce(ctx, b, s) })
 }
 
-// resolveOnce looks once. stillOpen says why it has to look again.
+// resolveOnce makes one attempt. stillOpen says why another is needed.
 func (r *resourceManager) resolveOnce(ctx context.Context, b participant.Branch, s SessionRef) (_ participant.Result, stillOpen, err error) {
 	e, err := r.xactStatus(ctx, s)
 	if err != nil {
@@ -41,7 +41,7 @@ func (r *resourceManager) resolveOnce(ctx context.Context, b participant.Branch,
 	case anothers:
 		return participant.Result{Outcome: participant.RolledBack, Detail: e.reusedXIDDetail()}, nil, nil
 	case errors.Is(stillOpen, errPrepared):
-		return participant.Result{}, nil, stillOpen // that is not for waiting
+		return participant.Result{}, nil, stillOpen // waiting does not help
 	}
 	return participant.Result{}, stillOpen, nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// rewritten gives a statement as the [pgx.QueryRewriter] among its options makes it, so
-// that what is looked at is what is sent. As with pgx options come first, and of several
-// rewriters the last one counts. One of an application's own is given the connection.
+// rewritten applies the [pgx.QueryRewriter] among the options of a statement, so that the text
+// that is checked is the text that is sent. As in pgx, options come first, and of several
+// rewriters the last one counts. A rewriter of the application's own is given the connection.
 func (g *managedTx) rewritten(ctx context.Context, sql string, args []any) (string, []any, error) {
 	if err := g.check(); err != nil {
 		return "", nil, err
@@ -36,7 +36,7 @@ options:
 	}
 	var conn *pgx.Conn
 	switch by.(type) {
-	case pgx.NamedArgs, pgx.StrictNamedArgs: // which do without
+	case pgx.NamedArgs, pgx.StrictNamedArgs: // they do not use the connection
 	default:
 		conn = g.Conn()
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// rewriter makes another statement of each.
+// rewriter replaces every statement by another one.
 type rewriter func(ctx context.Context, conn *pgx.Conn) string
 
 // RewriteQuery implements [pgx.QueryRewriter].
@@ -19,7 +19,7 @@ func (r rewriter) RewriteQuery(ctx context.Context, conn *pgx.Conn, _ string, ar
 	return r(ctx, conn), args, nil
 }
 
-// wantRefused tries a statement in every way.
+// wantRefused sends a statement in every way, and wants it to be refused.
 func wantRefused(ctx context.Context, t *testing.T, db *DB, tx *txn.Tx, sql string, args ...any) {
 	t.Helper()
 	ptx, err := db.Tx(ctx, tx)
@@ -37,7 +37,7 @@ func wantRefused(ctx context.Context, t *testing.T, db *DB, tx *txn.Tx, sql stri
 	}
 }
 
-// TestRewrittenStatementIsLookedAt, and not the one that it was made of.
+// TestRewrittenStatementIsLookedAt: the result of the rewriter is checked, not its input.
 func TestRewrittenStatementIsLookedAt(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
@@ -73,8 +73,8 @@ func TestNamedArgumentsKeepTheProof(t *testing.T) {
 	s.want(t, 100, 100)
 }
 
-// TestRewriterHasTheConnection: one of an application's own may have ended the
-// transaction there.
+// TestRewriterHasTheConnection: a rewriter of the application's own may have ended the transaction
+// on it.
 func TestRewriterHasTheConnection(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
@@ -92,8 +92,8 @@ func TestRewriterHasTheConnection(t *testing.T) {
 	s.want(t, 50, 100)
 }
 
-// TestEndBehindABackslashIsRefused, where the server takes a backslash for an escape: by
-// a statement, and by the defaults of role and database. A failure is a rollback then.
+// TestEndBehindABackslashIsRefused if the server takes a backslash for an escape: set by a
+// statement, and by the defaults of role and database. A failure is a rollback then.
 func TestEndBehindABackslashIsRefused(t *testing.T) {
 	const text = `SELECT '\''; ROLLBACK; UPDATE account SET balance = 50; COMMIT; BEGIN; SELECT 1/0; --'`
 	for _, set := range []string{"SET standard_conforming_strings = off", "SELECT set_config('standard_conforming_strings', 'off', true)", ""} {
@@ -122,7 +122,7 @@ func TestEndBehindABackslashIsRefused(t *testing.T) {
 	}
 }
 
-// TestBatchIsLookedAtAsOneText: the simple protocol sends it so.
+// TestBatchIsLookedAtAsOneText: the simple protocol sends it as one text.
 func TestBatchIsLookedAtAsOneText(t *testing.T) {
 	s := newShops(t)
 	cfg, err := pgxpool.ParseConfig(s.bank.dsn)

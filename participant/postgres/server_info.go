@@ -11,14 +11,14 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// serverInfo are what a server tells about itself.
+// serverInfo is what a server reports about itself, for the health checks.
 type serverInfo struct {
 	version, database    string
 	versionNumber        int
 	userName, quotedUser string
 	superuser            bool
 	mayControl           bool // pg_control_system
-	maySee, maySignal    bool // sessions of other users
+	maySee, maySignal    bool // backends of other users
 	others               []string
 	standby, readOnly    bool
 	slotCount            int
@@ -26,8 +26,8 @@ type serverInfo struct {
 	fsync, fullPages     bool
 	synchronousCommit    string
 	standbyNames         string
-	standbys             int  // that stream from here
-	synchronous          int  // of them; -1: the user may not see that
+	standbys             int  // standbys that stream from this server
+	synchronous          int  // how many of them are synchronous; -1: the user may not see it
 	mayReadHistory       bool // of timelines
 	idleTimeout          time.Duration
 	lockTimeout          time.Duration
@@ -35,8 +35,8 @@ type serverInfo struct {
 	prepared             []preparedInfo
 }
 
-// preparedInfo are about the prepared transactions of one user in one database,
-// of this cluster or not.
+// preparedInfo summarizes the prepared transactions of one user in one database, either those of
+// this cluster or all others.
 type preparedInfo struct {
 	owner, database      string
 	ours, inThisDatabase bool
@@ -99,8 +99,8 @@ func (r *resourceManager) preparedInfo(ctx context.Context) ([]preparedInfo, err
 	})
 }
 
-// oldPrepared is how long a prepared transaction may stay before somebody should look at
-// it: it keeps its locks, and VACUUM from clearing up after it.
+// oldPrepared is the age at which a prepared transaction needs an operator's attention: it keeps
+// its locks, and prevents VACUUM from removing dead rows.
 const oldPrepared = time.Hour
 
 func (f *serverInfo) checkAge() participant.Check {
@@ -137,8 +137,8 @@ func (f *serverInfo) checkAge() participant.Check {
 	}
 }
 
-// forgottenAge is how long a branch may stay prepared in another database before it
-// looks as if nobody finished branches there.
+// forgottenAge is the age at which a prepared branch in another database indicates that the
+// database is not registered.
 const forgottenAge = time.Minute
 
 func (f *serverInfo) checkOtherDatabases() participant.Check {

@@ -9,49 +9,49 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// SessionRef identifies the database session in which a branch's work is done. Its
-// text form is what the application gives as [txn.Enlistment.SessionRef]:
+// SessionRef identifies the backend and the transaction that work for a branch. The application
+// passes its text form as [txn.Enlistment.SessionRef]:
 //
 //	pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=7710685338195144677
 //
-// followed by what else is known, in this order:
+// followed by the optional fields that are known, in this order:
 //
 //	recovered=2026-11-01T00:00:00.000001Z timeline=00000001 written=0/3000068 started=2026-11-01T00:00:00.000001Z replayed=0/2000060
 //
-// A query that gives it in any language is in docs/start.md.
+// docs/start.md has a query that returns it, for any language.
 type SessionRef struct {
 	PID    uint32    // of the backend: pg_backend_pid()
 	Start  time.Time // of the backend, to the microsecond: backend_start
 	XID    uint64    // of the transaction: pg_current_xact_id()
 	System uint64    // of the server and its standbys: pg_control_system()
-	// Recovered tells, to the microsecond, the lives of a server apart between
-	// which a transaction number may be given out twice: stats_reset of
-	// pg_stat_archiver, which is another time after a crash, a failover or a
-	// restore, and the same after an orderly restart. Resetting these statistics changes it, too. Zero: it was not asked for.
+	// Recovered identifies, to the microsecond, the lifetime of the server: a transaction number
+	// may be assigned again in the next one. It is stats_reset of pg_stat_archiver, which
+	// changes at a crash, a failover or a restore, and stays the same over an orderly restart.
+	// Resetting these statistics changes it, too. Zero: it was not queried.
 	Recovered time.Time
 	// Timeline is the one that the server writes: the first eight hexadecimal digits of
 	// pg_walfile_name(pg_current_wal_lsn()). A failover or a restore begins another, on
-	// which a transaction number may be given out again. Zero: it was not asked for.
+	// which a transaction number may be assigned again. Zero: it was not queried.
 	Timeline uint32
-	// Written is the place in the write-ahead log (LSN) after a record that has XID, which
-	// pg_logical_emit_message gives. A server whose history has that record does not give
-	// out XID again. The record is not waited for: until something later is on disk, a crash
-	// may lose it, and other records get its place. Zero: none was written, or Timeline is
-	// not known.
+	// Written is the place in the write-ahead log (LSN) after a record that has XID, as
+	// pg_logical_emit_message returns it. A server whose history has that record does not
+	// assign XID again. The record is written without waiting for the disk: until a later one is
+	// on disk, a crash may lose it, and other records get its place. Zero: none was written, or
+	// Timeline is not known.
 	Written uint64
 	// Started is when the postmaster was started: pg_postmaster_start_time(), to the
-	// microsecond. Zero: it was not asked for.
+	// microsecond. Zero: it was not queried.
 	Started time.Time
-	// Replayed is how far the server had come when it last recovered:
-	// pg_last_wal_replay_lsn(). Each recovery under one postmaster ends further on, so a
-	// server with this and Started has not recovered since, whatever became of its
-	// statistics. Zero: nothing was recovered, or Started is not known.
+	// Replayed is how far the server's last recovery came: pg_last_wal_replay_lsn(). Each
+	// recovery under one postmaster ends further on, so a server with the same Replayed and
+	// Started has not recovered since, even if its statistics were reset. Zero: nothing was
+	// recovered, or Started is not known.
 	Replayed uint64
 }
 
 const sessionTimeFormat = "2006-01-02T15:04:05.000000Z"
 
-// String gives the text form.
+// String returns the text form.
 func (s SessionRef) String() string {
 	text := fmt.Sprintf("pid=%d start=%s xid=%d system=%d", s.PID, s.Start.UTC().Format(sessionTimeFormat), s.XID, s.System)
 	if !s.Recovered.IsZero() {
@@ -72,8 +72,7 @@ func (s SessionRef) String() string {
 	return text
 }
 
-// ParseSessionRef reads the text form, and no other text. The error is
-// [txn.ErrInvalid].
+// ParseSessionRef parses exactly what String returns. The error is [txn.ErrInvalid].
 func ParseSessionRef(text string) (SessionRef, error) {
 	var s SessionRef
 	var errs [5]error
@@ -91,8 +90,8 @@ func ParseSessionRef(text string) (SessionRef, error) {
 	return s, nil
 }
 
-// parseOptional reads the words that may be missing. That they are in order, and each
-// there once, shows when the session is written again.
+// parseOptional parses the optional fields. Their order, and that each occurs once, is checked by
+// formatting the reference again.
 func (s *SessionRef) parseOptional(words []string) (err error) {
 	for _, word := range words {
 		var place lsn

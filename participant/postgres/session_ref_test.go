@@ -14,7 +14,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestFormOfASession must never be rewritten: logs hold this text.
+// TestFormOfASession must never be rewritten: logs contain this text.
 func TestFormOfASession(t *testing.T) {
 	s := SessionRef{PID: 1234, Start: time.Date(2026, 11, 21, 10, 30, 0, 123456789, time.FixedZone("CET", 3600)), XID: 789, System: 7710685338195144677}
 	const want = "pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=7710685338195144677"
@@ -47,8 +47,8 @@ func TestFormOfASession(t *testing.T) {
 	}
 }
 
-// TestSessionAskedForBySQL: what the documentation tells those to ask for who do
-// without this package is what this package asks for.
+// TestSessionAskedForBySQL: the query in the documentation, for applications that do not use this
+// package, returns the same as this package's own.
 func TestSessionAskedForBySQL(t *testing.T) {
 	page, err := os.ReadFile("../../docs/start.md")
 	check(t, err)
@@ -69,7 +69,7 @@ func TestSessionAskedForBySQL(t *testing.T) {
 	if want.Recovered.IsZero() {
 		t.Error("the life of the server is not recorded")
 	}
-	want.Recovered = time.Time{} // which the page does without
+	want.Recovered = time.Time{} // the documented query leaves it out
 	asked, err := ParseSessionRef(got)
 	check(t, err)
 	if asked.Timeline != 1 || asked.Written == 0 || asked.Written >= want.Written {
@@ -81,8 +81,8 @@ func TestSessionAskedForBySQL(t *testing.T) {
 	}
 }
 
-// TestABackendIsIdentifiedOnce: what is remembered of a connection is true of its
-// next transaction, and is not believed of another backend.
+// TestABackendIsIdentifiedOnce: the cached session reference is used for the connection's next
+// transaction, and not for another backend.
 func TestABackendIsIdentifiedOnce(t *testing.T) {
 	conn, err := newBank(t).pool.Acquire(t.Context())
 	check(t, err)

@@ -22,7 +22,7 @@ const (
 	idleTimeout    = 5 * time.Minute
 )
 
-// settings is a registration, read.
+// settings are the parsed settings of a registration.
 type settings struct {
 	secretRef participant.SecretRef
 	fence     bool
@@ -46,16 +46,16 @@ func readSettings(p txn.Participant) (s settings, err error) {
 	return s, err
 }
 
-// isConnectionString reports whether somebody gave a connection string where its
-// place was asked for. It must not be shown.
+// isConnectionString reports whether a setting that names the source of a connection string
+// holds the string itself. It must not be shown then.
 func isConnectionString(value string) bool {
 	return strings.Contains(value, "://") || strings.Contains(value, "=")
 }
 
 var passwordWord = regexp.MustCompile(`(?i)(^|\s)(ssl)?password\s*=`)
 
-// holdsPassword reports whether a connection string may hold a password. One
-// that cannot be read may.
+// holdsPassword reports whether a connection string may hold a password. A string that cannot be
+// parsed may.
 func holdsPassword(dsn string) bool {
 	if !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") {
 		return passwordWord.MatchString(dsn)
@@ -76,9 +76,9 @@ func holdsPassword(dsn string) bool {
 	return err != nil
 }
 
-// hasStrayAt reports whether a URL has an at sign where none belongs. Most likely
-// the password has a slash, question mark or number sign that is not escaped, and
-// a part of it would be taken for a port or the name of a database.
+// hasStrayAt reports whether a URL has an at sign after its authority. Most likely the password
+// has a slash, question mark or number sign that is not escaped, and a part of it would be taken
+// for a port or the name of a database.
 func hasStrayAt(dsn string) bool {
 	scheme, rest, found := strings.Cut(dsn, "://")
 	if !found || scheme != "postgres" && scheme != "postgresql" {
@@ -88,14 +88,14 @@ func hasStrayAt(dsn string) bool {
 	return end >= 0 && strings.Contains(rest[end:], "@")
 }
 
-// config reads the connection string anew. What is wrong with it is not shown:
-// the text that the parser complains of may hold the password.
+// config reads the connection string again. The parser's error is not shown: it may quote the
+// password.
 func (s settings) config() (*pgx.ConnConfig, error) {
 	dsn, err := s.secretRef.Read()
 	if err != nil {
 		return nil, fmt.Errorf("connection string: %w", err)
 	}
-	c, err := pgxpool.ParseConfig(dsn) // which knows pool_... words that a copied string may have
+	c, err := pgxpool.ParseConfig(dsn) // it accepts the pool_... words that a copied string may have
 	if err != nil || hasStrayAt(dsn) {
 		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); try it with psql", txn.ErrInvalid, s.secretRef.Source)
 	}
@@ -106,13 +106,12 @@ func (s settings) config() (*pgx.ConnConfig, error) {
 	if conn.RuntimeParams["application_name"] == "" {
 		conn.RuntimeParams["application_name"] = "txmgr"
 	}
-	// No statement outlives its use in the server: a pooler may stand between.
+	// The server keeps no prepared statement: a pooler may be between.
 	conn.DefaultQueryExecMode = pgx.QueryExecModeExec
 	return conn, nil
 }
 
-// pool makes the pool. It connects when first used, each time as the settings
-// then say.
+// pool makes the pool. It connects when first used, and reads the settings for each connection.
 func (s settings) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig("host=127.0.0.1")
 	if err != nil {

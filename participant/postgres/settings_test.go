@@ -47,7 +47,7 @@ func TestSettingsAreRefused(t *testing.T) {
 }
 
 // TestNoErrorShowsAPassword tries connection strings that fail in different
-// places: the parser, which likes to quote them, and the connection.
+// places: the parser, whose errors quote them, and the connection.
 func TestNoErrorShowsAPassword(t *testing.T) {
 	for name, dsn := range map[string]string{
 		"nobody listens":     "postgres://me:s3cret@127.0.0.1:1/db",
@@ -77,8 +77,7 @@ func TestNoErrorShowsAPassword(t *testing.T) {
 	}
 }
 
-// TestConnectionStringIsReadAnewAtEachConnect, so that a password can change
-// without anybody being restarted.
+// TestConnectionStringIsReadAnewAtEachConnect, so that a password can change without a restart.
 func TestConnectionStringIsReadAnewAtEachConnect(t *testing.T) {
 	bank := newBank(t)
 	file := filepath.Join(t.TempDir(), "dsn")

@@ -8,19 +8,19 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The SQLSTATEs that mean something here.
+// The SQLSTATEs that this package handles.
 const (
 	stateNotFound      = "42704" // undefined_object: no such prepared transaction
 	stateOtherDatabase = "0A000" // feature_not_supported: it belongs to another database
 	stateNotAllowed    = "42501" // insufficient_privilege
-	stateBusy          = "55000" // object_not_in_prerequisite_state: somebody is at it
+	stateBusy          = "55000" // object_not_in_prerequisite_state: another backend finishes it
 	stateFull          = "53200" // out_of_memory: no free slot for a prepared transaction
 	stateNoFile        = "58P01" // undefined_file
-	stateByZero        = "22012" // division_by_zero: with which we let a commit fail
+	stateByZero        = "22012" // division_by_zero: lets a one-phase commit fail on purpose
 	stateInvalid       = "22023" // invalid_parameter_value: a transaction number of the future
 )
 
-// stateOf gives the SQLSTATE of an error, "" when it has none.
+// stateOf returns the SQLSTATE of an error, "" if it has none.
 func stateOf(err error) string {
 	if pg := new(pgconn.PgError); errors.As(err, &pg) {
 		return pg.Code
@@ -28,20 +28,20 @@ func stateOf(err error) string {
 	return ""
 }
 
-// isStatementError reports whether an error is an answer of a session that lives on: the
-// statement failed, and that is all.
+// isStatementError reports whether an error is the answer of a backend that continues: only the
+// statement failed.
 func isStatementError(err error) bool {
 	pg := new(pgconn.PgError)
 	return errors.As(err, &pg) && (pg.SeverityUnlocalized == "ERROR" || pg.SeverityUnlocalized == "" && pg.Severity == "ERROR")
 }
 
-// noEffect reports whether a statement that was sent surely did nothing: it was
-// refused by a server that goes on serving. [pgconn.SafeToRetry] is of no use for
-// that: it is also true when the connection was lost before the answer.
+// noEffect reports whether a statement that was sent certainly had no effect: a server that
+// continues to serve refused it. [pgconn.SafeToRetry] does not prove that: it is also true if the
+// connection was lost before the answer.
 func noEffect(err error) bool { return isStatementError(err) && !connectionLost(stateOf(err)) }
 
-// connectionLost reports whether a SQLSTATE is of a connection that goes away, or of a
-// pooler that lost its server meanwhile: whatever was sent may have been done.
+// connectionLost reports whether a SQLSTATE means that the connection is being closed, or that a
+// pooler lost its server: what was sent may have been executed.
 func connectionLost(state string) bool {
 	return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P")
 }

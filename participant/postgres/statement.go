@@ -2,22 +2,22 @@ package postgres
 
 import "strings"
 
-// statement is what has been read of a statement: as much as tells whether it begins
-// or ends a transaction, and where it ends itself. The body of a routine in SQL,
-// between BEGIN ATOMIC and END, has statements of its own. Its END is where one of
-// these would begin, and nowhere else: PostgreSQL has no statement END in there.
+// statement is the parsed part of a statement: enough to determine whether it begins or ends a
+// transaction, and where it ends itself. The body of an SQL routine, between BEGIN ATOMIC and
+// END, has statements of its own. Its END stands where one of these would begin, and nowhere
+// else: PostgreSQL has no statement END in a body.
 type statement struct {
-	words []string // the first
+	words []string // the first words, at most enoughWords
 	depth int      // of parentheses
-	begin bool     // the word before was BEGIN
+	begin bool     // the last word was BEGIN
 	body  bool     // in the body of a routine
-	first bool     // in the body: where a statement begins
+	first bool     // in the body: at the beginning of a statement
 }
 
-// enoughWords tell a statement from others: CREATE OR REPLACE FUNCTION.
+// enoughWords is how many words identify a statement: CREATE OR REPLACE FUNCTION.
 const enoughWords = 4
 
-// known reports whether further words do not matter but for a routine.
+// known reports whether further words matter only for a routine.
 func (st *statement) known() bool { return len(st.words) == enoughWords }
 
 func (st *statement) add(word string) {
@@ -50,7 +50,7 @@ func (st *statement) routine() bool {
 	return len(w) > 1 && st.words[0] == "CREATE" && (w[1] == "FUNCTION" || w[1] == "PROCEDURE")
 }
 
-// end says how the statement begins if it begins or ends a transaction.
+// end returns the first words of the statement if it begins or ends a transaction.
 func (st *statement) end(readOnly bool) string {
 	var w [enoughWords]string
 	copy(w[:], st.words)
@@ -85,7 +85,7 @@ func (st *statement) end(readOnly bool) string {
 	return ""
 }
 
-// upper is the form in which PostgreSQL compares its own words, which are in ASCII.
+// upper converts a word to upper case if it is in ASCII, as all PostgreSQL's key words are.
 func upper(word string) string {
 	for i := range len(word) {
 		if word[i] >= 0x80 {

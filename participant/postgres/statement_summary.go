@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxSummary bounds what is shown of a statement, in bytes.
+// maxSummary bounds the summary of a statement, in bytes.
 const maxSummary = 100
 
-// summarizeStatement shortens a statement for people. Texts in it are left out: a statement of
-// somebody else may hold a password.
+// summarizeStatement shortens a statement for the operator. Quoted texts are left out: the
+// statement of another client may contain a password.
 func summarizeStatement(statement string) string {
 	var b strings.Builder
 	for rest := statement; rest != ""; {
@@ -31,11 +31,11 @@ func summarizeStatement(statement string) string {
 	return text[:cut] + "..."
 }
 
-// maskedText stands for a text.
+// maskedText replaces a quoted text.
 const maskedText = "'...'"
 
-// token gives the length of what a statement begins with, and what is shown of it.
-// Where it cannot be told where a text ends, that is the rest.
+// token returns the length of the first token, and the text that is shown for it. If the end of
+// a quoted text cannot be determined, the token is the rest of the statement.
 func token(s string, escapes bool) (n int, shown string) {
 	switch {
 	case strings.HasPrefix(s, "--"):
@@ -48,7 +48,7 @@ func token(s string, escapes bool) (n int, shown string) {
 	case s[0] == '\'':
 		n = until(s, 1, "'")
 		if escapes || strings.Contains(s[:n], `\`) {
-			n = len(s) // a backslash may have hidden its end
+			n = len(s) // the backslash may have escaped the closing quote
 		}
 		return n, maskedText
 	case s[0] == '$':
@@ -59,7 +59,7 @@ func token(s string, escapes bool) (n int, shown string) {
 	return 1, s[:1]
 }
 
-// lineComment gives the length of a comment that ends with its line.
+// lineComment returns the length of a comment that ends with its line.
 func lineComment(s string) int {
 	if i := strings.IndexAny(s, "\r\n"); i >= 0 {
 		return i + 1
@@ -67,7 +67,7 @@ func lineComment(s string) int {
 	return len(s)
 }
 
-// until gives the length of s up to the end of the first mark after from.
+// until returns the length of s up to the end of the first mark after from, or all of s.
 func until(s string, from int, mark string) int {
 	if i := strings.Index(s[from:], mark); i >= 0 {
 		return from + i + len(mark)
@@ -75,8 +75,8 @@ func until(s string, from int, mark string) int {
 	return len(s)
 }
 
-// dollarTag gives the tag with which a text between tags begins, "" if none does:
-// $1 is a parameter.
+// dollarTag returns the tag that begins a dollar-quoted text, "" if there is none: $1 is a
+// parameter.
 func dollarTag(s string) string {
 	end := strings.IndexByte(s[1:], '$') + 2
 	if end < 2 || end > 2 && '0' <= s[1] && s[1] <= '9' || strings.ContainsAny(s[1:end-1], " \t\r\n'\"(),;=") {

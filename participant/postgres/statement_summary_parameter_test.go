@@ -2,8 +2,8 @@ package postgres
 
 import "testing"
 
-// TestParameterIsNoTag: a number between two dollar signs is a parameter, each digit, and
-// begins no text.
+// TestParameterIsNoTag: a number between two dollar signs is a parameter, for each digit, and
+// begins no quoted text.
 func TestParameterIsNoTag(t *testing.T) {
 	for statement, want := range map[string]string{
 		"SELECT $0$x's3cret'":     "SELECT $0$x'...'",

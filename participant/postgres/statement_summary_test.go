@@ -42,7 +42,7 @@ func FuzzGist(f *testing.F) {
 		secret := fmt.Sprintf("zq9%x", text)
 		quoted, err := literal(secret)
 		if err != nil || strings.ContainsAny(before, `"'$-/`) || strings.Contains(before, "zq9") {
-			return // something may be open before it
+			return // a quoted text may be open before it
 		}
 		if got := summarizeStatement("SELECT " + before + quoted); strings.Contains(got, "zq9") {
 			t.Errorf("%q shows %q", got, secret)

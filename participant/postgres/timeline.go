@@ -7,42 +7,42 @@ import (
 	"strings"
 )
 
-// lineage is what the server's history has to do with a session's transaction
-// number. A failover to a standby, and a point-in-time recovery, begin a new
-// timeline. Numbers that the new one had not received are given out again there, so
-// that a status found under the number may be another transaction's.
+// lineage is the relation of a branch's transaction number to the server's history. A failover
+// to a standby, and a point-in-time recovery, begin a new timeline. Numbers that the new timeline
+// had not received are assigned again there, so the status of a number may be that of another
+// transaction.
 type lineage uint8
 
 const (
-	// sameTimeline: the server writes the timeline that the session wrote.
+	// sameTimeline: the server writes the timeline of the session reference.
 	sameTimeline lineage = iota
 	// inHistory: another timeline, whose history reaches beyond the place of the record
-	// that has the number. Of a branch that was prepared, the record is there: a prepare
-	// waits until the log is on disk up to itself. Of any other, a crash on the earlier
+	// that has the number. If the branch was prepared, the record is there: a prepare
+	// waits until the log is on disk up to itself. Otherwise a crash on the earlier
 	// timeline may have lost the record, and other records have its place.
 	inHistory
-	// notInHistory: nothing that the session's transaction wrote is in the history.
+	// notInHistory: nothing that the branch's transaction wrote is in the history.
 	notInHistory
 	// unknownHistory: another timeline, and it is not known whether the number is in
 	// its history.
 	unknownHistory
 )
 
-// timeline is where a server's write-ahead log has come to.
+// timeline is the timeline that a server writes, and its present end.
 type timeline struct {
 	id  uint32
 	end lsn
-	// replayed is how far the server had come when it last recovered. Zero: it has
-	// had nothing to recover since it was started.
+	// replayed is how far the server's last recovery came. Zero: the server has recovered
+	// nothing since it was started.
 	replayed lsn
 }
 
-// lineage compares the session's place in the write-ahead log with the server's.
-// why says for people what follows from it, but for [sameTimeline].
+// lineage compares the session reference's place in the write-ahead log with the server's.
+// why states the reason for the operator; it is empty for [sameTimeline].
 func (r *resourceManager) lineage(ctx context.Context, s SessionRef, now timeline, e xactStatus) (_ lineage, why string, err error) {
 	switch {
 	case s.Timeline == 0 && (now.id == 1 || e.startRecorded && !e.crashRecovered):
-		return sameTimeline, "", nil // it cannot have been on another
+		return sameTimeline, "", nil // the backend cannot have been on another
 	case s.Timeline == 0:
 		return unknownHistory, fmt.Sprintf("the session did not record its timeline, and the server has failed over or been restored at least once (timeline %d)", now.id), nil
 	case s.Timeline == now.id && lsn(s.Written) > now.end:
@@ -69,7 +69,7 @@ func (r *resourceManager) lineage(ctx context.Context, s SessionRef, now timelin
 	return inHistory, fmt.Sprintf("%s, with the log up to %v, and the number's place came before (%v)", moved, left, lsn(s.Written)), nil
 }
 
-// timelineEnd gives where a timeline ended in the history of another one.
+// timelineEnd returns where a timeline ended in the history of the current one.
 func (r *resourceManager) timelineEnd(ctx context.Context, current, ended uint32) (at lsn, found bool, err error) {
 	var history string
 	err = r.pool.QueryRow(ctx, "SELECT pg_read_file($1)", fmt.Sprintf("pg_wal/%08X.history", current)).Scan(&history)
@@ -77,7 +77,7 @@ func (r *resourceManager) timelineEnd(ctx context.Context, current, ended uint32
 		return 0, false, err
 	}
 	for line := range strings.Lines(history) {
-		// The id in decimal, where it was left, and a reason for people.
+		// A line is the id in decimal, the place of its end, and a reason in plain text.
 		words := strings.Fields(line)
 		if len(words) < 2 || words[0] != fmt.Sprint(ended) {
 			continue
@@ -91,7 +91,7 @@ func (r *resourceManager) timelineEnd(ctx context.Context, current, ended uint32
 // lsn is a place in the write-ahead log.
 type lsn uint64
 
-// String gives PostgreSQL's own form.
+// String returns PostgreSQL's own text form.
 func (l lsn) String() string { return fmt.Sprintf("%X/%X", uint64(l)>>32, uint32(l)) }
 
 func parseLSN(text string) (lsn, error) {
@@ -104,7 +104,7 @@ func parseLSN(text string) (lsn, error) {
 	return lsn(a<<32 | b), nil
 }
 
-// parseTimeline reads the id from the name of a file of the write-ahead log.
+// parseTimeline reads the timeline's id from the name of a file of the write-ahead log.
 func parseTimeline(text string) (uint32, error) {
 	if len(text) < 8 {
 		return 0, fmt.Errorf("%q is no timeline", clip(text))

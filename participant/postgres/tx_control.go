@@ -7,11 +7,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// rejectTxControl refuses, before it is sent, a text with a statement that begins or
-// ends a transaction, or, where it only reads, takes its mark off. escapes: every text
-// in quotes is read as one of the form E'...', as PostgreSQL does without
-// standard_conforming_strings. What it does not recognize is found by the state of the
-// connection afterwards, unless another transaction has begun and failed by then.
+// rejectTxControl refuses, before it is sent, a text with a statement that begins or ends a
+// transaction, or, in a read-only one, resets its mark. escapes: every quoted text is read as one
+// of the form E'...', as PostgreSQL does without standard_conforming_strings. A statement that it
+// does not recognize is detected by the state of the connection afterwards, unless another
+// transaction has begun and failed by then.
 func rejectTxControl(sql string, readOnly, escapes bool) error {
 	what := findTxControl(sql, readOnly, escapes)
 	advice := "return nil from the function of txn.Run to commit and an error to roll back; for a part of the work use Begin of DB.Tx, which makes a savepoint"
@@ -28,15 +28,15 @@ func rejectTxControl(sql string, readOnly, escapes bool) error {
 	return fmt.Errorf("%w: %s was not sent: %s", txn.ErrManaged, what, advice)
 }
 
-// What is refused for other reasons than that it ends the transaction.
+// Statements that are refused for other reasons than that they end the transaction.
 const (
 	setTransaction = "SET TRANSACTION"
 	setSnapshot    = "SET TRANSACTION SNAPSHOT"
 	resetAll       = "RESET ALL"
 )
 
-// findTxControl gives the first words of the first statement of a text that begins or
-// ends a transaction, "" when there is none.
+// findTxControl returns the first words of the first statement of a text that begins or ends a
+// transaction, "" if there is none.
 func findTxControl(sql string, readOnly, escapes bool) string {
 	var st statement
 	last := strings.LastIndexByte(sql, ';')
@@ -60,8 +60,7 @@ func findTxControl(sql string, readOnly, escapes bool) string {
 	return st.end(readOnly)
 }
 
-// tokenLength gives the length of what a text begins with: a word, a comment, a quoted
-// text or one byte.
+// tokenLength returns the length of the first token: a word, a comment, a quoted text or one byte.
 func tokenLength(s string, escapes bool) int {
 	switch {
 	case strings.HasPrefix(s, "/*"):
@@ -87,7 +86,7 @@ func letter(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c >= 0x80
 }
 
-// comment gives the length of a comment, in which others may be nested.
+// comment returns the length of a comment, in which others may be nested.
 func comment(s string) int {
 	depth := 0
 	for n := 0; n < len(s)-1; n++ {
@@ -105,8 +104,8 @@ func comment(s string) int {
 	return len(s)
 }
 
-// escaped gives the length of a quoted text in which a backslash hides what
-// follows, also in the parts of it on further lines.
+// escaped returns the length of a quoted text in which a backslash escapes the next character,
+// with its continuations on further lines.
 func escaped(s string) int {
 	for n := 1; n < len(s); n++ {
 		switch s[n] {
@@ -123,8 +122,8 @@ func escaped(s string) int {
 	return len(s)
 }
 
-// continued gives the length up to the quote with which a quoted text goes on after
-// its end, behind an end of the line; 0 if it does not.
+// continued returns the length up to and including the quote that continues a quoted text on a
+// further line; 0 if the text is not continued.
 func continued(s string) int {
 	line := false
 	for n := 0; n < len(s); n++ {

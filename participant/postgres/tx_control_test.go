@@ -9,11 +9,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// noises are what may stand between two words, each with something in it that ends a
-// text, a line or a statement elsewhere.
+// noises may stand between two words; each has a character that would end a quoted text, a line
+// or a statement elsewhere.
 var noises = []string{" ", " ", " ", "\n", "\r", "\t", "/* ; */", "/* /* ' */ */", "-- '\n", "-- ;\r", "-- $$ \"\n"}
 
-// literals hide the end of a transaction, or seem to.
+// literals contain the end of a transaction, or seem to.
 var literals = []string{
 	"'a'", "'it''s'", `'\'`, `E'\''`, "'; COMMIT; --'", `E'\'; COMMIT; --'`, "$$; COMMIT; $$", "$a$ ; COMMIT; $$ $a$", `U&'\0061'`,
 	"E'a'\n'\\' || '", "E'a' -- '\n '\\' || '", "E'a' '\\' || '", "'a'\n'\\'", "E'a'\n/**/'\\'", "1::text", "$$'$$", "''", "e'\\\\'",
@@ -29,7 +29,7 @@ var phrases = []string{
 	"COMMIT", "END", "ROLLBACK", "ABORT", "COMMIT AND CHAIN", "ROLLBACK WORK AND CHAIN", "PREPARE TRANSACTION 'typed%d'", "BEGIN", "START TRANSACTION", "SET TRANSACTION READ WRITE",
 }
 
-// randomText is a text of some statements.
+// randomText returns a random text of some statements.
 func randomText(r *rand.Rand) string {
 	var b strings.Builder
 	some := func(list []string) string { return list[r.IntN(len(list))] }
@@ -48,14 +48,14 @@ func randomText(r *rand.Rand) string {
 	return b.String()
 }
 
-// TestTypedEndIsWhatTheServerReads: of texts at random, none ends the transaction, or
-// another one before its end, that was taken for harmless.
+// TestTypedEndIsWhatTheServerReads: no random text that is accepted as harmless ends the
+// transaction.
 func TestTypedEndIsWhatTheServerReads(t *testing.T) {
 	bank := newBank(t)
 	ctx := t.Context()
 	cfg, err := pgx.ParseConfig(bank.dsn)
 	check(t, err)
-	cfg.RuntimeParams["lock_timeout"] = "100ms" // for what a text has prepared that goes on
+	cfg.RuntimeParams["lock_timeout"] = "100ms" // for transactions that a text has prepared
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	check(t, err)
 	defer func() { check(t, conn.Close(ctx)) }()
@@ -101,7 +101,7 @@ func TestTypedEndIsWhatTheServerReads(t *testing.T) {
 	t.Logf("%d harmless, %d that end it", harmless, ended)
 }
 
-// finishAll rolls back what the texts have prepared.
+// finishAll rolls back the transactions that the texts have prepared.
 func finishAll(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), "SELECT gid FROM pg_prepared_xacts WHERE gid LIKE 'typed%' AND database = current_database()")

@@ -13,8 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestNoVotes: each of these would be taken for a yes, or for a mere error, by
-// somebody who does not know PostgreSQL.
+// TestNoVotes: each of these could be mistaken for a yes, or for an error without an effect.
 func TestNoVotes(t *testing.T) {
 	bank := newBank(t)
 	bank.exec(t, "INSERT INTO account VALUES ('alice', 100)")
@@ -45,8 +44,8 @@ func TestNoVotes(t *testing.T) {
 			if vote != txn.VoteNo || err == nil || !strings.Contains(err.Error(), c.why) {
 				t.Errorf("voted %v, %v; want no: %s", vote, err, c.why)
 			}
-			// A failed prepare has rolled back already: no lock is left, and the
-			// session is fit for the pool.
+			// A failed prepare has rolled back already: no lock is left, and the connection can
+			// return to the pool.
 			if status := b.conn.Conn().PgConn().TxStatus(); status != statusIdle {
 				t.Errorf("the session is in state %c", status)
 			}
@@ -65,7 +64,7 @@ func TestNoVotes(t *testing.T) {
 	}
 }
 
-// TestOnlyTheRightCommandTagIsAYes: answers without an error that are no yes.
+// TestOnlyTheRightCommandTagIsAYes: answers without an error that are not a yes.
 func TestOnlyTheRightCommandTagIsAYes(t *testing.T) {
 	answer := func(tag string) *pgconn.Result { return &pgconn.Result{CommandTag: pgconn.NewCommandTag(tag)} }
 	for name, results := range map[string][]*pgconn.Result{
@@ -81,9 +80,9 @@ func TestOnlyTheRightCommandTagIsAYes(t *testing.T) {
 	}
 }
 
-// TestTransactionEndedByHandIsFoundOut: the application ended the transaction by
-// SQL, behind the guard's back. What it did is committed, so the branch must
-// neither vote yes nor claim to have rolled back.
+// TestTransactionEndedByHandIsFoundOut: the application ended the transaction by SQL on the
+// connection itself. Its work is committed, so the branch must neither vote yes nor report a
+// rollback.
 func TestTransactionEndedByHandIsFoundOut(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
@@ -98,7 +97,7 @@ func TestTransactionEndedByHandIsFoundOut(t *testing.T) {
 			br := newBranch()
 			b := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 7)")
 			defer b.Release()
-			_, err := b.conn.Conn().PgConn().Exec(t.Context(), sql).ReadAll() // past the guard
+			_, err := b.conn.Conn().PgConn().Exec(t.Context(), sql).ReadAll() // on the connection itself
 			check(t, err)
 			vote, err := b.Prepare(t.Context())
 			if vote == txn.VotePrepared || vote == txn.VoteNo || err == nil || !strings.Contains(err.Error(), "of the application's own") {
@@ -109,7 +108,7 @@ func TestTransactionEndedByHandIsFoundOut(t *testing.T) {
 			}
 			br.SessionRef = b.sessionRef.String()
 			r, err := p.Rollback(t.Context(), br)
-			wantEnd(t, r, err, participant.Committed) // which is a hazard, as it should be
+			wantEnd(t, r, err, participant.Committed) // the expected heuristic outcome
 			if list, err := p.Prepared(t.Context(), ""); err != nil || len(list) != 0 {
 				t.Errorf("left prepared: %v, %v", list, err)
 			}
@@ -117,8 +116,8 @@ func TestTransactionEndedByHandIsFoundOut(t *testing.T) {
 	}
 }
 
-// TestNoSlotForAPreparedTransaction goes the way of somebody who installs: off by
-// default, then too few.
+// TestNoSlotForAPreparedTransaction follows an installation: prepared transactions are off by
+// default, then there are too few slots.
 func TestNoSlotForAPreparedTransaction(t *testing.T) {
 	s := testdb.OpenPostgres(t, testdb.PostgresConfig{MaxPrepared: -1})
 	bank := newBankOn(t, s)
@@ -160,8 +159,8 @@ func TestNoSlotForAPreparedTransaction(t *testing.T) {
 	b.Release()
 }
 
-// TestEnlistedBeforeTheFirstStatement: when the enlistment fails, nothing was
-// done and the connection is free.
+// TestEnlistedBeforeTheFirstStatement: if the enlistment fails, no work was done and the
+// connection is free.
 func TestEnlistedBeforeTheFirstStatement(t *testing.T) {
 	bank := newBank(t)
 	refused := errors.New("refused")

@@ -9,42 +9,42 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// The words of pg_xact_status, and two of ours.
+// The results of pg_xact_status, and two of this package.
 const (
 	xactCommitted   = "committed"
 	xactAborted     = "aborted"
 	xactInProgress  = "in progress"
-	xactForgotten   = ""              // the commit log does not reach back so far
-	xactNotAssigned = "not given out" // the number was never given out, or lost in a crash
+	xactForgotten   = ""              // the commit log does not reach back that far
+	xactNotAssigned = "not given out" // the number was never assigned, or lost in a crash
 )
 
-// xactStatus is what a server knows of the transaction of a session.
+// xactStatus is what the server reports about the transaction of a session reference.
 type xactStatus struct {
 	xid    uint64
 	status string
-	// crashRecovered says that the server began a new life after the session began, by a
-	// crash, a failover or a restore: the session is gone, and the number of a
-	// transaction that wrote nothing to disk may have been given to another since.
+	// crashRecovered: the server began a new lifetime after the backend started, by a crash, a
+	// failover or a restore. The backend does not exist any more, and the number of a
+	// transaction that wrote nothing to disk may have been assigned to another one.
 	crashRecovered bool
-	// certain says that renewed is known. Otherwise it is possible, and not excluded.
+	// certain: crashRecovered is known. Otherwise true means that it cannot be excluded.
 	certain bool
-	// startRecorded says that the session recorded in which life it began.
+	// startRecorded: the session reference identifies the server's lifetime in which the backend
+	// started.
 	startRecorded bool
-	// received says that the log up to which the server recovered reaches beyond the
-	// session's record of the number.
+	// received: the server's last recovery came further than the record that has the number.
 	received      bool
 	lineage       lineage
-	lineageDetail string // of line, for people
+	lineageDetail string // the reason for lineage, for the operator
 }
 
-// statusText says for people how an end is known.
+// statusText says for the operator what proves an outcome.
 func (e xactStatus) statusText() string {
 	return fmt.Sprintf("pg_xact_status(%d) = %s", e.xid, e.status)
 }
 
-// xactStatus asks the server for the end of a session's transaction.
+// xactStatus asks the server for the status of the transaction of a session reference.
 func (r *resourceManager) xactStatus(ctx context.Context, s SessionRef) (xactStatus, error) {
-	// All in one look: between two, the server could begin a new life.
+	// One query for all: between two, the server could begin a new lifetime.
 	const look = `
 		SELECT (SELECT system_identifier::text FROM pg_control_system()), pg_is_in_recovery(),
 			pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_get_archiver()),
@@ -92,12 +92,12 @@ func (r *resourceManager) xactStatus(ctx context.Context, s SessionRef) (xactSta
 	return e, err
 }
 
-// crashRecovered reports whether the server began a new life since the session began, and
-// whether that is sure. Either of two marks that is the same as in the session excludes
-// it: the statistics' time, which is kept by an orderly restart and lost when they are
-// reset by hand; and the postmaster with the end of its latest recovery, of which the
-// contrary is true. Without a record of the life it began in, times tell: those of the
-// server, which also means that its clock is trusted.
+// crashRecovered reports whether the server began a new lifetime since the backend started, and
+// whether that is certain. Either of two values that is the same as in the session reference
+// excludes it: the time of the statistics, which an orderly restart keeps and a manual reset
+// changes; and the start of the postmaster together with the end of its last recovery, which an
+// orderly restart changes and a manual reset keeps. If the reference identifies no lifetime, the
+// server's times are compared, which relies on its clock.
 func (s SessionRef) crashRecovered(started time.Time, recovered *time.Time, replayed lsn) (renewed, surely bool) {
 	switch {
 	case !s.Recovered.IsZero() && recovered != nil && recovered.Equal(s.Recovered):
@@ -105,20 +105,20 @@ func (s SessionRef) crashRecovered(started time.Time, recovered *time.Time, repl
 	case !s.Started.IsZero() && started.Equal(s.Started):
 		return replayed != lsn(s.Replayed), true
 	case !s.Started.IsZero():
-		return true, replayed != 0 // by a later postmaster, or one before it
+		return true, replayed != 0 // under a later postmaster, or one before it
 	case !s.Recovered.IsZero(), recovered != nil && recovered.After(s.Start), started.After(s.Start):
 		return true, replayed != 0 && started.After(s.Start)
 	}
 	return false, false
 }
 
-// outcome says how a transaction ended, and how that is known; nothing while it is
-// in progress. wasPrepared says that its number was on disk before. Otherwise it
-// got there with its commit, if not sooner: after a crash a number that is not
-// committed shows that ours is not either, and one that is may be another's, to
-// which it was given again. The same holds on another timeline, also of what was
-// prepared, unless that is known to be in its history. Of what was not prepared no
-// history is proof: a new primary cannot tell whether the old one crashed before.
+// outcome returns how the transaction ended and what proves it; zero while it is in progress.
+// wasPrepared: the number was on disk with the prepare. Otherwise it reached the disk with the
+// commit, if not earlier: after a crash, a number that is not committed proves that the branch is
+// not committed, and a committed one may have been assigned again to another transaction. The
+// same holds on another timeline, for a prepared branch too, unless its number is known to be in
+// the timeline's history. For a branch that was not prepared no history is proof: a new primary
+// does not know whether the old one crashed before.
 func (e xactStatus) outcome(wasPrepared bool) (participant.BranchOutcome, string) {
 	switch {
 	case e.lineage == notInHistory:
@@ -153,12 +153,12 @@ func (e xactStatus) outcome(wasPrepared bool) (participant.BranchOutcome, string
 	return 0, ""
 }
 
-// reusedXIDDetail says why a transaction in progress is not the session's.
+// reusedXIDDetail says why a transaction in progress is not the branch's.
 func (e xactStatus) reusedXIDDetail() string {
 	return fmt.Sprintf("the server has recovered since the session began, and another has transaction number %d: it never reached the disk", e.xid)
 }
 
-// inProgressError says why a branch that voted yes is neither prepared nor over.
+// inProgressError says why a branch that voted yes is neither prepared nor ended.
 func (e xactStatus) inProgressError() error {
 	if e.lineage == unknownHistory {
 		return fmt.Errorf("it is not prepared under this name, and a transaction %d is in progress, which may be another's: %s", e.xid, e.lineageDetail)

@@ -13,8 +13,8 @@ import (
 // maxAllow is how many entries the setting allow may have.
 const maxAllow = 64
 
-// allowList is the setting allow: which hosts may be called. The zero list is that
-// of the URLs alone, as they are registered.
+// allowList is the setting allow: which hosts may be called. The zero list allows the hosts of the
+// registered URLs.
 type allowList struct {
 	hosts []string         // lower case, without a port: any port
 	ports []string         // host:port
@@ -74,11 +74,11 @@ func (a *allowList) add(entry string) error {
 	return nil
 }
 
-// checkHost refuses a URL that no resolution of its name can make allowed.
+// checkHost rejects a URL that is not allowed whatever address its name has.
 func (a allowList) checkHost(u *url.URL) error {
 	host, port := target(u)
 	if a.empty() || a.allowsName(host, port) || len(a.nets)+len(a.addrs) > 0 {
-		return nil // addresses are judged when they are known
+		return nil // checkAddr checks the address when it is known
 	}
 	return fmt.Errorf("host %s is not in the setting allow", net.JoinHostPort(host, port))
 }
@@ -93,9 +93,8 @@ func (a allowList) covers(addr netip.AddrPort) bool {
 		slices.ContainsFunc(a.nets, func(p netip.Prefix) bool { return p.Contains(addr.Addr()) })
 }
 
-// checkAddr judges the address to which a connection is about to be made for a
-// host. The name was resolved just now: what it was resolved to before says
-// nothing.
+// checkAddr checks the address to which a connection is about to be made for a host, at every
+// connection: the name may resolve to another address than before.
 func (a allowList) checkAddr(host, port, resolved string) error {
 	dialled, err := netip.ParseAddrPort(resolved)
 	if err != nil {
@@ -117,8 +116,8 @@ func (a allowList) checkAddr(host, port, resolved string) error {
 
 const kindLoopback = "this machine"
 
-// metadata are addresses outside the link-local networks at which clouds tell
-// machines their credentials.
+// metadata are addresses outside the link-local networks at which clouds provide machines with
+// their credentials.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"),
 	netip.MustParseAddr("fd20:ce::254"),
@@ -127,8 +126,7 @@ var metadata = []netip.Addr{
 	netip.MustParseAddr("168.63.129.16"),
 }
 
-// reserved says what is special about an address that no service of a network
-// has; empty for all others.
+// reserved names the kind of an address at which no service of a network is; "" for all others.
 func reserved(addr netip.Addr) string {
 	switch {
 	case slices.Contains(metadata, addr):
@@ -148,7 +146,7 @@ func reserved(addr netip.Addr) string {
 // nat64 is the network in which translators reach IPv4 addresses (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// embedded gives the IPv4 address that is reached by an IPv6 address.
+// embedded returns the IPv4 address that is reached through an IPv6 address, if there is one.
 func embedded(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if nat64.Contains(addr) {
@@ -158,13 +156,13 @@ func embedded(addr netip.Addr) netip.Addr {
 	return addr
 }
 
-// namesLoopback reports whether a host says itself that it is this machine.
+// namesLoopback reports whether a host is localhost or a loopback address.
 func namesLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-// target gives the host and the port that a URL leads to.
+// target returns the host and the port of a URL.
 func target(u *url.URL) (host, port string) {
 	port = u.Port()
 	if port == "" {

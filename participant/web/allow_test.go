@@ -20,7 +20,7 @@ func TestAddresses(t *testing.T) {
 		allow, host, resolved string
 		want                  string // part of the error; none: allowed
 	}{
-		// Without allow: what the operator wrote, unless it is what no service is.
+		// Without allow: the registered host, unless its address is reserved.
 		{"", "mail.example", "203.0.113.5:80", ""},
 		{"", "mail.example", "10.1.2.3:80", ""},
 		{"", "mail.example", "[2001:db8::1]:80", ""},
@@ -95,8 +95,8 @@ func TestAllowIsRefused(t *testing.T) {
 	}
 }
 
-// TestNameIsJudgedAtEveryDial: a name that was harmless a moment ago leads
-// elsewhere now. The connection is not made, although the name is allowed.
+// TestNameIsJudgedAtEveryDial: a name that was harmless a moment ago resolves to another address
+// now. The connection is not made, although the name is allowed.
 func TestNameIsJudgedAtEveryDial(t *testing.T) {
 	var stolen atomic.Int64
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -129,7 +129,7 @@ func TestNameIsJudgedAtEveryDial(t *testing.T) {
 		t.Errorf("%d requests reached the wrong server", n)
 	}
 
-	// By default, what is reserved is refused, whatever the name.
+	// By default, reserved addresses are refused, whatever the name.
 	r = opened(t, map[string]string{"url": "http://mail.test:" + port})
 	for elsewhere, why := range map[string]string{"127.0.0.1": "this machine", "169.254.169.254": "link-local"} {
 		answer(elsewhere)
@@ -141,7 +141,7 @@ func TestNameIsJudgedAtEveryDial(t *testing.T) {
 	}
 }
 
-// TestNoProxyIsAsked: a proxy would dial what we must not.
+// TestNoProxyIsAsked: a proxy would dial addresses that are not allowed.
 func TestNoProxyIsAsked(t *testing.T) {
 	var asked atomic.Int64
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -156,8 +156,8 @@ func TestNoProxyIsAsked(t *testing.T) {
 	}
 }
 
-// resolveAll makes every name have one address, which can be changed, until the
-// test is over: by a server of names on loopback.
+// resolveAll resolves every name to one address, which can be changed, until the end of the test:
+// by a DNS server on loopback.
 func resolveAll(t *testing.T, first string) (change func(addr string)) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -198,8 +198,8 @@ func resolveAll(t *testing.T, first string) (change func(addr string)) {
 	return change
 }
 
-// nameAnswer answers a question for A with the address, any other with nothing
-// (RFC 1035, section 4).
+// nameAnswer answers a question for A with the address, and any other with no record (RFC 1035,
+// section 4).
 func nameAnswer(query []byte, addr netip.Addr) []byte {
 	end := 12
 	for query[end] != 0 {

@@ -8,34 +8,32 @@ import (
 	"time"
 )
 
-// Store keeps the barrier's rows, one for each branch, in the database in which
-// the service works. S is how the service works there: a *[sql.Tx], for example.
+// Store keeps the barrier's rows, one for each branch, in the service's own database. S is the
+// type of a local transaction there: *[sql.Tx], for example.
 //
-// Safe for concurrent use, by several processes at once.
+// A Store is safe for concurrent use, by several processes at once.
 type Store[S any] interface {
-	// Do runs step in one local transaction in which nobody else works on the row
-	// of xid. step is given the row's state and detail, empty when there is none,
-	// and gives the new ones, which become durable together with what it did with
-	// s. When step gives the state that it was given, or an error, nothing of all
-	// that remains. step may be run more than once, if what it did before has been
-	// undone. After a panic nothing remains.
+	// Do runs step in one local transaction that has the row of xid locked. step is given the
+	// row's state and detail, empty if there is no row, and returns the new ones, which become
+	// durable together with its work in s. If step returns the same state, or an error, the
+	// transaction is rolled back; so it is after a panic. step may be run more than once, if its
+	// earlier work has been rolled back.
 	//
-	// The error of step is given back so that [errors.As] finds it. Any other error
-	// means that it is not known whether the transaction was committed, unless it
-	// has a method Refused() bool that says true: the store looked at the work and
-	// will not do it. Where step can end the transaction past the store, the state is
-	// then "ended-by-hand", with the detail "committed" if the branch had no row before
-	// and what step did is committed.
+	// Do returns the error of step so that [errors.As] finds it. Any other error means that it is
+	// not known whether the transaction was committed, unless it has a method Refused() bool that
+	// returns true: the store has rejected the work. If step can end the transaction without the
+	// store, the state is then "ended-by-hand", with the detail "committed" if the branch had no
+	// row before and the work of step is committed.
 	Do(ctx context.Context, xid string, step func(ctx context.Context, s S, state, detail string) (newState, newDetail string, err error)) error
-	// List visits rows in the order of their names: those behind after that begin
-	// with prefix and have the state, any if that is empty; at most limit.
+	// List visits rows in the order of their names: at most limit rows whose names come after
+	// after and begin with prefix, and that have the state; an empty state matches all.
 	List(ctx context.Context, state, prefix, after string, limit int, visit func(xid, state string, since time.Time) error) error
-	// Prune forgets rows that have not changed since before and have another state
-	// than keep, and says how many.
+	// Prune deletes rows that have not changed since before and have another state than keep,
+	// and returns their number.
 	Prune(ctx context.Context, keep string, before time.Time) (int, error)
 }
 
-// The states of a row. The one that is none is of a branch that is not known.
+// The states of a row. A branch without a row has stateNone.
 const (
 	stateNone               = ""
 	statePrepared           = "prepared"
@@ -43,17 +41,17 @@ const (
 	stateNo                 = "no"
 	stateCommitted          = "committed"
 	stateRolledBack         = "rolled-back"
-	stateNever              = "never-prepared" // rolled back, and there was nothing to undo
+	stateNever              = "never-prepared" // rolled back without having been prepared
 	stateEndedByApplication = "ended-by-hand"  // a callback has ended the local transaction
 )
 
-// detailCommitted is the detail of [stateEndedByApplication] when the work of prepare is committed.
+// detailCommitted is the detail of [stateEndedByApplication] if the work of prepare is committed.
 const detailCommitted = "committed"
 
-// reply is an answer to the coordinator.
+// reply is a response to the coordinator.
 type reply struct {
 	status        int
-	header, value string // one more header; none if empty
+	header, value string // an additional header; none if empty
 	text          string
 }
 
@@ -73,7 +71,7 @@ func replyNo(reason string) reply {
 	return reply{http.StatusConflict, HeaderVote, voteNo, reason}
 }
 
-// replyEndedByApplication answers with the header of the phase.
+// replyEndedByApplication returns a reply with the header of the phase.
 func replyEndedByApplication(header, detail string) reply {
 	text := "the service's own code ended the local transaction in which it worked for the branch, and what it did there or afterwards may be committed; it is not done again: look at the data"
 	if detail == detailCommitted {
@@ -85,14 +83,14 @@ func replyEndedByApplication(header, detail string) reply {
 	return reply{http.StatusConflict, header, wordEndedByApplication, text}
 }
 
-// step is what has to be done for a phase of a branch in a state.
+// step is the action for a phase of a branch in a state.
 type step struct {
 	run    bool   // call the callback
-	state  string // which comes next, if the callback has nothing to say against it
+	state  string // the new state, if the callback returns no error
 	answer reply
 }
 
-// nextStep is the barrier: the whole of what a service answers when.
+// nextStep is the barrier: the table of all states and phases.
 func nextStep(phase, state, detail string) step {
 	switch phase {
 	case phasePrepare:
@@ -108,7 +106,7 @@ func nextStep(phase, state, detail string) step {
 		case stateEndedByApplication:
 			return step{state: state, answer: replyEndedByApplication(HeaderVote, detail)}
 		}
-		return step{state: state, answer: replyPrepared} // it was, and may have been committed since
+		return step{state: state, answer: replyPrepared} // it may have been committed since
 	case phaseCommit:
 		switch state {
 		case stateNone:
@@ -135,13 +133,13 @@ func nextStep(phase, state, detail string) step {
 	return step{state: state, answer: replyRolledBack}
 }
 
-// barrier runs callbacks behind the rows of a store.
+// barrier runs callbacks as the rows of a store permit.
 type barrier[S any] struct {
 	store     Store[S]
 	callbacks Callbacks[S]
 }
 
-// run takes one branch through one phase.
+// run performs one phase of one branch.
 func (b *barrier[S]) run(ctx context.Context, phase string, br Branch) (reply, error) {
 	var answer reply
 	err := b.store.Do(ctx, br.XID, func(ctx context.Context, s S, state, detail string) (string, string, error) {
@@ -166,9 +164,8 @@ func (b *barrier[S]) run(ctx context.Context, phase string, br Branch) (reply, e
 	return reply{}, err
 }
 
-// recordNo makes a no final, in a transaction of its own: that of the callback has
-// been undone. Another request for the branch may have come between, and then has
-// its way.
+// recordNo makes a no final, in a transaction of its own: that of the callback has been rolled
+// back. If another request for the branch came between, its result is kept and returned.
 func (b *barrier[S]) recordNo(ctx context.Context, xid, reason string) (reply, error) {
 	answer := replyNo(reason)
 	err := b.store.Do(ctx, xid, func(_ context.Context, _ S, state, detail string) (string, string, error) {
@@ -182,8 +179,7 @@ func (b *barrier[S]) recordNo(ctx context.Context, xid, reason string) (reply, e
 	return answer, err
 }
 
-// call calls the callback of a phase. A panic is an error, after which nothing of
-// what it did remains.
+// call calls the callback of a phase. A panic becomes an error, so that its work is rolled back.
 func (b *barrier[S]) call(ctx context.Context, phase string, s S, br Branch) (err error) {
 	do := map[string]func(context.Context, S, Branch) error{
 		phasePrepare: b.callbacks.Prepare, phaseCommit: b.callbacks.Commit, phaseRollback: b.callbacks.Rollback,
@@ -199,7 +195,8 @@ func (b *barrier[S]) call(ctx context.Context, phase string, s S, br Branch) (er
 	return do(ctx, s, br)
 }
 
-// noReason finds a no in an error of a prepare: the callback's, or the store's.
+// noReason reports whether the error of a prepare is a no, of the callback or of the store, and
+// its reason.
 func noReason(err error) (reason string, no bool) {
 	if v := (*noVote)(nil); errors.As(err, &v) {
 		return clean(v.reason, maxReason), true

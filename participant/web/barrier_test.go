@@ -105,7 +105,7 @@ func TestBranchGoesItsWayOnce(t *testing.T) {
 			got, err = r.Rollback(t.Context(), lost)
 			wantOutcome(t, "rollback", got, err, participant.RolledBack, "", false)
 		}
-		mustVote(t, r, b, txn.VotePrepared) // a copy that comes late
+		mustVote(t, r, b, txn.VotePrepared) // a late copy
 		got, err := r.Rollback(t.Context(), b)
 		wantOutcome(t, "rollback after commit", got, err, participant.Committed, "", false)
 		got, err = r.Commit(t.Context(), lost)
@@ -114,8 +114,8 @@ func TestBranchGoesItsWayOnce(t *testing.T) {
 	})
 }
 
-// TestPrepareAfterRollbackIsRefused: also when nothing was prepared before, and
-// then nothing is undone.
+// TestPrepareAfterRollbackIsRefused, even if nothing was prepared before; then no rollback
+// callback is called.
 func TestPrepareAfterRollbackIsRefused(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		r := serving(t, bed.handler(new(counting).callbacks(), Options{}), nil)
@@ -131,15 +131,14 @@ func TestPrepareAfterRollbackIsRefused(t *testing.T) {
 	})
 }
 
-// TestCommitOfAnUnknownBranchIsAHazard: it was never prepared, or somebody deleted
-// the row.
+// TestCommitOfAnUnknownBranchIsAHazard: the branch was never prepared, or its row was deleted.
 func TestCommitOfAnUnknownBranchIsAHazard(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		r := serving(t, bed.handler(new(counting).callbacks(), Options{}), nil)
 		b := newBranch()
 		got, err := r.Commit(t.Context(), b)
 		wantOutcome(t, "never prepared", got, err, participant.Unknown, "", false)
-		mustVote(t, r, b, txn.VotePrepared) // the commit left nothing behind
+		mustVote(t, r, b, txn.VotePrepared) // the commit left no row
 		bed.forget(t, b.XID)
 		got, err = r.Commit(t.Context(), b)
 		wantOutcome(t, "deleted row", got, err, participant.Unknown, "", false)
@@ -185,8 +184,7 @@ func TestReadOnlyTakesNoPart(t *testing.T) {
 	})
 }
 
-// TestFailedCallbackLeavesNothing: errors and panics, in each phase; the next try
-// is as good as the first.
+// TestFailedCallbackLeavesNothing: errors and panics, in each phase; the next attempt succeeds.
 func TestFailedCallbackLeavesNothing(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		var broken atomic.Value
@@ -277,7 +275,7 @@ func TestDuplicatesAtOnce(t *testing.T) {
 	})
 }
 
-// TestPrepareAndRollbackAtOnce: whoever comes first, nothing is left.
+// TestPrepareAndRollbackAtOnce: in either order, no work remains.
 func TestPrepareAndRollbackAtOnce(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		c := new(counting)
@@ -303,8 +301,8 @@ func TestPrepareAndRollbackAtOnce(t *testing.T) {
 	})
 }
 
-// TestSlowPrepareEndsAtTheDeadline: the callback's context ends, what it did is
-// undone, and the branch can be rolled back at once.
+// TestSlowPrepareEndsAtTheDeadline: the callback's context ends, its work is rolled back, and the
+// branch can be rolled back at once.
 func TestSlowPrepareEndsAtTheDeadline(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		for name, stubborn := range map[string]bool{"obeys": false, "stubborn": true} {
@@ -375,7 +373,7 @@ func TestWorkOutlivesItsCaller(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		bed.counts(t) // there is a connection for others
+		bed.counts(t) // a connection is free for other requests
 		close(goOn)
 		got, err := r.Commit(t.Context(), b)
 		wantOutcome(t, "commit", got, err, participant.Committed, "", false)

@@ -7,24 +7,24 @@ import (
 	"sync"
 )
 
-// branchLocks lets one request at a time work on a branch in this process. The row does
-// that for all processes; but who waits for a row holds a connection of the
-// service's database, of which there are few.
+// branchLocks lets one request at a time work on a branch in this process. The row's lock does so
+// for all processes; but a request that waits for a row occupies one of the few connections of
+// the service's database.
 type branchLocks struct {
-	mu    sync.Mutex // guards waiting
+	mu    sync.Mutex // guards locks and all refs
 	locks map[string]*branchLock
 }
 
-// branchLock is one branch's.
+// branchLock is the lock of one branch.
 type branchLock struct {
-	sem  chan struct{} // holds one element while somebody works
-	refs int           // who work or wait; guarded by turns.mu
+	sem  chan struct{} // has one element while the lock is held
+	refs int           // requests that hold it or wait for it; guarded by branchLocks.mu
 }
 
 var errCallerGone = errors.New("the caller has gone away")
 
-// lock waits for the branch's turn; whoever gives up before, by ctx or gone, gets
-// none.
+// lock waits for the lock of a branch, until ctx or gone ends. The caller calls leave to release
+// it.
 func (t *branchLocks) lock(ctx context.Context, gone <-chan struct{}, xid string) (leave func(), err error) {
 	t.mu.Lock()
 	mine := t.locks[xid]

@@ -6,52 +6,50 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Branch is what a callback is told of the branch that it works for.
+// Branch describes to a callback the branch that it works for.
 type Branch struct {
 	TX      txn.ID
 	ID      txn.BranchID
-	XID     string // of the branch, and of no other ever: a good name for what is done outside of the database
-	Payload []byte // as the application gave it; the same in every phase
-	Attempt int    // of the coordinator, from 1, as far as it remembers
+	XID     string // unique for ever: suitable as the idempotency key of effects outside of the database
+	Payload []byte // from the application; the same in every phase
+	Attempt int    // the coordinator's attempts, from 1, as far as it knows
 }
 
-// Callbacks are the work of a service. Each gets the local transaction s in which
-// the branch's row is, and must work in it and not end it: after a COMMIT, a ROLLBACK, or
-// in MariaDB an error of a deadlock after which it goes on, the branch is
-// "ended-by-hand", and is not worked on again, whatever it returns. After a deadlock it
-// returns at once: even a query, or ROLLBACK TO a savepoint, hides that nothing was done
-// since. What it does elsewhere may be done more than once, so it has to bear that.
+// Callbacks are the work of a service. Each callback gets the local transaction s that has the
+// branch's row locked, and must work in it and not end it: after a COMMIT, a ROLLBACK, or in
+// MariaDB a deadlock error after which it continues, the branch is "ended-by-hand", and no
+// callback is called for it again, whatever the callback returns. After a deadlock a callback
+// must return at once: even a query, or ROLLBACK TO a savepoint, hides that nothing was done
+// since. Effects outside of s may happen more than once, so they have to be idempotent.
 //
-// A callback is called when its turn has come and not again after it has
-// succeeded. Nil does nothing. An error undoes all that was done with s, unless the
-// callback ended that; the coordinator tries again, and its operators read the text.
+// A callback is called only in its phase, and not again after it has succeeded. A nil callback
+// does nothing. An error rolls back all work in s, unless the callback ended the transaction; the
+// coordinator tries again, and shows the text to its operators.
 type Callbacks[S any] struct {
-	// Prepare does the work so that it can still be undone, or promises it by
-	// setting aside what it needs. Nil is a yes, a promise that Commit and Rollback
-	// will both work. [ReadOnly] says that there is nothing to commit; [No] says
-	// no. ctx ends with the transaction's time.
+	// Prepare does the work so that it can still be rolled back, or reserves what it needs. A nil
+	// error votes yes, a promise that Commit and Rollback will both work. [ReadOnly] says that
+	// there is nothing to commit; [No] votes no. ctx ends at the transaction's deadline.
 	Prepare func(ctx context.Context, s S, b Branch) error
 	// Commit makes what was prepared final.
 	Commit func(ctx context.Context, s S, b Branch) error
-	// Rollback undoes what was prepared. It is not called for a branch that was
-	// not.
+	// Rollback undoes what was prepared. It is not called for a branch that was not prepared.
 	Rollback func(ctx context.Context, s S, b Branch) error
 }
 
-// ReadOnly is what Prepare returns when it changed nothing: there will be neither
-// a commit nor a rollback. What it did all the same is kept.
+// ReadOnly is what Prepare returns if it changed nothing: neither commit nor rollback will follow.
+// Changes that it made nevertheless are committed.
 var ReadOnly error = readOnly{}
 
 type readOnly struct{}
 
-// Error gives the vote.
+// Error returns the vote.
 func (readOnly) Error() string { return "read-only" }
 
-// No is what Prepare returns to vote no: the transaction rolls back. The reason
-// reaches the application; it is cut at 512 bytes.
+// No returns the error with which Prepare votes no: the transaction is rolled back. The reason is
+// reported to the application, truncated to 512 bytes.
 func No(reason string) error { return &noVote{reason} }
 
 type noVote struct{ reason string }
 
-// Error gives the vote and its reason.
+// Error returns the vote and its reason.
 func (n *noVote) Error() string { return "no: " + n.reason }

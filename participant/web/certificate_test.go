@@ -13,7 +13,8 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// TestExamineWarnsOfACertificateThatEnds: two weeks before nothing can be finished at the service any more.
+// TestExamineWarnsOfACertificateThatEnds two weeks before it expires, after which no branch can be
+// finished at the service.
 func TestExamineWarnsOfACertificateThatEnds(t *testing.T) {
 	authority, err := certs.NewAuthority("test")
 	check(t, err)

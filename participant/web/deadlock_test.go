@@ -13,9 +13,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestDeadlockInACallbackThatIgnoresIt: MariaDB rolls the whole transaction back, and
-// what comes afterwards is committed statement by statement. Whether that was anything is
-// not known, so it is not done again.
+// TestDeadlockInACallbackThatIgnoresIt: MariaDB rolls the whole transaction back, and commits later
+// statements one by one. Whether there were any is not known, so the work is not done again.
 func TestDeadlockInACallbackThatIgnoresIt(t *testing.T) {
 	db := database(t, MariaDB)
 	store := SQL(db, MariaDB, "")
@@ -65,11 +64,11 @@ func TestDeadlockInACallbackThatIgnoresIt(t *testing.T) {
 	}
 }
 
-// TestErrorOfTheDatabaseIsNotByHand: a callback gives back the error of a deadlock, or of a
-// row that is there twice, or says no for it, and does nothing after it. In MariaDB the
-// deadlock has ended the transaction, in PostgreSQL either lets nobody ask there. All was
-// undone: a no is final, and what failed is done again. When something is done after the
-// deadlock, which MariaDB commits, the branch is ended by hand.
+// TestErrorOfTheDatabaseIsNotByHand: a callback returns the error of a deadlock, or of a duplicate
+// row, or a no because of it, and does nothing after it. In MariaDB the deadlock has ended the
+// transaction; in PostgreSQL the failed transaction cannot be queried after either error. All work
+// was rolled back: a no is final, and a failed callback is called again. If the callback does
+// further work after the deadlock, which MariaDB commits, the branch is ended by hand.
 func TestErrorOfTheDatabaseIsNotByHand(t *testing.T) {
 	onBothDialects(t, func(t *testing.T, db *sql.DB, d Dialect) {
 		_, err := db.Exec("CREATE TABLE counts (name varchar(64) PRIMARY KEY, n bigint)")

@@ -2,18 +2,18 @@ package web
 
 import "strings"
 
-// Dialect is the SQL of a [SQLStore]. The zero Dialect is none.
+// Dialect is the SQL dialect of a [SQLStore]. The zero Dialect is invalid.
 type Dialect uint8
 
 const (
-	// PostgreSQL also fits what speaks its protocol and has its locks.
+	// PostgreSQL also fits servers that are compatible with its protocol and its locks.
 	PostgreSQL Dialect = iota + 1
-	// MariaDB has to be used with parameters, ?, as its Go driver has them.
+	// MariaDB needs a driver whose parameters are written as ?.
 	MariaDB
 )
 
-// Names are compared by their bytes: an order that both sides of the list have,
-// and that no locale changes.
+// schema returns the statements that create the table and its index. Names are compared by their
+// bytes: the order of both sides of the list, which no locale changes.
 func (d Dialect) schema(table string) []string {
 	index := table[strings.LastIndexByte(table, '.')+1:] + "_by_age"
 	if d == MariaDB {
@@ -36,7 +36,7 @@ func (d Dialect) schema(table string) []string {
 	}
 }
 
-// rebind writes the parameters as the dialect has them.
+// rebind converts the parameters of a statement to the form of the dialect.
 func (d Dialect) rebind(sql string) string {
 	if d == MariaDB {
 		return sql
@@ -56,9 +56,9 @@ func (d Dialect) rebind(sql string) string {
 
 func (d Dialect) probe(table string) string { return "SELECT xid FROM " + table + " WHERE 1 = 0" }
 
-// insert waits for whoever has inserted the same row and not committed. In MariaDB
-// an update that changes nothing takes the lock that is needed afterwards; INSERT
-// IGNORE would take a shared one, of which two make a deadlock.
+// insert waits for a transaction that has inserted the same row and not committed. In MariaDB an
+// update that changes nothing takes the lock that is needed afterwards; INSERT IGNORE would take
+// a shared one, and two shared locks make a deadlock.
 func (d Dialect) insert(table string) string {
 	if d == MariaDB {
 		return "INSERT INTO " + table + " (xid, state, detail, changed) VALUES (?, '', ?, ?) ON DUPLICATE KEY UPDATE xid = xid"
@@ -66,8 +66,8 @@ func (d Dialect) insert(table string) string {
 	return d.rebind("INSERT INTO " + table + " (xid, state, detail, changed) VALUES (?, '', ?, ?) ON CONFLICT (xid) DO NOTHING")
 }
 
-// mark tells one transaction from another, or from none. In MariaDB the token in the
-// detail has to be looked at, too: it tells another one that was begun after a rollback.
+// mark identifies a transaction. In MariaDB it only shows whether there is one: the token in the
+// detail distinguishes it from another one that was begun after a rollback.
 func (d Dialect) mark() string {
 	if d == MariaDB {
 		return "@@in_transaction"
@@ -75,20 +75,19 @@ func (d Dialect) mark() string {
 	return "txid_current()::text"
 }
 
-// find gives with the row the mark of the transaction, which update and ours ask for.
+// find returns the row and the mark of the transaction, which update and ours compare.
 func (d Dialect) find(table string) string {
 	return d.rebind("SELECT state, detail, " + d.mark() + " FROM " + table + " WHERE xid = ? FOR UPDATE")
 }
 
-// update writes nothing when the transaction has been ended behind the back of
-// database/sql: by a statement of the callback, or by MariaDB itself, as after a
-// deadlock, and before CREATE TABLE.
+// update changes no row if the transaction was ended without database/sql: by a statement of the
+// callback, or by MariaDB itself, as after a deadlock, and before CREATE TABLE.
 func (d Dialect) update(table string) string {
 	return d.rebind("UPDATE " + table + " SET state = ?, detail = ?, changed = ? WHERE xid = ? AND detail = ? AND " + d.mark() + " = ?")
 }
 
-// ours asks whether update would write, and whether the server rolls a transaction back
-// that has waited too long for a lock.
+// ours queries whether update would change the row, and whether the server rolls back a transaction
+// after a lock timeout.
 func (d Dialect) ours(table string) string {
 	timeoutEnds := "false"
 	if d == MariaDB {
@@ -97,17 +96,17 @@ func (d Dialect) ours(table string) string {
 	return d.rebind("SELECT EXISTS (SELECT 1 FROM " + table + " WHERE xid = ? AND detail = ? AND " + d.mark() + " = ?), " + timeoutEnds)
 }
 
-// writeToken leaves a token in the row.
+// writeToken writes a token into the row.
 func (d Dialect) writeToken(table string) string {
 	return d.rebind("UPDATE " + table + " SET detail = ? WHERE xid = ?")
 }
 
-// list leaves out rows without a state: those are of transactions that are under
-// way, or that a callback has committed.
+// list omits rows without a state: they are of transactions that are in progress, or that a
+// callback has committed.
 func (d Dialect) list(table string) string {
 	cast := "?"
 	if d == PostgreSQL {
-		cast = "?::text" // of a parameter that is compared with a parameter
+		cast = "?::text" // it is compared with no column, from which its type would be inferred
 	}
 	return d.rebind("SELECT xid, state, changed FROM " + table +
 		" WHERE (" + cast + " = '' OR state = ?) AND state <> '' AND xid > ? AND xid >= ? AND xid < ? ORDER BY xid LIMIT ?")

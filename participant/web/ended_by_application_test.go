@@ -11,12 +11,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// endStatement is what a callback does to its local transaction after its work.
+// endStatement is a way in which a callback ends its local transaction after its work.
 type endStatement struct {
 	end       func(ctx context.Context, tx *sql.Tx) error
-	work      int64 // how much of what is done becomes durable, of one before the end and ten after it
-	committed bool  // the work before the end is
-	fails     bool  // the callback returns an error that is no vote
+	work      int64 // how much of the work becomes durable: one before the end and ten after it
+	committed bool  // the work before the end is committed
+	fails     bool  // the callback returns an error that is not a vote
 }
 
 func statement(text string) func(context.Context, *sql.Tx) error {
@@ -64,8 +64,8 @@ func endStatements(d Dialect) map[string]endStatement {
 	return ways
 }
 
-// TestCallbackThatEndsItsTransactionByHand: its work is not done again, whichever phase it
-// was and however often that is repeated, and nobody is told that it was rolled back.
+// TestCallbackThatEndsItsTransactionByHand: its work is not done again, in any phase and however
+// often that is repeated, and it is never reported as rolled back.
 func TestCallbackThatEndsItsTransactionByHand(t *testing.T) {
 	onBothDialects(t, func(t *testing.T, db *sql.DB, d Dialect) {
 		_, err := db.Exec("CREATE TABLE counts (name varchar(64) PRIMARY KEY, n bigint)")
@@ -73,7 +73,7 @@ func TestCallbackThatEndsItsTransactionByHand(t *testing.T) {
 		for name, way := range endStatements(d) {
 			for _, phase := range []string{phasePrepare, phaseCommit, phaseRollback} {
 				if phase != phasePrepare && strings.HasSuffix(name, " a no") {
-					continue // there is no such thing
+					continue // there is no such case
 				}
 				t.Run(name+" in "+phase, func(t *testing.T) { testEndedByApplication(t, db, d, phase, way) })
 			}

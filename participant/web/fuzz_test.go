@@ -15,7 +15,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// FuzzAnswer: no answer whatever is taken for more than it says.
+// FuzzAnswer: no response is taken for more than it says.
 func FuzzAnswer(f *testing.F) {
 	f.Add(200, "prepared", "committed", "5", "fine")
 	f.Add(409, "no", "rolled-back", "Fri, 02 Jan 2026 03:04:15 GMT", "\xff\x00")
@@ -63,7 +63,7 @@ func FuzzList(f *testing.F) {
 		}
 		for _, l := range p.Branches {
 			if _, err := json.Marshal(l); err != nil {
-				continue // a year that JSON cannot say
+				continue // a year that JSON cannot represent
 			}
 			l.report()
 		}
@@ -144,7 +144,7 @@ func hexText(b []byte) string {
 	return s.String()
 }
 
-// stubStore is a store that begins anew at every call.
+// stubStore is a store that keeps no rows.
 type stubStore struct{}
 
 func (stubStore) Do(ctx context.Context, xid string, step func(context.Context, int, string, string) (string, string, error)) error {

@@ -15,14 +15,14 @@ import (
 	"github.com/txmgr/txmgr/txn/txntest"
 )
 
-// errorPage is what a gateway, a load balancer or a captive portal answers: any status,
-// and no header of the contract.
+// errorPage is the response of a gateway, a load balancer or a captive portal: any status, and no
+// header of the contract.
 func errorPage(status int) stubService {
 	return stubService{status, http.Header{"Content-Type": {"text/html"}, "Location": {"/login"}}, "<html>" + http.StatusText(status) + "</html>"}
 }
 
-// TestAnswersOfOthersEndNothing: without the header of the contract no answer is a vote or
-// the end of a branch.
+// TestAnswersOfOthersEndNothing: without the header of the contract no response is a vote or an
+// outcome.
 func TestAnswersOfOthersEndNothing(t *testing.T) {
 	for _, status := range []int{200, 201, 202, 204, 206, 301, 302, 307, 400, 401, 403, 404, 405, 407, 409, 410, 421, 422, 429, 451, 500, 501, 502, 503, 504, 520} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -43,9 +43,9 @@ func TestAnswersOfOthersEndNothing(t *testing.T) {
 	}
 }
 
-// TestGatewayInTheWay: a gateway answers instead of the service after the vote. The branch
-// is driven on, the participant is shown as failing, with the answer and what to do, and
-// when the gateway lets calls through the branch ends as decided.
+// TestGatewayInTheWay: a gateway answers instead of the service after the vote. Recovery retries
+// the branch, the participant is shown as failing, with the response and the remedy, and when the
+// gateway lets calls through the branch ends as decided.
 func TestGatewayInTheWay(t *testing.T) {
 	for _, c := range []struct {
 		status int
@@ -112,8 +112,8 @@ func testGateway(t *testing.T, status int, end txn.State) {
 	wantCounts(t, co.mail, map[string]int64{"held": 1, end.String(): 1})
 }
 
-// TestServiceSaysThatItDoesNotKnowTheBranch: with the header, 404 and 410 are the service's
-// own answer.
+// TestServiceSaysThatItDoesNotKnowTheBranch: with the header, 404 and 410 are the service's own
+// response.
 func TestServiceSaysThatItDoesNotKnowTheBranch(t *testing.T) {
 	for _, status := range []int{404, 410} {
 		r := serving(t, stubService{status, head(HeaderOutcome, "unknown"), "who?"}, nil)
@@ -128,8 +128,8 @@ func TestServiceSaysThatItDoesNotKnowTheBranch(t *testing.T) {
 	}
 }
 
-// TestHandlerBehindTheMiddleware: what carries a transaction from service to service
-// leaves the coordinator's own calls, and their answers, as they are.
+// TestHandlerBehindTheMiddleware: the middleware that propagates transactions between services does
+// not change the coordinator's own calls and their responses.
 func TestHandlerBehindTheMiddleware(t *testing.T) {
 	middleware := txnhttp.New(txntest.New(t), txnhttp.TrustAll, txnhttp.Options{})
 	defer func() { check(t, middleware.Close(t.Context())) }()

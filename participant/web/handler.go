@@ -18,21 +18,21 @@ import (
 
 // Options of a [Handler]. The zero value is valid.
 type Options struct {
-	// Secrets are those with which requests may be signed, of 16 to 4,096 bytes
-	// each; what the coordinator's secret_file holds, without white space at its
-	// ends. More than one lets it be changed. Defaults to none: requests are not
-	// checked, and whoever reaches the service can end its branches.
+	// Secrets are the secrets with which requests may be signed, of 16 to 4,096 bytes each: the
+	// content of the coordinator's secret_file, without white space at its ends. More than one
+	// allow a secret to be replaced. Defaults to none: signatures are not checked, and any
+	// client that reaches the service can end its branches.
 	Secrets [][]byte
-	// Tolerance is how far the clock of a signature may be off, either way. A copy
-	// of a request is refused when it is older. Defaults to 5m.
+	// Tolerance is the largest difference between the time of a signature and this clock, either
+	// way. A replayed request is refused after that time. Defaults to 5m.
 	Tolerance time.Duration
 	// MaxBody limits payloads, in bytes. Defaults to [txn.MaxPayload].
 	MaxBody int64
-	// Timeout limits one callback, with its waiting for others of the same branch.
+	// Timeout limits one callback, including its wait for others of the same branch.
 	// Defaults to 1m.
 	Timeout time.Duration
-	// Logger is told why a request failed. Defaults to nobody; the coordinator is
-	// told in any case.
+	// Logger logs why a request failed; the response to the coordinator says so too. Defaults to
+	// no logging.
 	Logger *slog.Logger
 }
 
@@ -52,15 +52,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Handler serves a coordinator: below one path, POST to prepare, commit and
-// rollback, and GET of the list of prepared branches at any name, for example
+// Handler returns a handler for the coordinator's requests: below one path, POST to prepare,
+// commit and rollback, and GET of the list of prepared branches at any name, for example
 // prepared. It is mounted for example by
 //
 //	mux.Handle("/txmgr/", web.Handler(store, callbacks, web.Options{}))
 //
-// and registered with url=http://service/txmgr and list=/prepared. What it was
-// given must not be changed any more. It answers 500 to everything when a secret
-// is none.
+// and registered with url=http://service/txmgr and list=/prepared. The arguments must not be
+// changed afterwards. If a secret is invalid, every response is 500.
 func Handler[S any](store Store[S], c Callbacks[S], o Options) http.Handler {
 	h := &handler{
 		run: (&barrier[S]{store, c}).run, list: store.List,
@@ -76,7 +75,7 @@ type handler struct {
 	run       func(ctx context.Context, phase string, br Branch) (reply, error)
 	list      func(ctx context.Context, state, prefix, after string, limit int, visit func(xid, state string, since time.Time) error) error
 	o         Options
-	configErr error // what is wrong with the options
+	configErr error // of the options
 	locks     branchLocks
 }
 
@@ -85,7 +84,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	answer := h.serve(w, r)
 	if answer.status == 0 {
-		return // it is written
+		return // the response is written
 	}
 	if answer.header != "" {
 		w.Header().Set(answer.header, answer.value)
@@ -96,7 +95,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(answer.status)
-	_, _ = io.WriteString(w, answer.text+"\n") // who has gone away asks again
+	_, _ = io.WriteString(w, answer.text+"\n") // a coordinator that has disconnected repeats the call
 }
 
 func (h *handler) serve(w http.ResponseWriter, r *http.Request) reply {
@@ -130,9 +129,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) reply {
 
 const allowedMethods = "GET, OPTIONS, POST"
 
-// servePhase serves one phase of one branch. It goes on when the caller has gone
-// away: the coordinator's patience may be shorter than the work, and when it
-// comes again the work is done.
+// servePhase serves one phase of one branch. It continues if the caller disconnects: the
+// coordinator's timeout may be shorter than the work, and when it repeats the call the work is
+// done.
 func (h *handler) servePhase(r *http.Request, body []byte) reply {
 	phase, br, left, err := parseRequest(r)
 	if err != nil {
@@ -165,8 +164,7 @@ func (h *handler) servePhase(r *http.Request, body []byte) reply {
 	return answer
 }
 
-// failed is the answer to a request of which nothing became durable, as far as is
-// known.
+// failed returns the response to a request of which, as far as known, nothing became durable.
 func (h *handler) failed(r *http.Request, status int, err error) reply {
 	text := clean(err.Error(), maxReason)
 	h.o.Logger.Warn("request of the coordinator failed", "status", status, "error", text,
@@ -174,11 +172,10 @@ func (h *handler) failed(r *http.Request, status int, err error) reply {
 	return reply{status: status, text: text}
 }
 
-// singleHeaders are the headers that a request has once at most.
+// singleHeaders are the headers that a request may have only once.
 var singleHeaders = []string{HeaderTransaction, HeaderBranch, HeaderXID, HeaderPhase, HeaderDeadline, HeaderAttempt, HeaderIdempotency}
 
-// parseRequest reads what the headers say. left is negative when the phase has no
-// end.
+// parseRequest parses the headers. left is negative if the phase has no deadline.
 func parseRequest(r *http.Request) (phase string, br Branch, left time.Duration, err error) {
 	for _, name := range singleHeaders {
 		if n := len(r.Header.Values(name)); n > 1 {
@@ -226,8 +223,8 @@ func parseBranch(h http.Header, phase string) (br Branch, err error) {
 	return br, nil
 }
 
-// serveList writes a page of the list: the prepared branches, or one branch by its
-// XID, however it is.
+// serveList writes a page of the list: the prepared branches, or one branch by its XID, in any
+// state.
 func (h *handler) serveList(w http.ResponseWriter, r *http.Request) reply {
 	q := r.URL.Query()
 	state, prefix, after, limit := statePrepared, q.Get("prefix"), q.Get("after"), listPage
@@ -259,6 +256,6 @@ func (h *handler) serveList(w http.ResponseWriter, r *http.Request) reply {
 		p.Next = p.Branches[limit-1].XID
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(p) // who has gone away asks again
+	_ = json.NewEncoder(w).Encode(p) // a coordinator that has disconnected repeats the call
 	return reply{}
 }

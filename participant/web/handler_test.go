@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// TestWaitersOfABranchAreForgotten: nothing is kept of a branch that nobody works
-// on.
+// TestWaitersOfABranchAreForgotten: no lock is kept for a branch without a request.
 func TestWaitersOfABranchAreForgotten(t *testing.T) {
 	waiting := branchLocks{locks: map[string]*branchLock{}}
 	leave, err := waiting.lock(t.Context(), nil, "x")
@@ -29,7 +28,7 @@ func TestWaitersOfABranchAreForgotten(t *testing.T) {
 	}
 }
 
-// TestHandlerRefuses: requests that are none of a coordinator.
+// TestHandlerRefuses: requests that no coordinator sends.
 func TestHandlerRefuses(t *testing.T) {
 	c := new(counting)
 	bed := onLedger(t)

@@ -12,14 +12,14 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// What the examination finds worth a warning.
+// Limits at which a health check warns.
 const (
 	maxClockSkew      = 30 * time.Second
 	certExpiryWarning = 14 * 24 * time.Hour
 )
 
-// Check implements [participant.Participant]: every host answers, whatever, and
-// the list, if there is one, can be read.
+// Check implements [participant.Participant]: every host answers, with any status, and the list,
+// if there is one, can be read.
 func (r *resourceManager) Check(ctx context.Context) (err error) {
 	ctx, fail := r.bound(ctx, "check")
 	defer fail(&err)
@@ -37,7 +37,7 @@ func (r *resourceManager) Check(ctx context.Context) (err error) {
 	return nil
 }
 
-// options asks something that changes nothing.
+// options sends an OPTIONS request, which changes nothing.
 func (r *resourceManager) options(ctx context.Context, u *url.URL) (response, error) {
 	return r.send(ctx, call{phase: "check", method: http.MethodOptions, to: u})
 }
@@ -91,7 +91,7 @@ func (r *resourceManager) checkHostHealth(ctx context.Context, u *url.URL) []par
 	return all
 }
 
-// checkClock compares clocks, which signatures need.
+// checkClock compares the service's clock with this node's: signatures depend on both.
 func checkClock(a response, now time.Time) (participant.Check, bool) {
 	there, err := http.ParseTime(a.header.Get("Date"))
 	off := now.Sub(there).Round(time.Second)

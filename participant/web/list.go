@@ -16,8 +16,8 @@ import (
 
 // Limits of lists.
 const (
-	listPage  = 1000    // branches that are asked for at once, and that are given at most
-	listPages = 100     // pages that are read; what is behind them is found when these are gone
+	listPage  = 1000    // branches of one page, requested or returned
+	listPages = 100     // pages that one call reads; later calls find the rest, once these are finished
 	listBytes = 1 << 20 // of one page
 	phaseList = "list"
 )
@@ -25,18 +25,17 @@ const (
 // page is one page of a service's list of branches.
 type page struct {
 	Branches []listedBranch `json:"branches"`
-	// Next is where the next page begins: behind this name. Empty: nowhere.
+	// Next is the name after which the next page begins. Empty: this is the last page.
 	Next string `json:"next,omitempty"`
 }
 
 type listedBranch struct {
 	XID   string    `json:"xid"`
-	State string    `json:"state,omitempty"` // prepared when empty
+	State string    `json:"state,omitempty"` // empty: prepared
 	Since time.Time `json:"since,omitzero"`
 }
 
-// Prepared implements [participant.Participant]. Without the setting list it
-// cannot be known.
+// Prepared implements [participant.Participant]. Without the setting list it returns nothing.
 func (r *resourceManager) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
 	if r.list == nil {
 		return nil, nil
@@ -81,8 +80,7 @@ func (r *resourceManager) page(ctx context.Context, query url.Values) (page, err
 	return parsePage(a.body)
 }
 
-// parsePage reads what a service lists. Fields that are not known are left for
-// later versions.
+// parsePage parses a page of a service's list. Unknown fields are ignored, for later versions.
 func parsePage(body []byte) (p page, err error) {
 	if err := json.Unmarshal(body, &p); err != nil {
 		return page{}, fmt.Errorf("the list is not what it should be: %w", err)
@@ -115,7 +113,7 @@ func (r *resourceManager) Inspect(ctx context.Context, b participant.Branch) (_ 
 	return participant.BranchReport{Outcome: participant.Unknown, Detail: "the service does not list it: not prepared, or forgotten"}, nil
 }
 
-// report says what one line of the list means.
+// report converts one element of the list.
 func (l listedBranch) report() participant.BranchReport {
 	t := participant.BranchReport{Detail: "the service says: " + clean(l.State, 64)}
 	if !l.Since.IsZero() {

@@ -73,8 +73,8 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
-// TestEndlessListIsCut: what is behind the last page that is read waits until the
-// first are gone.
+// TestEndlessListIsCut: branches after the last page that is read wait until the first are
+// finished.
 func TestEndlessListIsCut(t *testing.T) {
 	asked := 0
 	r := serving(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

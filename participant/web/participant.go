@@ -21,7 +21,7 @@ const Kind = "web"
 //
 //	url          the service: /prepare, /commit and /rollback are appended
 //	prepare, commit, rollback
-//	             instead of url: each by itself
+//	             instead of url: the URL of each phase
 //	list         where the service lists prepared branches; a URL, or with url a
 //	             path that is appended to it, for example /prepared. Without it
 //	             the sweep finds nothing at this service
@@ -33,9 +33,8 @@ const Kind = "web"
 //	             defaults to those of the system
 //	timeout      of one call; defaults to 10s
 //
-// Addresses that no service of a network has (loopback, link-local, metadata
-// services) are refused unless allow names them, by address; a URL may name
-// loopback itself.
+// Addresses at which no service of a network is (loopback, link-local, metadata services) are
+// refused unless allow names them, by address; a URL may name loopback itself.
 func Driver(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
 	s, err := readSettings(p)
 	if err != nil {
@@ -58,9 +57,8 @@ type resourceManager struct {
 	closed  context.CancelCauseFunc
 }
 
-// bound bounds a call by the life of the resource and by the setting timeout, and
-// names the resource in its error. fail has to be deferred with the address of
-// the error.
+// bound limits a call to the setting timeout, cancels it when the participant is closed, and
+// names the participant in its error. The caller defers fail with the address of the error.
 func (r *resourceManager) bound(ctx context.Context, what string) (_ context.Context, fail func(*error)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ctx, late := context.WithTimeoutCause(ctx, r.timeout, fmt.Errorf("no answer within %v: %w", r.timeout, context.DeadlineExceeded))
@@ -104,8 +102,8 @@ func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ p
 	return a.commit()
 }
 
-// Rollback implements [participant.Participant]. The service ends what it is
-// doing for the branch, and refuses to prepare it later.
+// Rollback implements [participant.Participant]. The service ends its work for the branch, and
+// refuses to prepare it later.
 func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
 	ctx, fail := r.bound(ctx, "rollback "+clean(b.XID, 64))
 	defer fail(&err)
@@ -116,7 +114,7 @@ func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (_
 	return a.rollback(b)
 }
 
-// post calls the service in one phase. left is nil when the phase has no end.
+// post calls the service in one phase. left is nil if the phase has no deadline.
 func (r *resourceManager) post(ctx context.Context, phase string, to *url.URL, b participant.Branch, left func() time.Duration) (response, error) {
 	if !strings.HasPrefix(b.XID, r.prefix) {
 		return response{}, &participant.NoEffectError{Err: fmt.Errorf("%w: branch %q is not of this cluster", txn.ErrInvalid, clean(b.XID, 64))}

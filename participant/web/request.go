@@ -22,12 +22,12 @@ type call struct {
 	phase  string
 	method string
 	to     *url.URL
-	branch *participant.Branch  // nil: of none
+	branch *participant.Branch  // nil: the call is not for a branch
 	left   func() time.Duration // time until the deadline; nil: there is none
-	limit  int64                // of the answer's body, in bytes; 0: what a reason may be
+	limit  int64                // of the response's body, in bytes; 0: enough for a reason
 }
 
-// response is what came back.
+// response is the service's response, or that of a gateway.
 type response struct {
 	status    int
 	header    http.Header
@@ -36,8 +36,7 @@ type response struct {
 	raw       *http.Response // its body is closed
 }
 
-// send makes one call. After a [participant.NoEffectError] the service has not
-// been reached.
+// send makes one call. A [participant.NoEffectError] means that the service has not been reached.
 func (r *resourceManager) send(ctx context.Context, c call) (response, error) {
 	if err := ctx.Err(); err != nil {
 		return response{}, &participant.NoEffectError{Err: context.Cause(ctx)}
@@ -61,8 +60,7 @@ func (r *resourceManager) send(ctx context.Context, c call) (response, error) {
 	return read(resp, c.limit)
 }
 
-// request makes a call's request. The deadline and the signature are of this
-// moment.
+// request makes a call's request. The deadline and the signature have the present time.
 func (r *resourceManager) request(ctx context.Context, c call) (*http.Request, error) {
 	var payload []byte
 	if c.branch != nil {
@@ -109,11 +107,10 @@ func contentType(payload []byte) string {
 	return "application/octet-stream"
 }
 
-// read takes what is needed of an answer. When that is all there is, the
-// connection can be used again.
+// read reads a response up to limit bytes. If that is all of it, the connection can be reused.
 func read(resp *http.Response, limit int64) (response, error) {
 	if limit == 0 {
-		limit = 4 * maxReason // what is cleaned becomes shorter
+		limit = 4 * maxReason // cleaning shortens the text
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	a := response{status: resp.StatusCode, header: resp.Header, body: body, raw: resp}

@@ -21,8 +21,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// TestRequest: what goes over the wire, for those who write a service in another
-// language.
+// TestRequest: the request on the wire, as a service in another language receives it.
 func TestRequest(t *testing.T) {
 	b := newBranch()
 	b.Payload, b.Attempts = []byte(`{"to":"alice"}`), 2
@@ -137,7 +136,7 @@ func TestHungServerEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// TestCutConnectionIsNoAnswer: whatever is missing of an answer, it is none.
+// TestCutConnectionIsNoAnswer: an incomplete response is not a response, whatever is missing.
 func TestCutConnectionIsNoAnswer(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n" + HeaderVote + ": prepared\r\n" + HeaderOutcome + ": committed\r\n"
 	for name, text := range map[string]string{
@@ -167,7 +166,7 @@ func TestCutConnectionIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestHugeBodyIsNotRead: a service that never stops does not matter.
+// TestHugeBodyIsNotRead: a service that sends without an end does no harm.
 func TestHugeBodyIsNotRead(t *testing.T) {
 	var sent atomic.Int64
 	endless := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// vote says what an answer to prepare means. Only one with [HeaderVote] is the service's:
-// a gateway, a proxy or a portal answers with any status.
+// vote returns the vote in a response to prepare. Only a response with [HeaderVote] is the
+// service's: a gateway, a proxy or a portal may answer with any status.
 func (a response) vote() (txn.Vote, string, error) {
 	word, err := a.headerWord(HeaderVote)
 	no := a.status == http.StatusConflict || a.status == http.StatusUnprocessableEntity
@@ -35,7 +35,7 @@ func (a response) vote() (txn.Vote, string, error) {
 	return 0, "", a.contradictionError(HeaderVote, word)
 }
 
-// commit says what an answer to commit means.
+// commit returns the outcome in a response to commit.
 func (a response) commit() (participant.Result, error) {
 	word, err := a.outcome()
 	switch {
@@ -53,7 +53,7 @@ func (a response) commit() (participant.Result, error) {
 	return participant.Result{}, a.contradictionError(HeaderOutcome, word)
 }
 
-// rollback says what an answer to rollback means.
+// rollback returns the outcome in a response to rollback.
 func (a response) rollback(b participant.Branch) (participant.Result, error) {
 	word, err := a.outcome()
 	never := a.ok() && word == outcomeNever || a.notFound() && word == outcomeUnknown
@@ -72,18 +72,19 @@ func (a response) rollback(b participant.Branch) (participant.Result, error) {
 	return participant.Result{}, a.contradictionError(HeaderOutcome, word)
 }
 
-// endedByApplication reports whether the service says that its own code has ended the branch.
+// endedByApplication reports whether the response says that the service's own code has ended the
+// branch.
 func (a response) endedByApplication(word string) bool {
 	return a.status == http.StatusConflict && word == wordEndedByApplication
 }
 
-// unknownResult is the end of a branch that was ended by hand.
+// unknownResult is the result for a branch that was ended by hand.
 func (a response) unknownResult() participant.Result {
 	return participant.Result{Outcome: participant.Unknown, Detail: fmt.Sprintf("the service answered %d %s: %s", a.status, wordEndedByApplication, a.reason("no reason"))}
 }
 
-// outcome is what an answer to commit or rollback says of the branch; an error if it says
-// nothing, or is not the service's. See [response.vote].
+// outcome returns the outcome in a response to commit or rollback; an error if there is none, or
+// if the response is not the service's. See [response.vote].
 func (a response) outcome() (string, error) {
 	word, err := a.headerWord(HeaderOutcome)
 	switch {
@@ -107,13 +108,13 @@ func (a response) result(e participant.BranchOutcome) participant.Result {
 	return participant.Result{Outcome: e, Detail: fmt.Sprintf("the service answered %d %s", a.status, http.StatusText(a.status))}
 }
 
-// forgottenResult is the end of a branch that has voted and that the service does not know.
+// forgottenResult is the result for a branch that has voted and that the service does not know.
 func (a response) forgottenResult(phase string) participant.Result {
 	return participant.Result{Outcome: participant.Unknown, Detail: fmt.Sprintf(
 		"the service answered %d to %s: it does not know the branch that it has answered prepare for: %s", a.status, phase, a.reason("no reason"))}
 }
 
-// missingHeader is the error of an answer that could be anybody's.
+// missingHeader is the error of a response that may not be the service's.
 func (a response) missingHeader(name string) error {
 	text := fmt.Sprintf("the service answered %d %s without %s, so it may be the answer of a gateway, and says nothing of the branch: "+
 		"let calls through to the service, or have it send the header", a.status, http.StatusText(a.status), name)
@@ -123,7 +124,7 @@ func (a response) missingHeader(name string) error {
 	return fmt.Errorf("%s", text)
 }
 
-// headerWord gives a header of one word, empty when it is not there.
+// headerWord returns a header of one word, "" if it is missing.
 func (a response) headerWord(name string) (string, error) {
 	values := a.header.Values(name)
 	if len(values) > 1 {
@@ -136,7 +137,8 @@ func (a response) contradictionError(name, word string) error {
 	return fmt.Errorf("the service answered %d with %s: %s, which contradict each other, or are not known", a.status, name, clean(word, 64))
 }
 
-// noEffectStatus are answers after which a service has not looked at the branch.
+// noEffectStatus are statuses that mean that the service has not processed the request, with hints
+// for the operator.
 var noEffectStatus = map[int]string{
 	http.StatusBadRequest:                  "",
 	http.StatusUnauthorized:                "secret_file and the service's secret have to be the same",
@@ -150,7 +152,7 @@ var noEffectStatus = map[int]string{
 	http.StatusRequestHeaderFieldsTooLarge: "",
 }
 
-// statusError is the error of an answer that leaves the branch as it may be.
+// statusError is the error of a response that says nothing about the branch.
 func (a response) statusError() error {
 	text := fmt.Sprintf("the service answered %d %s", a.status, http.StatusText(a.status))
 	hint, refused := noEffectStatus[a.status]
@@ -177,7 +179,7 @@ func (a response) statusError() error {
 	return fmt.Errorf("%s", text)
 }
 
-// reason is what the body says, or otherwise.
+// reason returns the cleaned body, or otherwise if it is empty.
 func (a response) reason(otherwise string) string {
 	if text := clean(string(a.body), maxReason); text != "" {
 		return text
@@ -185,7 +187,7 @@ func (a response) reason(otherwise string) string {
 	return otherwise
 }
 
-// retryAfter reads the header of this name: seconds, or a date.
+// retryAfter parses the header Retry-After: seconds, or a date.
 func retryAfter(s string, now time.Time) (time.Duration, bool) {
 	const most = 24 * time.Hour
 	if digits(s) {

@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// stubService answers the same to everything.
+// stubService sends the same response to every request.
 type stubService struct {
 	status int
 	header http.Header
@@ -29,7 +29,7 @@ func (c stubService) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// consent does as a service that agrees with everything: yes, committed, rolled back.
+// consent answers as a service that agrees with everything: yes, committed, rolled back.
 func consent(w http.ResponseWriter, r *http.Request) {
 	switch r.Header.Get(HeaderPhase) {
 	case phasePrepare:
@@ -138,8 +138,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestServiceForgotItsYes: a rollback finds nothing to undo where something was
-// promised.
+// TestServiceForgotItsYes: the service does not know, at the rollback, a branch that it voted yes
+// for.
 func TestServiceForgotItsYes(t *testing.T) {
 	r := serving(t, stubService{200, head(HeaderOutcome, "never-prepared"), ""}, nil)
 	b := newBranch()

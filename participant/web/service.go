@@ -8,26 +8,24 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Service is the application's side of one service. It calls nobody: the
-// coordinator calls the service when the transaction is committed. Safe for
-// concurrent use.
+// Service is the application's side of one service. It does not call the service: the coordinator
+// does, when the transaction is committed. A Service is safe for concurrent use.
 type Service struct{ name string }
 
-// New gives the service with the participant's name at the coordinator.
+// New returns the Service with the participant's name at the coordinator.
 func New(name string) *Service { return &Service{name} }
 
-// Enlist makes the service take part in the transaction. The payload says what it
-// is to do; it is given to the service in every phase, and is at most
-// [txn.MaxPayload] bytes.
+// Enlist enlists a branch of the service. The payload says what the service is to do; it is sent
+// to the service in every phase, and has at most [txn.MaxPayload] bytes.
 //
-// A service has one branch in a transaction. Enlisting it again with the same
-// payload changes nothing, with another one is [txn.ErrConflict].
+// A service has one branch in a transaction. Enlisting it again with the same payload changes
+// nothing; with another payload the error is [txn.ErrConflict].
 func (s *Service) Enlist(ctx context.Context, tx *txn.Tx, payload []byte) error {
 	_, err := tx.Enlist(ctx, txn.Enlistment{Participant: s.name, Payload: payload})
 	return err
 }
 
-// EnlistJSON is Enlist with v as JSON for the payload.
+// EnlistJSON is Enlist with v, encoded as JSON, as the payload.
 func (s *Service) EnlistJSON(ctx context.Context, tx *txn.Tx, v any) error {
 	payload, err := json.Marshal(v)
 	if err != nil {

@@ -53,7 +53,7 @@ func (c *appFixture) add(t *testing.T, name string, h http.Handler) {
 	}, "", ""))
 }
 
-// order takes 10 from alice and tells the services.
+// order takes 10 from alice and enlists the services.
 func (c *appFixture) order(t *testing.T, o txn.Options) (txn.ID, error) {
 	t.Helper()
 	var id txn.ID
@@ -122,8 +122,8 @@ func TestServiceVotesNo(t *testing.T) {
 	c.wantBalance(t, 100)
 }
 
-// TestServiceThatHangsInPrepareIsRolledBackOnTime: and when it wakes up, what it
-// prepared is found and rolled back.
+// TestServiceThatHangsInPrepareIsRolledBackOnTime: when it continues and prepares, the sweep finds
+// the branch and rolls it back.
 func TestServiceThatHangsInPrepareIsRolledBackOnTime(t *testing.T) {
 	c := newAppFixture(t, callbacks{prepare: func(ctx context.Context, do work, _ Branch) error {
 		<-ctx.Done()
@@ -143,8 +143,7 @@ func TestServiceThatHangsInPrepareIsRolledBackOnTime(t *testing.T) {
 	}
 }
 
-// TestDeletedRowIsAHazard: between the vote and the commit somebody deletes the
-// row of the barrier.
+// TestDeletedRowIsAHazard: the row of the barrier is deleted between the vote and the commit.
 func TestDeletedRowIsAHazard(t *testing.T) {
 	c := newAppFixture(t, callbacks{})
 	h := c.mail.handler(callbacks{}, Options{})
@@ -169,8 +168,8 @@ func TestDeletedRowIsAHazard(t *testing.T) {
 	c.wantBalance(t, 90)
 }
 
-// TestSweepFindsWhatIsPreparedForNobody: a prepare that reached the service when
-// its transaction was over and its rollback forgotten.
+// TestSweepFindsWhatIsPreparedForNobody: an orphan, from a prepare that reached the service after
+// its transaction had ended and its rollback was forgotten.
 func TestSweepFindsWhatIsPreparedForNobody(t *testing.T) {
 	c := newAppFixture(t, callbacks{
 		prepare:  func(_ context.Context, do work, _ Branch) error { return do("held", 1) },

@@ -19,10 +19,10 @@ const (
 	maxTimeout     = 10 * time.Minute
 )
 
-// settings is a registration, read.
+// settings are the parsed settings of a registration.
 type settings struct {
 	prepare, commit, rollback *url.URL
-	list                      *url.URL // nil: the service has none
+	list                      *url.URL // nil: the service has no list
 	allow                     allowList
 	secret                    func() ([]byte, error) // nil: requests are not signed
 	caFile                    string
@@ -99,7 +99,7 @@ func (s *settings) readURLs(from map[string]string) (err error) {
 	return err
 }
 
-// check looks at the settings together.
+// check checks settings that depend on each other.
 func (s *settings) check() error {
 	for _, u := range s.urls() {
 		if err := s.allow.checkHost(u); err != nil {
@@ -109,7 +109,7 @@ func (s *settings) check() error {
 	return nil
 }
 
-// urls gives the URLs, each once for each host.
+// urls returns the URLs, one for each scheme and host.
 func (s *settings) urls() []*url.URL {
 	all := []*url.URL{s.prepare, s.commit, s.rollback}
 	if s.list != nil {
@@ -126,7 +126,7 @@ func (s *settings) urls() []*url.URL {
 	return hosts
 }
 
-// parseURL reads a URL. It is not shown when it may hold a secret.
+// parseURL parses a URL. It is not shown if it may hold a secret.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// signedHeaders are part of what is signed, in this order; one that is missing is
-// an empty line.
+// signedHeaders are the headers that are signed, in this order; a missing one is an empty line.
 var signedHeaders = []string{HeaderTransaction, HeaderBranch, HeaderXID, HeaderPhase, HeaderDeadline}
 
 // Limits of a secret, in bytes.
@@ -22,7 +21,7 @@ const (
 	maxSecret = 4096
 )
 
-// sign gives the signature of a request as [HeaderSignature] carries it:
+// sign returns the signature of a request, the value of [HeaderSignature]:
 // t=<seconds since 1970>,v1=<hex of the HMAC-SHA256>.
 func sign(secret []byte, method, target string, h http.Header, body []byte, now time.Time) string {
 	t := strconv.FormatInt(now.Unix(), 10)
@@ -44,8 +43,8 @@ func mac(secret []byte, method, target string, h http.Header, body []byte, t str
 	return m.Sum(nil)
 }
 
-// verify says what is wrong with a request's signature. Any of the secrets will
-// do, so that they can be changed one side after the other.
+// verify checks a request's signature. Any of the secrets is accepted, so that the two sides can
+// replace a secret one after the other.
 func verify(secrets [][]byte, r *http.Request, body []byte, now time.Time, tolerance time.Duration) error {
 	values := r.Header.Values(HeaderSignature)
 	if len(values) != 1 {
@@ -82,7 +81,7 @@ func verifyMAC(secrets [][]byte, r *http.Request, body []byte, t string, signatu
 	return errors.New("the signature is wrong: the secrets differ, or something between changed the request")
 }
 
-// parseSignature takes a signature apart. There is one way to write it.
+// parseSignature parses a signature, which has exactly one text form.
 func parseSignature(s string) (t string, signature []byte, err error) {
 	malformed := fmt.Errorf("%s %q: want t=<seconds>,v1=<64 hex digits>", HeaderSignature, clean(s, 128))
 	first, second, ok := strings.Cut(s, ",")
@@ -97,7 +96,7 @@ func parseSignature(s string) (t string, signature []byte, err error) {
 	return t, signature, nil
 }
 
-// checkSecret reports a secret that is none.
+// checkSecret checks the length of a secret.
 func checkSecret(secret []byte) error {
 	if len(secret) < minSecret || len(secret) > maxSecret {
 		return fmt.Errorf("the secret has %d bytes; want %d to %d, for example of: openssl rand -hex 32", len(secret), minSecret, maxSecret)

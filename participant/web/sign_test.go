@@ -113,8 +113,7 @@ func resignAt(t string) func(*http.Request, *[]byte) {
 	}
 }
 
-// TestHandlerChecksSignatures: everything but OPTIONS, and before anything is
-// done.
+// TestHandlerChecksSignatures of everything but OPTIONS, and before it does anything.
 func TestHandlerChecksSignatures(t *testing.T) {
 	bed := onLedger(t)
 	h := bed.handler(callbacks{prepare: func(_ context.Context, do work, _ Branch) error { return do("prepared", 1) }}, Options{Secrets: [][]byte{someSecret}})

@@ -19,19 +19,19 @@ type SQLStore struct {
 	dialect Dialect
 	table   string
 
-	mu    sync.Mutex // held while the table is looked for; guards ready
-	ready bool       // the table is there
+	mu    sync.Mutex // held by prepareTable; guards ready
+	ready bool       // the table exists
 }
 
 // DefaultTable is the name of the table of a [SQLStore].
 const DefaultTable = "txmgr_barrier"
 
-// SQL gives the store in a database, in a table that may have a schema before its
-// name. Empty means [DefaultTable]. The table is made when it is first needed and
-// not there; whoever may not make tables has it made before, see
-// [SQLStore.Schema]. The database remains the caller's.
+// SQL returns the store in a table of a database. The table's name may have a schema before it;
+// empty means [DefaultTable]. The table is created at its first use, if it does not exist; if the
+// user lacks the privilege, create it before, see [SQLStore.Schema]. The caller keeps the
+// ownership of db.
 //
-// In MariaDB all that the callbacks touch has to be kept by InnoDB.
+// In MariaDB all tables that the callbacks use have to be InnoDB tables.
 func SQL(db *sql.DB, d Dialect, table string) *SQLStore {
 	if table == "" {
 		table = DefaultTable
@@ -41,12 +41,11 @@ func SQL(db *sql.DB, d Dialect, table string) *SQLStore {
 
 var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
-// Schema gives the statements that make the table and its index, as they would be
-// run.
+// Schema returns the statements that create the table and its index.
 func (s *SQLStore) Schema() []string { return s.dialect.schema(s.table) }
 
-// Do implements [Store]. When step has ended the transaction by a statement of its own,
-// the row says so from then on, and step is run again with that state, unless it failed.
+// Do implements [Store]. If step has ended the transaction by a statement of its own, Do records
+// that in the row, and runs step again with that state, unless step failed.
 func (s *SQLStore) Do(ctx context.Context, xid string, step func(ctx context.Context, tx *sql.Tx, state, detail string) (string, string, error)) (err error) {
 	if err := s.prepareTable(ctx); err != nil {
 		return err
@@ -55,7 +54,7 @@ func (s *SQLStore) Do(ctx context.Context, xid string, step func(ctx context.Con
 	if err != nil {
 		return fmt.Errorf("barrier: begin: %w", err)
 	}
-	defer func() { _ = tx.Rollback() }() // also of a panic; nothing after a commit
+	defer func() { _ = tx.Rollback() }() // also after a panic; without effect after a commit
 	r, err := s.lock(ctx, tx, xid)
 	if err != nil {
 		return fmt.Errorf("barrier: lock the row of %s: %w", xid, err)
@@ -77,7 +76,7 @@ func (s *SQLStore) Do(ctx context.Context, xid string, step func(ctx context.Con
 	if !errors.Is(err, errTxReplaced) && !errors.Is(err, sql.ErrTxDone) {
 		return err
 	}
-	_ = tx.Rollback() // of another one that was begun in its place
+	_ = tx.Rollback() // of another transaction that was begun in its place
 	if byHand, errLook := s.recordEndedByApplication(ctx, r, errors.Is(err, errTxReplaced)); !byHand || errLook != nil {
 		return errors.Join(err, errLook)
 	}
@@ -128,8 +127,8 @@ func (s *SQLStore) Prune(ctx context.Context, keep string, before time.Time) (pr
 // pruneBatch bounds how many rows one statement locks.
 const pruneBatch = 1000
 
-// prepareTable sees to it that the table is there. Several services may start at
-// once, and PostgreSQL lets one of them fail that makes the same table.
+// prepareTable ensures that the table exists. If several services start at once and create the
+// same table, PostgreSQL lets one of them fail; so the table is looked for again afterwards.
 func (s *SQLStore) prepareTable(ctx context.Context) error {
 	if !tableName.MatchString(s.table) {
 		return fmt.Errorf("%w: barrier: table %q: want a name of letters, digits and _, with a schema and a dot before it or without", txn.ErrInvalid, clean(s.table, 64))

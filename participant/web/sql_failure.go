@@ -7,28 +7,28 @@ import (
 	"fmt"
 )
 
-// afterFailure gives back an error of step. When the transaction is another by then, or none,
-// further statements may have been committed, so that neither a no would be true nor a
-// repetition right: the row says so before.
+// afterFailure returns an error of step. If the callback has ended the transaction, later
+// statements may have been committed, so that neither a no nor a repetition would be right: that
+// is recorded in the row first.
 func (s *SQLStore) afterFailure(ctx context.Context, tx *sql.Tx, r *lockedRow, failure error) error {
 	if !r.txReplaced(ctx, tx) {
 		return failure
 	}
-	_ = tx.Rollback() // of what was begun in its place
+	_ = tx.Rollback() // of another transaction that was begun in its place
 	if _, err := s.recordEndedByApplication(ctx, r, true); err != nil {
-		return fmt.Errorf("%w; the callback had ended the transaction: %v", err, failure) // which is no vote
+		return fmt.Errorf("%w; the callback had ended the transaction: %v", err, failure) // %v: it is not a vote
 	}
 	return failure
 }
 
-// txReplaced reports whether the session answers that the transaction is not the one that
-// was begun. There is no answer where the connection or its [sql.Tx] is no more, nor, in
-// PostgreSQL, in a transaction that has failed. One that the server itself has rolled back
-// was not replaced by another, unless more was done.
+// txReplaced reports whether the connection answers that the transaction is not the one that was
+// begun. There is no answer if the connection or its [sql.Tx] has ended, nor, in PostgreSQL, in a
+// transaction that has failed. A transaction that the server itself has rolled back does not
+// count as replaced, unless statements followed.
 func (r *lockedRow) txReplaced(ctx context.Context, tx *sql.Tx) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	last, err := r.store.dialect.lastError(ctx, tx) // before another statement of ours
+	last, err := r.store.dialect.lastError(ctx, tx) // before the next statement clears it
 	if err != nil {
 		return false
 	}
@@ -43,7 +43,7 @@ func (r *lockedRow) txReplaced(ctx context.Context, tx *sql.Tx) bool {
 	return last != codeChanged && last != codeLockTableFull && last != codeDeadlock
 }
 
-// The errors of MariaDB with which it rolls a whole transaction back.
+// The errors of MariaDB after which it has rolled back the whole transaction.
 const (
 	codeChanged       = 1020 // read before, and changed since (innodb_snapshot_isolation)
 	codeLockTimeout   = 1205 // if its setting says so
@@ -51,8 +51,8 @@ const (
 	codeDeadlock      = 1213
 )
 
-// lastError gives the number of the error with which the session's last statement failed
-// in MariaDB, which keeps it until the next: 0 if it did not fail.
+// lastError returns the number of the error of the connection's last statement, which MariaDB keeps
+// until the next one: 0 if it did not fail.
 func (d Dialect) lastError(ctx context.Context, tx *sql.Tx) (code int, err error) {
 	if d != MariaDB {
 		return 0, nil

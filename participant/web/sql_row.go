@@ -11,18 +11,18 @@ import (
 
 var errTxReplaced = errors.New("the local transaction is not the one that was begun")
 
-// lockedRow is a branch's row that a local transaction has locked. Its detail in the
-// database is then the token of that transaction: one that is committed with a token was
-// committed by something else than the barrier.
+// lockedRow is a branch's row that a local transaction has locked. Its detail in the database is
+// then the token of that transaction: the barrier never commits a row with a token, so one that
+// is committed with it was committed by a statement of the callback or of a library.
 type lockedRow struct {
 	store         *SQLStore
 	xid           string
-	state, detail string // as they were before
-	txMark, token string // of the transaction
+	state, detail string // before the transaction
+	txMark, token string // they identify the transaction
 }
 
-// lock makes the branch's row, if there is none, waits until nobody else has it, and
-// leaves the token of this transaction there.
+// lock inserts the branch's row, if there is none, waits for its lock, and writes the token of this
+// transaction into it.
 func (s *SQLStore) lock(ctx context.Context, tx *sql.Tx, xid string) (*lockedRow, error) {
 	r := &lockedRow{store: s, xid: xid, token: rand.Text()}
 	if _, err := tx.ExecContext(ctx, s.dialect.insert(s.table), xid, r.token, time.Now().UnixMilli()); err != nil {
@@ -33,23 +33,23 @@ func (s *SQLStore) lock(ctx context.Context, tx *sql.Tx, xid string) (*lockedRow
 	case err != nil:
 		return nil, err
 	case r.state == stateNone && r.detail == r.token:
-		r.detail = "" // it was not there
-	case r.state == statePrepared: // the next phase works in this transaction
+		r.detail = "" // this transaction inserted the row
+	case r.state == statePrepared: // the callback of the next phase works in this transaction
 		_, err = tx.ExecContext(ctx, s.dialect.writeToken(s.table), r.token, xid)
 	default:
-		r.token = r.detail // nothing is done in this transaction
+		r.token = r.detail // no callback works in this transaction
 	}
 	return r, err
 }
 
-// committedWithToken reports whether an earlier transaction was committed with its token. Of one
-// that made the row there need not be one: earlier releases wrote none.
+// committedWithToken reports whether an earlier transaction was committed with its token. If that
+// transaction inserted the row, the token may be missing: earlier releases wrote none.
 func (r *lockedRow) committedWithToken() bool {
 	return r.state == stateNone && r.token == r.detail || r.state == statePrepared && r.detail != ""
 }
 
-// committedDetail is the detail of a row that was committed with a token. What a prepare
-// has committed is the work of the branch.
+// committedDetail is the new detail of a row that was committed with a token. If the prepare has
+// committed it, the work of the branch is committed.
 func (r *lockedRow) committedDetail() string {
 	if r.state == stateNone {
 		return detailCommitted
@@ -57,8 +57,8 @@ func (r *lockedRow) committedDetail() string {
 	return ""
 }
 
-// end writes the row and commits. The error is errEnded when the transaction is another,
-// or none.
+// end writes the row and commits. The error is errTxReplaced if the transaction is not the one that
+// locked the row any more.
 func (r *lockedRow) end(ctx context.Context, tx *sql.Tx, state, detail string) error {
 	s := r.store
 	changed, err := tx.ExecContext(ctx, s.dialect.update(s.table), state, detail, time.Now().UnixMilli(), r.xid, r.token, r.txMark)
@@ -74,13 +74,14 @@ func (r *lockedRow) end(ctx context.Context, tx *sql.Tx, state, detail string) e
 	return nil
 }
 
-// recordTimeout bounds what is done after a transaction was ended by hand: the time of the
-// phase may be over.
+// recordTimeout bounds the queries after a callback has ended its transaction: the time of the
+// phase may be over by then.
 const recordTimeout = 5 * time.Second
 
-// recordEndedByApplication looks what became of a transaction that step has ended, and has the row say
-// so. That is all that is known of one that was rolled back when further statements may
-// have been committed one by one; otherwise nothing remains of it, and it is not by hand.
+// recordEndedByApplication determines the outcome of a transaction that step has ended, and records
+// it in the row. further: later statements may have been committed one by one; then a transaction
+// that was rolled back is recorded too, without a detail. Otherwise nothing of a rolled back
+// transaction remains, and nothing is recorded.
 func (s *SQLStore) recordEndedByApplication(ctx context.Context, was *lockedRow, further bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
@@ -88,13 +89,13 @@ func (s *SQLStore) recordEndedByApplication(ctx context.Context, was *lockedRow,
 	if err != nil {
 		return false, fmt.Errorf("barrier: begin: %w", err)
 	}
-	defer func() { _ = tx.Rollback() }() // nothing after a commit
+	defer func() { _ = tx.Rollback() }() // without effect after a commit
 	r, err := s.lock(ctx, tx, was.xid)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("barrier: lock the row of %s: %w", was.xid, err)
 	case r.state == stateEndedByApplication:
-		return true, nil // another request has found out
+		return true, nil // another request has recorded it
 	case r.committedWithToken():
 		return true, r.end(ctx, tx, stateEndedByApplication, r.committedDetail())
 	case further && r.state == was.state:

@@ -47,7 +47,7 @@ func TestManyServicesMakeTheTableAtOnce(t *testing.T) {
 	})
 }
 
-// TestTableOfSomebodyElse: whoever may not make tables uses one that is there.
+// TestTableOfSomebodyElse: a user that may not create tables uses an existing one.
 func TestTableOfSomebodyElse(t *testing.T) {
 	name := pg.NewDatabase(t, "web")
 	owner, err := sql.Open("pgx", pg.DSN(name))
@@ -87,7 +87,8 @@ func TestBadNamesAreRefused(t *testing.T) {
 	}
 }
 
-// TestTransactionThatIsGone: its row is not written, and nothing else was done.
+// TestTransactionThatIsGone: if the callback has ended it, its row is not written, and no other
+// work is done.
 func TestTransactionThatIsGone(t *testing.T) {
 	onBothDialects(t, func(t *testing.T, db *sql.DB, d Dialect) {
 		store := SQL(db, d, "")

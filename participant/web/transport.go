@@ -23,15 +23,15 @@ const (
 	maxCAFile    = 1 << 20
 )
 
-// newClient makes the client for one service: it follows no redirect, asks no
-// proxy, and dials only what is allowed.
+// newClient makes the client for one service: it follows no redirect, uses no proxy, and dials
+// only allowed addresses.
 func newClient(s settings) *http.Client {
 	d := dialer{allow: s.allow, caFile: s.caFile}
 	return &http.Client{
 		Transport: &http.Transport{
 			DialContext:            d.dial,
 			DialTLSContext:         d.dialTLS,
-			DisableCompression:     true, // what is read is bounded as it comes
+			DisableCompression:     true, // so that limits count the bytes that are received
 			MaxConnsPerHost:        maxConns,
 			MaxIdleConns:           maxIdleConns,
 			MaxIdleConnsPerHost:    maxIdleConns,
@@ -61,8 +61,8 @@ func (d dialer) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return plain.DialContext(ctx, network, addr)
 }
 
-// dialTLS reads the file of certificate authorities anew, so that it can be
-// changed without anybody being restarted.
+// dialTLS reads the file of certificate authorities at each connection, so that it can be changed
+// without restarting the node.
 func (d dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -112,7 +112,7 @@ type callbacks struct {
 type storeFixture struct {
 	handler func(callbacks, Options) http.Handler
 	counts  func(t testing.TB) map[string]int64
-	forget  func(t testing.TB, xid string) // deletes the row, as somebody's hand does
+	forget  func(t testing.TB, xid string) // deletes the row, as an operator might
 	list    func(ctx context.Context, state, prefix, after string, limit int, visit func(xid, state string, since time.Time) error) error
 	prune   func(ctx context.Context, before time.Time) (int, error)
 	clear   func(ctx context.Context, keep string, before time.Time) (int, error)
@@ -204,7 +204,7 @@ func onLedger(t testing.TB) *storeFixture {
 	}
 	b.forget = func(t testing.TB, xid string) {
 		t.Helper()
-		// Nobody has a hand in the file: all that is older than in an hour.
+		// The file cannot be edited: it prunes all rows older than an hour from now.
 		n, err := b.clear(t.Context(), "none", time.Now().Add(time.Hour))
 		check(t, err)
 		if n == 0 {

@@ -17,23 +17,23 @@ const (
 	HeaderBranch      = "Txmgr-Branch-Id"
 	HeaderXID         = "Txmgr-Xid"
 	HeaderPhase       = "Txmgr-Phase"
-	HeaderDeadline    = "Txmgr-Deadline" // milliseconds that are left, on prepare
+	HeaderDeadline    = "Txmgr-Deadline" // remaining milliseconds, on prepare
 	HeaderAttempt     = "Txmgr-Attempt"  // counts from 1
 	HeaderSignature   = "Txmgr-Signature"
 	HeaderIdempotency = "Idempotency-Key"
 
-	HeaderVote    = "Txmgr-Vote"    // answer to prepare: prepared, read-only, no, ended-by-hand
-	HeaderOutcome = "Txmgr-Outcome" // answer to commit and rollback: committed, rolled-back, never-prepared, unknown, ended-by-hand
+	HeaderVote    = "Txmgr-Vote"    // response to prepare: prepared, read-only, no, ended-by-hand
+	HeaderOutcome = "Txmgr-Outcome" // response to commit and rollback: committed, rolled-back, never-prepared, unknown, ended-by-hand
 )
 
-// The phases, as [HeaderPhase] and the ends of the URLs say them.
+// The phases, as in [HeaderPhase] and at the end of the URLs.
 const (
 	phasePrepare  = "prepare"
 	phaseCommit   = "commit"
 	phaseRollback = "rollback"
 )
 
-// The words of [HeaderVote] and [HeaderOutcome].
+// The values of [HeaderVote] and [HeaderOutcome].
 const (
 	votePrepared           = "prepared"
 	voteReadOnly           = "read-only"
@@ -45,7 +45,7 @@ const (
 	wordEndedByApplication = "ended-by-hand" // of both
 )
 
-// maxReason is how much of an answer's body is kept, in bytes.
+// maxReason is how much of a response's body is kept, in bytes.
 const maxReason = 512
 
 // idempotencyKey is an item of a structured header: a string in quotes.
@@ -53,13 +53,12 @@ func idempotencyKey(tx txn.ID, branch txn.BranchID, phase string) string {
 	return `"` + tx.String() + "/" + branch.String() + "/" + phase + `"`
 }
 
-// deadlineText is a time that is left, in whole milliseconds, never more than it
-// is.
+// deadlineText is the remaining time in whole milliseconds, rounded down.
 func deadlineText(left time.Duration) string {
 	return strconv.FormatInt(max(left.Milliseconds(), 0), 10)
 }
 
-// parseDeadline reads the milliseconds that are left.
+// parseDeadline parses the remaining milliseconds.
 func parseDeadline(s string) (time.Duration, error) {
 	n, err := strconv.ParseUint(s, 10, 63)
 	if err != nil || !digits(s) {
@@ -73,8 +72,8 @@ func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// clean makes the text of somebody else fit for errors and logs: valid UTF-8, one
-// line, at most limit bytes.
+// clean makes a text from outside safe for errors and logs: valid UTF-8, one line, at most limit
+// bytes.
 func clean(s string, limit int) string {
 	if len(s) > 4*limit {
 		s = s[:4*limit] // bounds the work

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// largeEntry: a stored entry of this size or more gets a bucket, and thereby pages, of its own. bbolt
-	// rewrites the last leaf with every append, and a leaf keeps up to four values together however large they
-	// are: with entries of 128 KiB that multiplied the bytes written by about four.
+	// largeEntry: a stored entry of this size or more gets a bucket, and thereby pages, of its own.
+	// bbolt rewrites the last leaf with every append, and a leaf keeps up to four values together,
+	// whatever their size: with entries of 128 KiB that multiplied the bytes written by about four.
 	largeEntry = 8 << 10
 
 	// keepBuf is how much encoding buffer is kept between calls.
@@ -69,7 +69,7 @@ func (s *Store) appendLocked(tx *bbolt.Tx, next *state, logs []*raft.Log) error 
 	for _, l := range logs {
 		size += entrySize(l)
 	}
-	// bbolt refers to the values until the commit: each needs a place of its own in the buffer.
+	// bbolt refers to the values until the commit: each needs its own place in the buffer.
 	if cap(s.buf) < size {
 		s.buf = make([]byte, 0, size)
 	}
@@ -79,7 +79,7 @@ func (s *Store) appendLocked(tx *bbolt.Tx, next *state, logs []*raft.Log) error 
 	}
 
 	log := tx.Bucket(bucketLog)
-	log.FillPercent = 1 // keys only ever grow: a page that was split in half would stay half empty
+	log.FillPercent = 1 // keys only ever grow: a page split in half would stay half empty
 	for _, l := range logs {
 		at := len(buf)
 		var sum uint32
@@ -122,6 +122,6 @@ func (s *Store) StageCommitIndex(index uint64) error {
 	return nil
 }
 
-// GetCommitIndex returns the commit index that was stored with the last entries, never more than the last
-// index. 0 when none was.
+// GetCommitIndex returns the commit index that was stored with the last entries; it is at most the
+// last index, and 0 when none was stored.
 func (s *Store) GetCommitIndex() (uint64, error) { return s.commit.Load(), s.usable() }

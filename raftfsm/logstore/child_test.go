@@ -12,8 +12,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// The children of the crash tests. Each opens the store named by childPath and works on it, and prints what it
-// was told is durable. The parent kills, starves or traces it and then looks at what is left.
+// The children of the crash tests. Each opens the store named by childPath and works on it, and
+// prints what the store reported as durable. The parent kills, starves or traces it and then checks
+// what is left.
 const (
 	childMode = "LOGSTORE_TEST_CHILD"
 	childPath = "LOGSTORE_TEST_PATH"
@@ -134,7 +135,7 @@ func childFail(s *Store, say func(string, ...any)) int {
 	return 10
 }
 
-// report is what a child has said.
+// report is the output of a child.
 type report struct {
 	acked, first, term, acks uint64
 	failures, errors         int
@@ -167,8 +168,8 @@ func (r *report) read(line string) {
 	}
 }
 
-// wantAcked opens the file after the child's death and checks that all it was told is there, and right. It
-// returns the last index.
+// wantAcked opens the file after the child's death and checks that everything acknowledged is
+// there, and right. It returns the last index.
 func (r *report) wantAcked(t *testing.T, path string) uint64 {
 	t.Helper()
 	s, err := Open(path, Options{CompactFreeBytes: -1})

@@ -21,7 +21,7 @@ import (
 //	26  4  length of the extensions
 //	30     extensions, then data to the end
 //
-// Every field has a fixed place, so that one entry has exactly one encoding.
+// Every field has a fixed place, so an entry has exactly one encoding.
 const (
 	entryVersion = 1
 	entryHeader  = 30
@@ -40,7 +40,8 @@ func indexKey(index uint64) (key [8]byte) {
 	return key
 }
 
-// checksum covers the key as well as the value, so that a value found under another key is noticed.
+// checksum covers the key as well as the value, so that a value found under another key is
+// detected.
 func checksum(key, rest []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, rest)
 }
@@ -115,7 +116,8 @@ func decodeEntry(index uint64, v []byte, l *raft.Log) error {
 	return nil
 }
 
-// seal is the stored form of every value that is not a log entry: CRC32C over key and value, then the value.
+// seal returns the stored form of every value that is not a log entry: CRC32C over key and value,
+// then the value.
 func seal(key, value []byte) ([]byte, uint32) {
 	sealed := make([]byte, sumBytes, sumBytes+len(value))
 	sum := checksum(key, value)

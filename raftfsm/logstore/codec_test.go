@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// golden is testdata/format_v1.txt: one "name hex" a line, computed outside of this package from the layout in
-// codec.go. The file is never rewritten: logs with these bytes are on people's disks.
+// golden is testdata/format_v1.txt: one "name hex" a line, computed outside of this package from
+// the layout in codec.go. The file is never rewritten: deployed logs have these bytes.
 func golden(t *testing.T) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/format_v1.txt")

@@ -22,7 +22,7 @@ var sampleValues = func() (values [][]byte) {
 	return values
 }()
 
-// sample is a small store's file, made by a life like that of a node: a truncated prefix, a replaced tail, a
+// sample is a small store's file, written as by a node: a truncated prefix, a replaced tail, a
 // vote.
 func sample(t testing.TB) []byte {
 	t.Helper()

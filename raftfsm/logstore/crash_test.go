@@ -50,7 +50,7 @@ func start(t *testing.T, mode, path string, wrap ...string) *process {
 	return p
 }
 
-// next reads one line of what the child says; false at the end.
+// next reads one line of the child's output; false at the end.
 func (p *process) next() bool {
 	if !p.lines.Scan() {
 		return false
@@ -59,7 +59,7 @@ func (p *process) next() bool {
 	return true
 }
 
-// end ends the child's input, reads what it still says and waits for it.
+// end ends the child's input, reads the rest of its output and waits for it.
 func (p *process) end() error {
 	p.in.Close()
 	for p.next() {
@@ -84,8 +84,8 @@ func traceKill(call string, when int) []string {
 	}
 }
 
-// A process is killed at any moment, again and again, with the same file. Whatever it was told is durable is
-// there.
+// A process is killed at any moment, again and again, with the same file. Everything that was
+// acknowledged as durable is there.
 func TestKill(t *testing.T) {
 	path := newPath(t)
 	rng := rand.New(rand.NewPCG(3, 4))

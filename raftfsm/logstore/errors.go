@@ -41,7 +41,7 @@ var (
 	ErrKeyNotFound = errors.New("not found")
 )
 
-// CorruptError says where in the file the damage is. It matches [ErrCorrupt].
+// CorruptError reports where in the file the damage is. It matches [ErrCorrupt].
 type CorruptError struct {
 	File   string // path of the file
 	Bucket string // bucket within the file, or ""
@@ -50,7 +50,7 @@ type CorruptError struct {
 	Reason string // what is wrong there
 }
 
-// Error names the file, the place and the way out.
+// Error names the file, the place and the remedy.
 func (e *CorruptError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v: %s: ", ErrCorrupt, e.File)

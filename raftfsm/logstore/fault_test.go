@@ -59,7 +59,7 @@ func TestCorruptionWhileOpen(t *testing.T) {
 	}
 }
 
-// A mapped file that loses its pages is a fault (SIGBUS). The call that meets it says so.
+// A mapped file that loses its pages is a fault (SIGBUS). The call that meets it returns an error.
 func TestFaultWhileOpen(t *testing.T) {
 	path := newPath(t)
 	calls := 0

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// tryLock takes the lock on f without waiting and reports whether it got it. The kernel lets go of it when f is
-// closed, at the latest when the process is gone.
+// tryLock takes the lock on f without waiting and reports whether it got it. The kernel releases it
+// when f is closed, at the latest when the process has ended.
 func tryLock(f *os.File) (bool, error) {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {

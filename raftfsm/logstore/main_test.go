@@ -52,7 +52,7 @@ func closeStore(t testing.TB, s *Store) {
 	}
 }
 
-// entry is a log entry that can be told from every other by its content.
+// entry is a log entry whose content distinguishes it from every other.
 func entry(index, term uint64, size int) *raft.Log {
 	data := make([]byte, size)
 	for i := range data {

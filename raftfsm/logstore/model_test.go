@@ -31,8 +31,8 @@ func (m *model) bounds() (first, last uint64) {
 	return first, last
 }
 
-// The store behaves like its twin, whatever the order of calls, and a reopened store like one that was never
-// closed.
+// The store behaves like the model, whatever the order of calls, and a reopened store like one that
+// was never closed.
 func TestModel(t *testing.T) {
 	dir, runs := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -12,7 +12,8 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// Names beside the data file. Both are files in the making; Open removes what a crash has left of them.
+// Names beside the data file. Both are incomplete files; Open removes what a crash has left of
+// them.
 const (
 	suffixNew     = ".new"
 	suffixCompact = ".compact"
@@ -91,10 +92,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// openBolt opens a file that the audit has passed, or creates one. tune may change the options.
+// openBolt opens a file that verifyFile has passed, or creates one. tune may change the options.
 func openBolt(path string, tune func(*bbolt.Options)) (*bbolt.DB, error) {
 	options := &bbolt.Options{
-		Timeout:        time.Second, // to lock the data file; other stores are kept away by our own lock, this is about bbolt's tools
+		Timeout:        time.Second, // to lock the data file; our own lock keeps other stores away, this one keeps bbolt's tools away
 		NoFreelistSync: true,
 		FreelistType:   bbolt.FreelistMapType,
 		PageSize:       pageSize,
@@ -109,8 +110,8 @@ func openBolt(path string, tune func(*bbolt.Options)) (*bbolt.DB, error) {
 	return db, err
 }
 
-// create makes an empty store under another name and then gives it its own, so that a crash leaves a whole file
-// or none.
+// create makes an empty store under another name and then renames it, so that a crash leaves a
+// complete file or none.
 func create(path string) error {
 	db, err := openBolt(path+suffixNew, nil)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Root may write anywhere, so the thread takes the rights of nobody for its file accesses. It ends with the
-// goroutine.
+// Root may write anywhere, so the thread takes the permissions of user nobody for its file
+// accesses. It ends with the goroutine.
 func TestOpenReadOnlyDirectory(t *testing.T) {
 	path := newPath(t)
 	dir := filepath.Dir(path)

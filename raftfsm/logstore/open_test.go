@@ -116,7 +116,7 @@ func TestOpenBadDirectory(t *testing.T) {
 	os.Remove(dir + ".lock")
 }
 
-// What a crash during creation leaves is thrown away.
+// What a crash during creation leaves is removed.
 func TestOpenLeftovers(t *testing.T) {
 	path := newPath(t)
 	for _, suffix := range []string{suffixNew, suffixCompact} {

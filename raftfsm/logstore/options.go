@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Limits. They bound what one call may store, so that a damaged or hostile length is refused before memory is
-// taken for it.
+// Limits of what one call may store, so that a damaged or hostile length is refused before memory
+// is allocated for it.
 const (
 	// MaxEntryBytes is the largest Data plus Extensions of one log entry.
 	MaxEntryBytes = 32 << 20
@@ -21,8 +21,8 @@ const (
 
 // Options configures a [Store]. The zero value is valid.
 type Options struct {
-	// LockTimeout is how long Open waits for another process to let go of the file. Defaults to one second; a
-	// process that was killed keeps its lock until the kernel has taken it apart.
+	// LockTimeout is how long Open waits for another process to release the file. Defaults to one
+	// second; a process that was killed keeps its lock until the kernel has cleaned it up.
 	LockTimeout time.Duration
 
 	// OnFailure is called exactly once, with the first failure of the store, by the call that met it and before

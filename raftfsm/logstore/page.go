@@ -9,10 +9,11 @@ import (
 	"io"
 )
 
-// The file format of bbolt (version 2), as far as reading it needs. bbolt itself walks the mapped file without
-// looking: on a damaged or truncated one it panics or dies of SIGBUS, the latter in a goroutine of its own (the
-// scan for free pages), where nobody can recover. So the file is walked here first, by read, and bbolt sees
-// only files that passed. Numbers are in the byte order of the machine, as bbolt writes them.
+// The file format of bbolt (version 2), as far as reading needs it. bbolt itself walks the mapped
+// file without checks: on a damaged or truncated one it panics or dies of SIGBUS, the latter in a
+// goroutine of its own (the scan for free pages), where it cannot be recovered. So the file is
+// walked here first, by read, and bbolt opens only files that passed. Numbers are in the byte order
+// of the machine, as bbolt writes them.
 const (
 	boltMagic   = 0xED0CDAED
 	boltVersion = 2
@@ -43,7 +44,7 @@ type boltMeta struct {
 	pageSize int
 	root     uint64 // page of the root bucket
 	freelist uint64
-	high     uint64 // number of pages in use or free; what follows was never written
+	high     uint64 // number of pages in use or free; the pages from there on were never written
 	txid     uint64
 }
 

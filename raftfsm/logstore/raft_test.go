@@ -232,8 +232,8 @@ func TestRaftCommitIndex(t *testing.T) {
 	}
 }
 
-// A follower that was away for long is sent a snapshot and goes on after it: its log then has a hole, which is
-// legitimate and must not keep it from starting again.
+// A follower that was disconnected for long is sent a snapshot and goes on after it: its log then
+// has a hole, which is legitimate and must not keep it from starting again.
 func TestRaftInstalledSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	ids := []string{"n1", "n2", "n3"}

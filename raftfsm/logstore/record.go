@@ -24,12 +24,13 @@ const (
 	recordBytes   = 36
 )
 
-// record sums up what the file must hold. It is rewritten in the transaction of every change, in a bucket small
-// enough to live inside bbolt's root page, which every transaction rewrites anyway: it costs no page and no
-// fsync.
+// record summarizes what the file must hold. It is rewritten in the transaction of every change, in
+// a bucket small enough to live inside bbolt's root page, which every transaction rewrites anyway:
+// it costs no page and no fsync.
 //
-// The checksums in the values prove that what is there is right; the record proves that nothing is missing, and
-// that nothing older has come back (a lost write, a pointer to a freed page).
+// The checksums in the values prove that the stored values are right; the record proves that
+// nothing is missing, and that nothing older has come back (a lost write, a pointer to a freed
+// page).
 type record struct {
 	tx        uint64 // number of the transaction that wrote it, which is that of the newest meta page
 	entries   uint64 // number of log entries
@@ -70,8 +71,8 @@ func (r *record) put(tx *bbolt.Tx) error {
 	return tx.Bucket(bucketMeta).Put(keyRecord, sealed)
 }
 
-// encodeFormat is the format record. Its own layout is the same in all versions to come, so that every program
-// can tell a newer file from a damaged one.
+// encodeFormat encodes the format record. Its own layout is the same in all later versions, so that
+// every program can tell a newer file from a damaged one.
 func encodeFormat(version uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte(formatMagic), version)
 }

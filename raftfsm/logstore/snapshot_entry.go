@@ -5,21 +5,23 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// snapshotEntryType is the type of an entry that stands for the end of a snapshot. raft refuses to apply it (it
-// panics), which is right: there is nothing to apply, and to go on without it would be to skip an entry.
+// snapshotEntryType is the type of an entry that stands for the end of a snapshot. raft panics
+// instead of applying it, which is right: there is nothing to apply, and to go on without it would
+// skip an entry.
 const snapshotEntryType = raft.LogType(255)
 
-// snapshotEntry answers for the last entry of a snapshot that raft has installed: log gets its index and term.
+// snapshotEntry returns the last entry of a snapshot that raft has installed: log gets its index
+// and term.
 //
-// A follower that has installed a snapshot up to index S has no entry S. As long as it has none after S either,
-// raft compares a leader's "my entries follow S, of term T" with the snapshot. But once it has stored S+1 it
-// looks for entry S in the log, does not find it, and refuses; and if only the answer to that one append was
-// lost, the leader asks again, and sends the snapshot again, without end. With the term of S at hand the
-// follower simply agrees.
+// A follower that has installed a snapshot up to index S has no entry S. As long as it has none
+// after S either, raft compares a leader's previous index S and term T with the snapshot. But once
+// it has stored S+1 it looks for entry S in the log, does not find it, and refuses; and if only the
+// answer to that one append was lost, the leader repeats the append, and sends the snapshot again,
+// without end. With the term of S the follower accepts the append.
 //
-// The answer is given only where it can mean nothing else: S+1 is stored, S and S-1 are not, and a snapshot
-// ends at S. A leader can not send the anchor on as an entry, since for that it would need entry S-1. An append
-// after S removes that one: see narrow.
+// The entry is returned only where it can mean nothing else: S+1 is stored, S and S-1 are not, and
+// a snapshot ends at S. A leader cannot send the snapshot entry on as an entry, since for that it
+// would need entry S-1. An append after S removes that one: see entryBeforeGap.
 func (s *Store) snapshotEntry(index uint64, log *raft.Log) error {
 	if s.opts.Snapshots == nil || index < 2 || index >= s.last.Load() {
 		return raft.ErrLogNotFound
@@ -48,7 +50,7 @@ func (s *Store) snapshotEntry(index uint64, log *raft.Log) error {
 	return nil
 }
 
-// snapshotAt looks for a snapshot that ends at index.
+// snapshotAt finds a snapshot that ends at index.
 func (s *Store) snapshotAt(index uint64) (term uint64, found bool, err error) {
 	metas, err := s.opts.Snapshots.List()
 	if err != nil {
@@ -62,10 +64,11 @@ func (s *Store) snapshotAt(index uint64) (term uint64, found bool, err error) {
 	return 0, false, nil
 }
 
-// entryBeforeGap gives the last entry when an append from index on leaves a hole of one entry behind it, which is the
-// end of a snapshot; otherwise 0. The snapshot covers that entry, and it goes with the append, because there is
-// no anchor after an entry; and without one, if an answer is lost, raft sends the entries again from further and
-// further back, each time some seconds later, and none gets past the hole.
+// entryBeforeGap returns the last entry if an append from index on would leave a hole of one entry
+// after it, which is the end of a snapshot; otherwise 0. The snapshot covers that last entry, and
+// the append removes it, because there is no snapshot entry directly after a stored entry; and
+// without a snapshot entry, if an answer is lost, raft sends the entries again from further and
+// further back, each time some seconds later, and never gets past the hole.
 func (s *Store) entryBeforeGap(index uint64) (uint64, error) {
 	last := s.last.Load()
 	if s.opts.Snapshots == nil || last == 0 || index != last+2 {

@@ -64,8 +64,8 @@ func TestAnchor(t *testing.T) {
 	}
 }
 
-// An entry before the hole would let a leader send the anchor on as an entry. It goes with the append that leaves
-// a hole of one entry, if that is the end of a snapshot.
+// An entry before the hole would let a leader send the snapshot entry on as an entry. The append
+// that leaves a hole of one entry removes it, if that is the end of a snapshot.
 func TestAnchorNotAfterEntry(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -139,8 +139,9 @@ func (l *lossy) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, req *ra
 	return l.InmemTransport.InstallSnapshot(id, to, req, resp, r)
 }
 
-// The answer to a follower's first append after a snapshot is lost. Without the anchor raft v1.8.0 then sends
-// it the same snapshot ten thousand times in twenty seconds and it never catches up.
+// The answer to a follower's first append after a snapshot is lost. Without the snapshot entry raft
+// v1.8.0 then sends it the same snapshot ten thousand times in twenty seconds and it never catches
+// up.
 func TestRaftLostAnswerAfterSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

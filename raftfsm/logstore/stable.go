@@ -16,9 +16,10 @@ const (
 
 // Set stores a value. It is on the disk when Set returns nil. Set and SetUint64 share one space of keys.
 //
-// A new term of raft's last vote takes the candidate of the vote before it away with it. raft stores the new candidate
-// afterwards; a crash in between would leave it the old one as that of the new term, and it would repeat that vote
-// without looking whether the candidate lacks entries.
+// A new term of raft's last vote also removes the candidate of the vote before it. raft stores the
+// new candidate afterwards; after a crash in between the old candidate would count as that of the
+// new term, and the node would repeat that vote without checking whether the candidate lacks
+// entries.
 func (s *Store) Set(key, val []byte) error {
 	return s.change("store a raft setting", func() (change, error) {
 		switch {
@@ -45,7 +46,7 @@ func (s *Store) putStable(tx *bbolt.Tx, next *state, key, val []byte) error {
 	return tx.Bucket(bucketStable).Put(key, sealed)
 }
 
-// dropStable removes a value and gives it; nil when there is none.
+// dropStable removes a value and returns it; nil when there is none.
 func (s *Store) dropStable(tx *bbolt.Tx, next *state, key []byte) ([]byte, error) {
 	stable := tx.Bucket(bucketStable)
 	sealed := stable.Get(key)
@@ -83,7 +84,7 @@ func (s *Store) Get(key []byte) ([]byte, error) {
 	return val, err
 }
 
-// SetUint64 is Set of the number's 8 bytes, big endian.
+// SetUint64 stores the number as 8 bytes, big endian; see Set.
 func (s *Store) SetUint64(key []byte, val uint64) error {
 	return s.Set(key, binary.BigEndian.AppendUint64(nil, val))
 }

@@ -7,10 +7,10 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Stats is a snapshot of a store.
+// Stats holds figures of a store at one moment.
 type Stats struct {
 	FileBytes int64 // size of the file
-	FreeBytes int64 // part of it that new entries can use before it grows
+	FreeBytes int64 // part of it that new entries can use before the file grows
 	Entries   uint64
 	First     uint64 // index, 0 when the log is empty
 	Last      uint64 // index, 0 when the log is empty
@@ -20,7 +20,8 @@ type Stats struct {
 	// steps of up to 16 MiB, costs one fsync more.
 	Commits uint64
 
-	// Compaction is why Open could not compact a file that needed it, nil if all is well. The store works on.
+	// Compaction is why Open could not compact a file that needed it, nil if there was no error.
+	// The store works on.
 	Compaction error
 }
 

@@ -26,14 +26,15 @@ type Store struct {
 	closeMu sync.RWMutex
 	closed  bool
 
-	// mu serializes changes. It is taken after life and guards the fields below, up to the blank line.
+	// mu serializes changes. It is taken after closeMu and guards the fields below, up to the blank
+	// line.
 	mu        sync.Mutex
 	current   state          // what the file holds
 	staged    uint64         // commit index for the next StoreLogs
 	buf       []byte         // encoded entries of one StoreLogs
 	deleteBuf []deletedEntry // entries of one step of DeleteRange
 
-	// Copies of now for readers, written under mu after a commit.
+	// Copies of current for readers, written under mu after a commit.
 	first, last, commit, entries, commits atomic.Uint64
 
 	failed     atomic.Pointer[failure]
@@ -47,7 +48,7 @@ var (
 	_ raft.CommitTrackingLogStore = (*Store)(nil)
 )
 
-// state is the content of the file as far as it is kept in memory.
+// state is the part of the file's content that is kept in memory.
 type state struct {
 	record
 	first, last uint64
@@ -114,7 +115,7 @@ func (s *Store) usable() error {
 	return nil
 }
 
-// view runs a read transaction. Whatever fn returns is a failure of the store.
+// view runs a read transaction. Any error of fn is a failure of the store.
 func (s *Store) view(op string, fn func(*bbolt.Tx) error) error {
 	return s.notifyFailure(func() (*failure, error) {
 		s.closeMu.RLock()
@@ -126,10 +127,10 @@ func (s *Store) view(op string, fn func(*bbolt.Tx) error) error {
 	})
 }
 
-// change plans a change and carries it out in one transaction, all under mu. What plan returns as an error
-// refuses the call and harms nobody; a nil change means that there is nothing to do. Any error after that is a
-// failure of the store: it may or may not have reached the disk, and bbolt would acknowledge the next one as if
-// nothing had happened.
+// change plans a change and carries it out in one transaction, all under mu. An error of plan
+// refuses the call and leaves the store usable; a nil change means that there is nothing to do. Any
+// error after that is a failure of the store: the change may or may not have reached the disk, and
+// bbolt would acknowledge the next one as if nothing had happened.
 func (s *Store) change(op string, plan func() (change, error)) error {
 	return s.notifyFailure(func() (*failure, error) {
 		s.closeMu.RLock()
@@ -161,7 +162,8 @@ func (s *Store) change(op string, plan func() (change, error)) error {
 	})
 }
 
-// notifyFailure runs fn and then, without any lock, tells the owner if it was fn that made the store fail.
+// notifyFailure runs fn and then, without any lock, informs the owner if it was fn that made the
+// store fail.
 func (s *Store) notifyFailure(fn func() (*failure, error)) error {
 	mine, err := fn()
 	if mine != nil && s.opts.OnFailure != nil {
@@ -193,10 +195,10 @@ func (s *Store) failLocked(op string, err error) (*failure, error) {
 	return nil, s.failed.Load()
 }
 
-// publishLocked makes a committed state the one that readers see.
+// publishLocked makes a committed state visible to readers.
 func (s *Store) publishLocked(next state) {
 	if next.last < s.current.last {
-		s.staged = min(s.staged, next.last) // it may have been about entries that are gone
+		s.staged = min(s.staged, next.last) // it may concern entries that are gone
 	}
 	s.current = next
 	s.first.Store(next.first)

@@ -194,7 +194,7 @@ func TestDeleteRangeOrder(t *testing.T) {
 	}
 }
 
-// raft leaves a hole when it goes on after a snapshot that it was sent.
+// raft leaves a hole when it goes on after a snapshot from the leader.
 func TestHole(t *testing.T) {
 	path := newPath(t)
 	s := open(t, path, Options{})
@@ -351,7 +351,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// callAll calls every method and returns what each said.
+// callAll calls every method and returns their errors.
 func callAll(s *Store) map[string]error {
 	errs := map[string]error{}
 	_, errs["FirstIndex"] = s.FirstIndex()

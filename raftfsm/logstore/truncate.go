@@ -6,8 +6,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// deleteStep is how many entries one transaction of DeleteRange removes. Between two of them an append gets its
-// turn: raft truncates after a snapshot from another goroutine than it appends.
+// deleteStep is how many entries one transaction of DeleteRange removes. Between two of them an
+// append can proceed: after a snapshot raft truncates in another goroutine than it appends.
 const deleteStep = 512
 
 // deletedEntry is an entry that a step of DeleteRange removes.
@@ -19,9 +19,8 @@ type deletedEntry struct {
 
 // DeleteRange removes the entries from low to high, inclusive, as far as they exist.
 //
-// It works in bounded transactions, and a crash may leave a part of the range. It starts at the end of the
-// range that can be left over: the tail is removed from its end, anything else from its beginning, so that no
-// crash leaves a hole.
+// It works in bounded transactions, and a crash may leave a part of the range: the tail of the log
+// is removed from its end, any other range from its beginning, so that no crash leaves a hole.
 func (s *Store) DeleteRange(low, high uint64) error {
 	for more := true; more; {
 		err := s.change("delete log entries", func() (change, error) {
@@ -75,8 +74,9 @@ func (s *Store) deleteStepLocked(tx *bbolt.Tx, next *state, from, to uint64) (bo
 	return more, nil
 }
 
-// collectLocked fills s.doomed with at most deleteStep entries of from..to, beginning at the end of the range
-// if tail is set. beyond is the entry that follows in that direction, 0 if there is none.
+// collectLocked fills s.deleteBuf with at most deleteStep entries of from..to, beginning at the end
+// of the range if tail is set. beyond is the entry that follows in that direction, 0 if there is
+// none.
 func (s *Store) collectLocked(log *bbolt.Bucket, from, to uint64, tail bool) (beyond uint64, more bool, err error) {
 	s.deleteBuf = s.deleteBuf[:0]
 	c := log.Cursor()

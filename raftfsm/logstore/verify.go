@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// fileStats is what an audit has found in a file.
+// fileStats is the result of verifying a file.
 type fileStats struct {
 	record               // as counted, with the stored commit index
 	first, last   uint64 // indices of the log, 0 when it is empty
@@ -18,9 +18,9 @@ type fileStats struct {
 	fileSizeBytes int64
 }
 
-// verify reads the whole file, without bbolt, and returns what it holds. It finds every difference between the
-// file and what was committed: structure by the walker, values by their checksums, absence and staleness by the
-// record. each, if not nil, sees every entry.
+// verify reads the whole file, without bbolt, and returns its contents as fileStats. It finds every
+// difference between the file and what was committed: structure by the walker, values by their
+// checksums, absence and staleness by the record. each, if not nil, is called for every entry.
 func verify(file string, r io.ReaderAt, size int64, each func(index uint64, value []byte)) (fileStats, error) {
 	w, err := newWalker(file, r, size)
 	if err != nil {
@@ -60,10 +60,10 @@ func verify(file string, r io.ReaderAt, size int64, each func(index uint64, valu
 	return c, nil
 }
 
-// verifyFile is audit of a file on disk. It first makes the kernel write back and forget what it holds of the
-// file in memory, so that what is read is what is on the disk: after a failed fsync memory may hold pages that
-// never got there, and after a crash it holds writes that a power cut would take back, which raft must not
-// count on.
+// verifyFile is verify for a file on disk. It first makes the kernel write back and drop its pages
+// of the file, so that the bytes read are those on the disk: after a failed fsync memory may hold
+// pages that never got there, and after a crash it holds writes that a power cut would undo, and on
+// which raft must not rely.
 func verifyFile(path string, each func(index uint64, value []byte)) (fileStats, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -203,7 +203,7 @@ func (w *walker) verifyStable(bucket []byte, c *fileStats) error {
 	})
 }
 
-// diffError explains why what was counted is not what was recorded.
+// diffError describes how the counted contents differ from the record.
 func (c *fileStats) diffError(want record) error {
 	hole := ""
 	if c.holes > 0 {

@@ -28,9 +28,9 @@ type visit func(key, value []byte, sub bool) error
 
 // newWalker reads and checks the meta pages and the size of the file.
 //
-// Both meta pages must be good. bbolt falls back to the older one, which silently takes back the last
-// transaction, and raft may have acknowledged that. A crash does not damage a meta page: it is 80 bytes in one
-// sector.
+// Both meta pages must be valid. bbolt falls back to the older one, which silently undoes the last
+// transaction, and raft may have acknowledged that. A crash does not damage a meta page: it is 80
+// bytes in one sector.
 func newWalker(file string, r io.ReaderAt, size int64) (*walker, error) {
 	w := &walker{file: file, r: r}
 	head := make([]byte, metaBytes+pageHeader)
@@ -67,13 +67,14 @@ func newWalker(file string, r io.ReaderAt, size int64) (*walker, error) {
 	w.used = 2
 	w.seen[0] = 3
 	if w.meta.freelist != noFreelist {
-		// The store never writes one (NoFreelistSync), and bbolt would believe it unseen.
+		// The store never writes one (NoFreelistSync), and bbolt would trust it without a check.
 		return nil, fmt.Errorf("%w: %s carries a list of free pages, so another program has written to it; nothing was changed", ErrNotLogStore, file)
 	}
 	return w, nil
 }
 
-// hasSecondMeta tells a bbolt file whose first page was overwritten from a file of another kind.
+// hasSecondMeta distinguishes a bbolt file whose first page was overwritten from a file of another
+// kind.
 func (w *walker) hasSecondMeta(size int64) bool {
 	head := make([]byte, metaBytes+pageHeader)
 	for at := int64(minPageSize); at <= maxPageSize && at < size; at *= 2 {

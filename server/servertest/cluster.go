@@ -15,7 +15,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// SetLeader says what Leader answers: where the leader is, or that it is here.
+// SetLeader sets what Leader returns: the leader's URL, or that this node leads.
 func (f *Fake) SetLeader(api string, here bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,8 +67,8 @@ func (f *Fake) Remove(ctx context.Context, node, by, reason string) error {
 	return nil
 }
 
-// TransferLeader implements [server.Coordinator]: the named member leads from now
-// on, which changes nothing else.
+// TransferLeader implements [server.Coordinator]: the named member becomes the leader, which
+// changes nothing else.
 func (f *Fake) TransferLeader(ctx context.Context, node string) error {
 	if err := f.before(ctx, "transfer leader", txn.ID{}); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (f *Fake) TransferLeader(ctx context.Context, node string) error {
 	return nil
 }
 
-// Leave implements [server.Coordinator]: a node that is alone stays.
+// Leave implements [server.Coordinator]: the only node of a cluster cannot leave.
 func (f *Fake) Leave(ctx context.Context, by string) error {
 	if err := f.before(ctx, "leave", txn.ID{}); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (f *Fake) Leave(ctx context.Context, by string) error {
 	return nil
 }
 
-// SetBackup says what Backup writes.
+// SetBackup sets what Backup writes.
 func (f *Fake) SetBackup(data []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +123,7 @@ func (f *Fake) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
 	return txn.Backup{Cluster: Cluster, Index: index, Term: 3, Taken: f.Began, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}, nil
 }
 
-// SetRecoveryPaused says whether the fake is held, as after a restore.
+// SetRecoveryPaused sets whether recovery is paused, as after a restore.
 func (f *Fake) SetRecoveryPaused(held bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -218,7 +218,7 @@ func (f *Fake) AuthenticateToken(secret string) (txn.Token, bool) {
 	return txn.Token{}, false
 }
 
-// TokenLookups is how often Bearer was called.
+// TokenLookups is how often AuthenticateToken was called.
 func (f *Fake) TokenLookups() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,18 +15,18 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Cluster is the tag of the fake's cluster.
+// Cluster is the cluster id of the fake.
 const Cluster = "fake"
 
-// Interval is the fake's time between two ticks.
+// Interval is the time between two ticks of the fake.
 const Interval = 100 * time.Millisecond
 
 // Fake is a [server.Coordinator] in memory. Make it with [New].
 type Fake struct {
-	// Before, when set, runs at the start of every call, without a lock; an error
-	// is the call's answer. Set it before the first call.
+	// Before, if set, runs at the start of every call, without a lock; its error is the
+	// call's error. Set it before the first call.
 	Before func(ctx context.Context, op string, id txn.ID) error
-	// Began is the wall clock of every begin. Set it before the first call.
+	// Began is the begin time of every transaction. Set it before the first call.
 	Began time.Time
 
 	mu           sync.Mutex // guards everything below
@@ -37,10 +37,10 @@ type Fake struct {
 	audit        []txn.AuditRecord
 	notReady     error
 
-	leader         string // of the node that leads, when it follows
+	leader         string // URL of the leader's API, if this node is a follower
 	isFollower     bool
 	members        []txn.Member
-	joined         int // nodes, ever
+	joined         int // nodes that have ever joined
 	backup         []byte
 	recoveryPaused bool
 	tokens         []token
@@ -65,7 +65,7 @@ func New() *Fake {
 	}
 }
 
-// SetReady says what Ready answers.
+// SetReady sets what Ready returns.
 func (f *Fake) SetReady(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,7 +103,7 @@ func (f *Fake) withTx(ctx context.Context, op string, id txn.ID, do func(*txn.In
 		f.notifyLocked(i)
 	}
 	o := txn.Outcome{State: i.State, Cause: i.Cause, EndedByApplication: i.EndedByApplication()}
-	if err == nil { // an error has no place for it
+	if err == nil { // an error carries no outcome
 		o.Heuristic = i.Heuristic
 	}
 	return o, err
@@ -188,7 +188,7 @@ func (f *Fake) enlistLocked(i *txn.Info, e txn.Enlistment) (txn.Branch, error) {
 	return txn.Branch{ID: b.ID, Participant: b.Participant, XID: b.XID}, nil
 }
 
-// requireActive refuses what only an active transaction takes.
+// requireActive returns an error if the transaction is not active.
 func requireActive(op string, i *txn.Info) error {
 	if err := requireUndelegated(op, i); err != nil {
 		return err
@@ -248,7 +248,7 @@ func (f *Fake) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.
 	})
 }
 
-// decideLocked also finishes when there is nothing to be done.
+// decideLocked also finishes a transaction whose branches need no phase two.
 func (f *Fake) decideLocked(i *txn.Info, s txn.State, c txn.Cause) {
 	i.State, i.Cause, i.ExpiresIn, i.RemainingInvocations = s, c, 0, 0
 	i.Decided, i.DecidedIndex = f.Began, uint64(len(f.events)+1)

@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// LoseBranch makes a branch of a decided transaction unknown to its participant: a
-// hazard, of which no proof can be had.
+// LoseBranch makes a branch of a decided transaction unknown to its participant: a heuristic
+// hazard, whose end cannot be proved.
 func (f *Fake) LoseBranch(id txn.ID, branch txn.BranchID) error {
 	_, err := f.withTx(context.Background(), "lose", id, func(i *txn.Info) error {
 		if branch < 1 || int(branch) > len(i.Branches) || !i.State.Decided() {
@@ -25,8 +25,8 @@ func (f *Fake) LoseBranch(id txn.ID, branch txn.BranchID) error {
 	return err
 }
 
-// InDoubts implements [server.Coordinator]: nobody drives phase two here, so all
-// that is decided and not finished is in doubt.
+// InDoubts implements [server.Coordinator]: the fake has no phase two, so every transaction
+// that is completing is in doubt.
 func (f *Fake) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
 	if err := f.before(ctx, "doubt list", txn.ID{}); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (f *Fake) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
 	return found, nil
 }
 
-// inDoubtReason says why a person may have to look at a transaction; empty: no need.
+// inDoubtReason says why a transaction may need an operator; empty if it does not.
 func inDoubtReason(i *txn.Info) string {
 	switch {
 	case i.Heuristic != 0:
@@ -91,8 +91,8 @@ func (f *Fake) probeBranch(b txn.BranchInfo) txn.BranchProbe {
 	return q
 }
 
-// Retry implements [server.Coordinator]: it counts an attempt for each branch that
-// is not finished, and nothing comes of it.
+// Retry implements [server.Coordinator]: it counts an attempt for each branch that is not
+// finished, and does nothing else.
 func (f *Fake) Retry(ctx context.Context, id txn.ID) error {
 	count := func(i *txn.Info) error {
 		for n := range i.Branches {
@@ -112,7 +112,7 @@ func (f *Fake) Retry(ctx context.Context, id txn.ID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, i := range f.transactions {
-		_ = count(i) // has no error
+		_ = count(i) // always returns nil
 	}
 	return nil
 }
@@ -145,8 +145,8 @@ func (f *Fake) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Ou
 	})
 }
 
-// applyResolution writes a person's word down for each branch in doubt that it is about, if
-// there is any.
+// applyResolution records an operator's statement for each branch in doubt that it covers,
+// and reports whether there is any.
 func applyResolution(i *txn.Info, r txn.Resolution, end txn.BranchState) (some bool) {
 	for n := range i.Branches {
 		b := &i.Branches[n]
@@ -210,8 +210,7 @@ func (f *Fake) auditOfLocked(id txn.ID) []txn.AuditRecord {
 	return found
 }
 
-// Audit implements [server.Coordinator]. The clock stands still, so nothing is too
-// long ago.
+// Audit implements [server.Coordinator]. The clock stands still, so no record is too old.
 func (f *Fake) Audit(ctx context.Context, filter txn.AuditFilter) ([]txn.AuditRecord, error) {
 	if err := f.before(ctx, "audit list", filter.ID); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// OpenSession implements [server.Coordinator]. Sessions expire by [Fake.ExpireSession] alone.
+// OpenSession implements [server.Coordinator]. Sessions expire only through [Fake.ExpireSession].
 func (f *Fake) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
 	if err := f.before(ctx, "open session", txn.ID{}); err != nil {
 		return txn.ClientSession{}, err
@@ -48,7 +48,7 @@ func (f *Fake) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSessi
 	return f.sessionLocked("keep alive", id)
 }
 
-// sessionLocked gives a session that is open.
+// sessionLocked returns an open session.
 func (f *Fake) sessionLocked(op string, id txn.SessionID) (txn.ClientSession, error) {
 	i := slices.IndexFunc(f.sessions, func(s txn.ClientSession) bool { return s.ID == id })
 	if i < 0 {
@@ -78,7 +78,7 @@ func (f *Fake) CloseSession(ctx context.Context, id txn.SessionID) error {
 	return nil
 }
 
-// ExpireSession lets a session expire.
+// ExpireSession makes a session expire.
 func (f *Fake) ExpireSession(id txn.SessionID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -45,8 +45,8 @@ func (f *Fake) Vote(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome, e
 	})
 }
 
-// takeManualEndsLocked takes the votes that say that a branch was ended by hand, and gives the
-// others.
+// takeManualEndsLocked applies the votes that say that a branch was ended by hand, and
+// returns the other votes.
 func (f *Fake) takeManualEndsLocked(i *txn.Info, b txn.Votes) (left []txn.BranchVote) {
 	for _, v := range b.Votes {
 		if v.Vote != txn.VoteEndedByApplication || v.Branch < 1 || int(v.Branch) > len(i.Branches) || i.State.Commits() {
@@ -62,8 +62,8 @@ func (f *Fake) takeManualEndsLocked(i *txn.Info, b txn.Votes) (left []txn.Branch
 	return left
 }
 
-// checkVotes refuses votes that nobody can give. no says that one of them is no, news
-// that one was not given before.
+// checkVotes rejects impossible votes. no reports whether a vote is no; news whether a vote
+// was not given before.
 func checkVotes(i *txn.Info, votes []txn.BranchVote) (no, news bool, err error) {
 	for _, v := range votes {
 		if v.Branch < 1 || int(v.Branch) > len(i.Branches) {
@@ -85,7 +85,7 @@ func (f *Fake) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Out
 		case b < 1 || int(b) > len(i.Branches):
 			return refused("delegate", i, txn.ErrNotFound, "no branch "+b.String())
 		case i.Branches[b-1].Vote == txn.VoteDelegated:
-			return nil // a repeat, whatever came of it
+			return nil // repeated, whatever the outcome
 		case i.State.Decided() && !i.State.Commits():
 			return refused("delegate", i, txn.ErrRolledBack, "")
 		case i.State != txn.Active:
@@ -99,8 +99,7 @@ func (f *Fake) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Out
 	})
 }
 
-// delegatedBranch is the branch whose end is going to be the decision; zero when there
-// is none.
+// delegatedBranch is the branch to which the decision is delegated; zero if there is none.
 func delegatedBranch(i *txn.Info) txn.BranchID {
 	if len(i.Branches) == 1 && i.Branches[0].Vote == txn.VoteDelegated && !i.State.Decided() {
 		return i.Branches[0].ID
@@ -124,8 +123,8 @@ func (f *Fake) decideDelegatedLocked(i *txn.Info, end txn.BranchState) {
 	}
 }
 
-// deriveHeuristic derives the hazard from the branches, and finishes a decided transaction
-// whose branches are.
+// deriveHeuristic derives the heuristic outcome from the branches, and finishes a decided
+// transaction whose branches are finished.
 func deriveHeuristic(i *txn.Info) {
 	i.Heuristic = 0
 	unfinished, wrong := false, 0

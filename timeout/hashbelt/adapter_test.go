@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/timeout/timeouttest"
 )
 
-// deadlines makes a ring a structure of deadlines, as the package doc says.
+// deadlines makes a ring a structure of deadlines, as the package doc describes.
 type deadlines struct {
 	ring   *hashbelt.Ring[uint64, deadline]
 	due    []uint64          // taken off the ring, cancelled ones included
@@ -33,7 +33,7 @@ var _ timeout.Structure[ticket] = (*deadlines)(nil)
 func newDeadlines(containers int, now timeout.Tick) *deadlines {
 	ring, err := hashbelt.NewRing(containers, now, hashbelt.NewMapList[uint64, deadline])
 	if err != nil {
-		panic(err) // the numbers are the tests'
+		panic(err) // the numbers are constants of the tests
 	}
 	return &deadlines{ring: ring, open: map[uint64]ticket{}}
 }
@@ -44,7 +44,7 @@ func (d *deadlines) Add(id uint64, end timeout.Tick) ticket {
 	return d.issued
 }
 
-// add puts an entry where it belongs: an end that has passed is due, one beyond the ring waits at the front.
+// add adds an entry: one whose end has passed is due, one beyond the ring waits at the front.
 func (d *deadlines) add(id uint64, e deadline) {
 	if e.end <= d.ring.Now() || d.ring.Add(id, e, min(e.end, d.ring.Front())) != nil {
 		d.due = append(d.due, id)
@@ -103,7 +103,8 @@ func (d *deadlines) Len() int { return d.ring.Len() + len(d.due) }
 
 func (d *deadlines) Now() timeout.Tick { return d.ring.Now() }
 
-// TestContract holds a ring to the contract of package timeout, for ends within its containers.
+// TestContract tests a ring against the contract of package timeout, for ends within its
+// containers.
 func TestContract(t *testing.T) {
 	for _, containers := range []int{63, 64, 8192} {
 		t.Run(fmt.Sprint(containers), func(t *testing.T) {
@@ -118,7 +119,8 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestDeadlines holds a ring as a structure of deadlines against a sorted list, for ends far beyond its containers too.
+// TestDeadlines compares a ring as a structure of deadlines with a sorted list, also for ends far
+// beyond its containers.
 func TestDeadlines(t *testing.T) {
 	const year = 365 * 24 * 3600 * 10
 	rapid.Check(t, func(t *rapid.T) {
@@ -199,7 +201,7 @@ func TestDeadlines(t *testing.T) {
 				}
 			},
 		})
-		// All that is left comes out, in the order of the ends.
+		// All remaining entries come out, in the order of the ends.
 		d.Advance(now + year + 1)
 		buf := make([]uint64, len(pending)+1)
 		if n := d.Expire(buf); n != len(pending) {

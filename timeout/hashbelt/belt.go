@@ -8,14 +8,15 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// Kind says whether an object lives longer when it is used.
+// Kind defines whether an object lives longer when it is used.
 type Kind uint8
 
 const (
-	// Standard belts give every object one lifetime, whether it is used or not: for what gets old, such as an outcome.
+	// Standard belts give every object one lifetime, used or not: for objects that age, such as an
+	// outcome.
 	Standard Kind = iota
-	// Updating belts give an object its lifetime anew whenever it is put or got: for what has to be kept alive, such as
-	// a session.
+	// Updating belts restart an object's lifetime whenever it is put or got: for objects that have
+	// to be kept alive, such as a client session.
 	Updating
 )
 
@@ -30,7 +31,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Config says what a [Belt] is to be like. The zero Config is a standard belt whose objects nobody misses.
+// Config configures a [Belt]. The zero Config is a standard belt without a handler.
 type Config[K comparable, V any] struct {
 	// Kind is Standard or Updating. Defaults to Standard.
 	Kind Kind
@@ -40,11 +41,11 @@ type Config[K comparable, V any] struct {
 	// lifetime of at least T it takes T/interval, rounded up, and one. At most MaxContainers. Defaults to 5.
 	Containers int
 
-	// Container makes the containers: NewMap, NewMapList, NewMapSlice, or one of the user's, which must not call the
-	// belt. Defaults to NewMapList.
+	// Container makes the containers: NewMap, NewMapList, NewMapSlice, or one of the user's, which
+	// must not call the belt. Defaults to NewMapList.
 	Container func() Container[K, V]
 
-	// Handler gets every container that has fallen off with something in it. Defaults to Null.
+	// Handler receives every container that has fallen off with something in it. Defaults to Null.
 	Handler Handler[K, V]
 
 	// Limit is how many objects the belt holds at most. Defaults to MaxObjects.
@@ -90,9 +91,10 @@ func New[K comparable, V any](c Config[K, V]) (*Belt[K, V], error) {
 	return &Belt[K, V]{kind: c.Kind, handler: c.Handler, containers: c.Containers, ring: ring}, nil
 }
 
-// Put puts an object on the belt, for as many rotations as the belt has containers. If the key is there already, a
-// standard belt keeps the old object and answers [ErrKnown]; an updating one replaces it and begins its lifetime anew.
-// The error is that, [ErrFull] or [ErrHalted], or wraps [ErrKey]; the belt is unchanged then.
+// Put puts an object on the belt, for as many rotations as the belt has containers. If the key is
+// on the belt already, a standard belt keeps the old object and returns [ErrKnown]; an updating one
+// replaces it and restarts its lifetime. Other errors are [ErrFull] or [ErrHalted], or wrap
+// [ErrKey]; after an error the belt is unchanged.
 func (b *Belt[K, V]) Put(key K, value V) error {
 	return b.put(key, value, b.containers, b.kind == Updating)
 }
@@ -107,8 +109,8 @@ func (b *Belt[K, V]) PutFor(key K, value V, rotations int) error {
 	return b.put(key, value, rotations, b.kind == Updating)
 }
 
-// Add is Put that on an updating belt, too, keeps the old object and answers [ErrKnown]: for a handler that puts back what
-// has fallen off, unless there is something newer.
+// Add is Put that on an updating belt, too, keeps the old object and returns [ErrKnown]: for a
+// handler that puts back an object that has fallen off, unless there is a newer one.
 func (b *Belt[K, V]) Add(key K, value V) error { return b.put(key, value, b.containers, false) }
 
 func (b *Belt[K, V]) put(key K, value V, rotations int, replace bool) error {
@@ -124,8 +126,9 @@ func (b *Belt[K, V]) put(key K, value V, rotations int, replace bool) error {
 	return b.ring.Add(key, value, b.ring.end(rotations))
 }
 
-// Get returns the object under key, or false if there is none. On an updating belt the object's lifetime begins anew: a
-// Get that returned true keeps it through as many rotations as the belt has containers, less one.
+// Get returns the object under key, or false if there is none. On an updating belt the object's
+// lifetime restarts: a Get that returned true keeps it through as many rotations as the belt has
+// containers, less one.
 func (b *Belt[K, V]) Get(key K) (value V, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,8 +139,8 @@ func (b *Belt[K, V]) Get(key K) (value V, ok bool) {
 	return value, ok
 }
 
-// Remove takes an object off the belt and returns it, or false if there is none. Who gets true has the object to itself:
-// no handler gets it, and no other Remove does.
+// Remove takes an object off the belt and returns it, or false if there is none. A caller that gets
+// true owns the object: no handler gets it, and no other Remove does.
 func (b *Belt[K, V]) Remove(key K) (value V, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,8 +154,8 @@ func (b *Belt[K, V]) Clear() {
 	b.ring.Clear()
 }
 
-// Halt ends the belt: it is cleared, and from then on holds nothing, takes nothing and rotates nothing. What has fallen off
-// before is with the handler, and stays there. Halting again has no effect.
+// Halt ends the belt: it is cleared, and from then on holds nothing, accepts nothing and rotates
+// nothing. Objects that fell off before stay with the handler. Halting again has no effect.
 func (b *Belt[K, V]) Halt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -160,11 +163,13 @@ func (b *Belt[K, V]) Halt() {
 	b.ring.Clear()
 }
 
-// Rotate is one step of time. It puts an empty container to the front, takes the last one off, hands that to the handler
-// if it holds anything, and returns how many objects it held when it fell off.
+// Rotate is one step of time. It puts an empty container at the front, takes the last one off,
+// passes that to the handler if it holds anything, and returns how many objects it held when it
+// fell off.
 //
-// The handler runs when the lock is free, in the caller's goroutine: as long as it takes, this call takes. Others use the
-// belt meanwhile, and may rotate it. A panic of the handler goes to the caller; the belt is whole.
+// The handler runs without the lock, in the caller's goroutine: Rotate returns when the handler
+// does. Others may use and rotate the belt meanwhile. A panic of the handler goes to the caller;
+// the belt stays consistent.
 func (b *Belt[K, V]) Rotate() int {
 	gone := b.rotate()
 	if gone == nil {
@@ -198,12 +203,13 @@ func (b *Belt[K, V]) Now() timeout.Tick {
 	return b.ring.Now()
 }
 
-// All yields the objects, container after container, that which falls off first to begin with, and in each in the order in
-// which they came. It moves nothing, and the loop may call the belt.
+// All yields the objects, container after container, beginning with the one that falls off first,
+// and in each in the order in which they came. It changes nothing, and the loop may call the belt.
 //
-// It copies one container at a time, with everybody else waiting for the lock as long: it is for a person who looks. What
-// is on the belt all the while is met once; twice perhaps, if it moves meanwhile. It may be missed if PutFor makes its
-// lifetime shorter, or the belt turns round twice before the loop is through.
+// It copies one container at a time under the lock, during which all other calls wait: it is for
+// inspection by an operator. An object that is on the belt all the while is met once; twice
+// perhaps, if it moves meanwhile. It may be missed if PutFor makes its lifetime shorter, or the
+// belt turns twice before the loop ends.
 func (b *Belt[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		var copied []object[K, V]

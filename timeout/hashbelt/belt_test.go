@@ -51,7 +51,7 @@ func TestPutFor(t *testing.T) {
 	}
 }
 
-// TestLimit: a full belt refuses what is new, and nothing else.
+// TestLimit: a full belt refuses new objects, and nothing else.
 func TestLimit(t *testing.T) {
 	for _, kind := range []Kind{Standard, Updating} {
 		b := newBelt(t, Config[int, int]{Kind: kind, Containers: 2, Limit: 2})
@@ -109,8 +109,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestAll: a loop over a belt meets what stays once, what moves meanwhile once or twice, can be left, and comes to an end
-// though its body rotates and puts for ever.
+// TestAll: a loop over a belt meets an object that stays once, one that moves meanwhile once or
+// twice, can be left, and ends though its body rotates and puts for ever.
 func TestAll(t *testing.T) {
 	const containers = 4
 	fill := func() *Belt[int, int] {
@@ -154,8 +154,9 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestIndexForgets: what the index holds is bounded by what joined in two turns of the belt, though no expired object is
-// ever taken out of it. What is removed or cleared is not in it at all.
+// TestIndexForgets: the size of the index is bounded by the objects that joined in two turns of the
+// belt, though no expired object is ever deleted from it. Removed or cleared objects are not in it
+// at all.
 func TestIndexForgets(t *testing.T) {
 	const containers, each = 5, 100
 	b := newBelt(t, Config[int, int]{Containers: containers})

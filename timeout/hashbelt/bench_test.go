@@ -11,7 +11,7 @@ import (
 
 const turn = 8 // containers of the belts that are measured
 
-// belt is what a benchmark asks of a belt, and of its walking twin.
+// belt is the interface of a benchmark to a belt, and to its model.
 type belt interface {
 	put(key, value uint64)
 	putFor(key, value uint64, rotations int)
@@ -39,7 +39,7 @@ func (b theirs) putFor(key, value uint64, rotations int) {
 func (b theirs) get(key uint64) bool    { _, ok := b.modelBelt.get(key); return ok }
 func (b theirs) remove(key uint64) bool { _, ok := b.modelBelt.remove(key); return ok }
 
-// eachBelt runs a benchmark for the three containers and the walking twin, at three sizes.
+// eachBelt runs a benchmark for the three containers and the model, at three sizes.
 func eachBelt(b *testing.B, kind Kind, containers int, run func(b *testing.B, belt belt, size int)) {
 	for _, size := range []int{10_000, 100_000, 1_000_000} {
 		for _, m := range makers[uint64, uint64]() {
@@ -192,7 +192,7 @@ func BenchmarkRotate(b *testing.B) {
 					for key := range 1000 {
 						belt.Get(uint64(key))
 					}
-					_ = time.Since(time.Now()) // the clock is not what is cold
+					_ = time.Since(time.Now()) // the clock must not be cold
 					start := time.Now()
 					gone := belt.rotate()
 					locked = append(locked, time.Since(start))
@@ -213,8 +213,8 @@ func BenchmarkRotate(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports the bytes that an object takes, of a number and a number: on a belt that was filled, and on one
-// that has turned round, whose index then holds most.
+// BenchmarkMemory reports the bytes that an object takes, of a number and a number: on a belt that
+// was filled, and on one that has turned once, whose index is largest then.
 func BenchmarkMemory(b *testing.B) {
 	const size = 1_000_000
 	heap := func() uint64 {

@@ -2,7 +2,7 @@ package hashbelt
 
 import "math/bits"
 
-// bitmap says of each place of a ring whether something is there.
+// bitmap has a bit for each place of a ring, set if the place is occupied.
 type bitmap []uint64
 
 func newBitmap(places int) bitmap { return make(bitmap, (places+63)/64) }

@@ -6,7 +6,7 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// check looks at what must hold in a ring between two calls: the invariants 3, 5 and 7 of the package doc.
+// check verifies the invariants of a ring between two calls: 3, 5 and 7 of the package doc.
 func (r *Ring[K, V]) check() error {
 	count, ends := 0, map[K]timeout.Tick{}
 	for i, s := range r.slots {

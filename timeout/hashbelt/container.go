@@ -4,17 +4,19 @@ import "iter"
 
 // Container holds the objects of a belt that end together.
 //
-// Three are here: [NewMap], [NewMapList] and [NewMapSlice]. They answer alike, so which one a belt has is a matter of
-// speed and memory. The belt knows the place of each object and says it, so that a container needs no map to find one. It
-// calls its containers under its lock; on their own they have none. What has fallen off is the handler's. A container is
-// not cleared: a belt that is drops its containers, and makes new ones.
+// Three are provided: [NewMap], [NewMapList] and [NewMapSlice]. They behave alike, so the choice is
+// a matter of speed and memory. The belt knows the place of each object and passes it, so that a
+// container needs no map to find one. It calls its containers under its lock; on their own they
+// have none. A container that has fallen off belongs to the handler. A container is never cleared:
+// a belt that is cleared drops its containers, and makes new ones.
 type Container[K comparable, V any] interface {
-	// Put adds the object of a key that is not there, behind all others, and returns its place. That is below 1<<40, and
-	// the container's to choose; it stays the same as long as the object is there.
+	// Put adds the object of a key that is not in the container, behind all others, and returns its
+	// place. The place is below 1<<40, and the container's to choose; it stays the same as long as
+	// the object is in the container.
 	Put(key K, value V) (place uint64)
 
-	// Get returns the object of key, for which Put returned place. It returns false if that is not there, also when
-	// place is of another object or of none.
+	// Get returns the object of key, for which Put returned place. It returns false if the object
+	// is not there, also when place is of another object or of none.
 	Get(key K, place uint64) (value V, ok bool)
 
 	// Remove takes the object off and returns it, or false as Get does.

@@ -33,8 +33,8 @@ func objects[K comparable, V any](c Container[K, V]) []object[K, V] {
 	return all
 }
 
-// TestContainers holds the three containers against a plain slice with random histories. Places of what is gone are asked
-// for as well.
+// TestContainers compares the three containers with a plain slice in random histories. Places of
+// removed objects are looked up as well.
 func TestContainers(t *testing.T) {
 	for _, m := range makers[int, int]() {
 		t.Run(m.name, func(t *testing.T) {
@@ -124,7 +124,8 @@ func TestContainersStop(t *testing.T) {
 	}
 }
 
-// TestContainersForget: what is removed is referred to by nobody, and its memory is used again or given back.
+// TestContainersForget: a removed object is not referenced any more, and its memory is used again
+// or given back.
 func TestContainersForget(t *testing.T) {
 	const rounds, stay = 100_000, 40
 	list := NewMapList[int, *int]().(*mapList[int, *int])

@@ -22,6 +22,7 @@ var (
 	ErrHalted = errors.New("belt is halted: make a new one")
 	// ErrEnd means that no container ends then: the lifetime is shorter than one rotation, or longer than the belt.
 	ErrEnd = errors.New("no container ends then")
-	// ErrKey means that the key does not equal itself, as a NaN does not, so nobody could get the object.
+	// ErrKey means that the key does not equal itself, as a NaN does not, so the object could never
+	// be found.
 	ErrKey = errors.New("key does not equal itself: choose another")
 )

@@ -40,7 +40,8 @@ func ExampleBelt() {
 	// left: 1
 }
 
-// A report gets old however often it is read. Put again, it is there already, and the old one stays for its time.
+// A report ages however often it is read. Put again, it is on the belt already, and the old one
+// stays for its time.
 func ExampleBelt_standard() {
 	reports, err := hashbelt.New(hashbelt.Config[string, string]{Containers: 2, Container: hashbelt.NewMap[string, string]})
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// These are the faults of the source by their numbers in the package doc, but for the first: races_test.go.
+// These are the faults of the original by their numbers in the package doc, but for the first:
+// races_test.go.
 
 func newBelt[V any](t testing.TB, c Config[int, V]) *Belt[int, V] {
 	t.Helper()
@@ -68,7 +69,7 @@ func TestFault2(t *testing.T) {
 	}
 }
 
-// TestFault3: a belt is whole when New returns it.
+// TestFault3: a belt is complete when New returns it.
 func TestFault3(t *testing.T) {
 	b := newBelt(t, Config[int, int]{})
 	for range 6 {
@@ -128,7 +129,8 @@ func TestFault5(t *testing.T) {
 	}
 }
 
-// TestFault6: a halted belt expires nothing, takes nothing and holds nothing, also when it is halted again.
+// TestFault6: a halted belt expires nothing, accepts nothing and holds nothing, also when it is
+// halted again.
 func TestFault6(t *testing.T) {
 	for _, kind := range []Kind{Standard, Updating} {
 		h := &keep[int, int]{}
@@ -177,7 +179,7 @@ func TestFault7(t *testing.T) {
 	}
 }
 
-// TestFault8: who puts a known key, or removes an unknown one, is told.
+// TestFault8: putting a known key, or removing an unknown one, is reported.
 func TestFault8(t *testing.T) {
 	b := newBelt(t, Config[int, string]{})
 	put(t, b, 1, "old")
@@ -191,7 +193,7 @@ func TestFault8(t *testing.T) {
 	}
 }
 
-// TestFault9: what was cleared never comes to the handler, and the belt goes on.
+// TestFault9: a cleared object never comes to the handler, and the belt goes on.
 func TestFault9(t *testing.T) {
 	for _, m := range makers[int, int]() {
 		h := &keep[int, int]{}
@@ -228,7 +230,7 @@ func TestFault10(t *testing.T) {
 	}
 }
 
-// TestFault11: what is put while a reinserting handler is at work is newer, and stays.
+// TestFault11: an object that is put while a reinserting handler runs is newer, and stays.
 func TestFault11(t *testing.T) {
 	for _, kind := range []Kind{Standard, Updating} {
 		var b *Belt[int, string]
@@ -270,7 +272,7 @@ func TestFault12(t *testing.T) {
 	}
 }
 
-// spy is a container that counts the calls of it by name.
+// spy is a container that counts its calls by name.
 type spy struct {
 	Container[int, int]
 	calls map[string]int
@@ -315,7 +317,8 @@ func TestRotationScansNothing(t *testing.T) {
 			t.Fatalf("rotation %d called containers: %v", n, calls)
 		}
 	}
-	// What has fallen off is still in the index, and is not looked for in the container that has come to its slot.
+	// Objects that have fallen off are still in the index, and are not looked up in the container
+	// that has taken their slot.
 	if err := b.PutFor(1, 0, 2); err != nil {
 		t.Fatal(err)
 	}

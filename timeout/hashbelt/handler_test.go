@@ -52,8 +52,8 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// TestHandlerPanics: all objects have their turn, one that made the function panic does not go back, and the panic says
-// what happened where.
+// TestHandlerPanics: the function is called for all objects, one that made it panic does not go
+// back, and the panic has the value and the stack.
 func TestHandlerPanics(t *testing.T) {
 	var seen []int
 	poisoned := func(key, _ int) bool {
@@ -107,7 +107,7 @@ type handlerFunc func(b *Belt[int, int], gone Container[int, int])
 
 func (f handlerFunc) Expire(b *Belt[int, int], gone Container[int, int]) { f(b, gone) }
 
-// TestHandlerCallsBelt: a handler may do with the belt what everybody may.
+// TestHandlerCallsBelt: a handler may call every method of the belt.
 func TestHandlerCallsBelt(t *testing.T) {
 	rotations := 0
 	b := newBelt(t, Config[int, int]{Kind: Updating, Containers: 2, Handler: handlerFunc(func(b *Belt[int, int], gone Container[int, int]) {
@@ -138,7 +138,8 @@ func TestHandlerCallsBelt(t *testing.T) {
 	}
 }
 
-// TestReinsertingLetsGo: an object that cannot go back is let go, and the others have their turn.
+// TestReinsertingLetsGo: an object that cannot go back is dropped, and the others are still
+// handled.
 func TestReinsertingLetsGo(t *testing.T) {
 	var b *Belt[int, int]
 	calls := 0

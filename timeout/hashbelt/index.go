@@ -10,12 +10,13 @@ const (
 	endMask   = 1<<(64-placeBits) - 1
 )
 
-// index says in which container a key is, by the end of that container, and in which place. The container has the last
-// word: what fell off or was taken off with its container is not looked up here, so it is not forgotten here either.
+// index gives the container of a key, by the end of that container, and the place in it. The
+// container is authoritative: entries of a container that fell off or was taken off are not looked
+// up here, so they are not deleted here either.
 //
-// It is a belt itself, of two maps. What joins a container joins the young one. Nothing that is in the old one ends later than
-// at border: when all containers up to there have left the belt, by their end or before it, the old map is dropped whole, and
-// the young one becomes the old one.
+// It is a belt itself, of two maps. An object that joins a container joins the young one. Nothing
+// in the old one ends later than oldEnd: when all containers up to there have left the belt, by
+// their end or before it, the old map is dropped whole, and the young one becomes the old one.
 type index[K comparable] struct {
 	span   timeout.Tick // the number of containers
 	oldEnd timeout.Tick
@@ -27,8 +28,8 @@ func newIndex[K comparable](containers int) index[K] {
 	return index[K]{span: timeout.Tick(containers)}
 }
 
-// find returns where key is if it is on the belt. What the old map says holds only for a key that did not join a container
-// since.
+// find returns where key is if it is on the belt. The entry in the old map is valid only for a key
+// that has not joined a container since.
 func (x *index[K]) find(key K, now timeout.Tick) (end timeout.Tick, place uint64, ok bool) {
 	entry, ok := x.young[key]
 	if !ok {
@@ -38,7 +39,7 @@ func (x *index[K]) find(key K, now timeout.Tick) (end timeout.Tick, place uint64
 	return now + left, entry & placeMask, ok && left-1 < x.span
 }
 
-// set notes that a key has joined a container.
+// set records that a key has joined a container.
 func (x *index[K]) set(key K, end timeout.Tick, place uint64) {
 	if x.young == nil {
 		x.young = make(map[K]uint64)
@@ -52,8 +53,8 @@ func (x *index[K]) remove(key K) {
 	delete(x.old, key)
 }
 
-// advance follows the belt, of whose containers none is left that ends before first, and the last that has ever held
-// something ends no later than last.
+// advance follows the belt: no container is left that ends before first, and the last one that ever
+// held something ends no later than last.
 func (x *index[K]) advance(first, last timeout.Tick) {
 	if first <= x.oldEnd {
 		return

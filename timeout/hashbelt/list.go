@@ -16,9 +16,9 @@ type cell[K comparable, V any] struct {
 	next, prev uint32
 }
 
-// NewMapList returns a container that has a linked list, and the map of its belt: what is removed leaves its memory to the
-// next object, and going through it costs a step each. It is for belts from the middle of which objects are taken, such
-// as an updating one.
+// NewMapList returns a container that has a linked list, and shares the map of its belt: a removed
+// object leaves its memory to the next one, and iteration costs a step for each. It is for belts
+// from the middle of which objects are taken, such as an updating one.
 func NewMapList[K comparable, V any]() Container[K, V] {
 	c := &mapList[K, V]{}
 	c.cells.add(cell[K, V]{})
@@ -75,7 +75,7 @@ func (c *mapList[K, V]) Remove(key K, place uint64) (value V, ok bool) {
 	c.at(o.prev).next = o.next
 	c.at(o.next).prev = o.prev
 	i := uint32(place)
-	// What a free cell still referred to would stay in memory.
+	// A stale reference in a free cell would keep its object in memory.
 	*o = cell[K, V]{next: i, prev: i}
 	c.free = append(c.free, i)
 	c.count--

@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// mapContainer is a container of nothing but a map. It has no use for places.
+// mapContainer is a container of nothing but a map. It does not use places.
 type mapContainer[K comparable, V any] struct {
 	objects   map[K]orderedValue[V]
 	nextOrder uint64
 }
 
-// orderedValue is a value and how many objects had come before it.
+// orderedValue is a value and how many objects came before it.
 type orderedValue[V any] struct {
 	value V
 	order uint64
 }
 
-// NewMap returns a container that is a map of its own: no place is needed to find an object in it, so that a handler can
-// ask it for keys. To go through it in their order means to sort them first, and its map comes on top of that of the belt:
-// it is for handlers that ask rather than walk.
+// NewMap returns a container that is a map of its own: no place is needed to find an object in it,
+// so that a handler can look keys up. Iteration has to sort the objects first, and its map is in
+// addition to that of the belt: it is for handlers that look up rather than iterate.
 func NewMap[K comparable, V any]() Container[K, V] {
 	return &mapContainer[K, V]{objects: make(map[K]orderedValue[V])}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// keep is a handler that keeps what it gets.
+// keep is a handler that keeps its containers.
 type keep[K comparable, V any] struct{ gone []object[K, V] }
 
 func (h *keep[K, V]) Expire(_ *Belt[K, V], gone Container[K, V]) {
 	h.gone = append(h.gone, objects(gone)...)
 }
 
-// TestTwin holds belts of both kinds and all containers against the walking twin with random histories, and looks at
-// everything after each step.
+// TestTwin compares belts of both kinds and all containers with the model in random histories, and
+// checks everything after each step.
 func TestTwin(t *testing.T) {
 	for _, kind := range []Kind{Standard, Updating} {
 		for _, m := range makers[int, int]() {
@@ -32,7 +32,7 @@ func TestTwin(t *testing.T) {
 	}
 }
 
-// FuzzTwin is TestTwin with histories that seek new paths through the code.
+// FuzzTwin is TestTwin with histories that the fuzzer finds.
 func FuzzTwin(f *testing.F) {
 	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
 		kind := Kind(rapid.IntRange(0, 1).Draw(t, "kind"))
@@ -113,7 +113,7 @@ func runHistory(t *rapid.T, kind Kind, fresh func() Container[int, int]) {
 			if err := belt.ring.check(); err != nil {
 				t.Fatal(err)
 			}
-			// What the index holds at most: every key in both of its maps.
+			// The bound of the index: every key in both of its maps.
 			if young, old := len(belt.ring.index.young), len(belt.ring.index.old); young > 10 || old > 10 {
 				t.Fatalf("the index has %d and %d entries for 10 keys", young, old)
 			}

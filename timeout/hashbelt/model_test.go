@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// modelBelt is the belt as the source has it: a row of containers, front first, that every lookup walks, and that a rotation
-// copies. Under one lock it is slow, and obviously right. Its containers need no places.
+// modelBelt is the belt as in the source document: a row of containers, front first, that every
+// lookup walks, and that a rotation copies. Under one lock it is slow and simple. Its containers
+// need no places.
 type modelBelt[K comparable, V any] struct {
 	mu         sync.Mutex
 	kind       Kind
@@ -105,7 +106,7 @@ func (w *modelBelt[K, V]) all() []object[K, V] {
 	return all
 }
 
-// modelContainer is a container that is a slice and nothing else, against which the others are held.
+// modelContainer is a container that is a slice and nothing else: the reference for the others.
 type modelContainer[K comparable, V any] []object[K, V]
 
 func newModelContainer[K comparable, V any]() Container[K, V] { return new(modelContainer[K, V]) }

@@ -5,14 +5,15 @@ import (
 	"runtime/debug"
 )
 
-// Panic is what [Simple] and [Reinserting] panic with when their function has, after all objects have had their turn.
+// Panic is the panic value of [Simple] and [Reinserting] when their function has panicked, after
+// all objects.
 type Panic struct {
 	Value any    // of the first panic
 	Stack []byte // of the first panic
 	Times int    // how often the function has panicked
 }
 
-// Error says what the function panicked with, and where.
+// Error returns what the function panicked with, and where.
 func (p *Panic) Error() string {
 	return fmt.Sprintf("hashbelt: the handler panicked at %d of the objects, first with: %v\n\n%s", p.Times, p.Value, p.Stack)
 }

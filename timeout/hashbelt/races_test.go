@@ -11,8 +11,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestExactlyOnce is the first fault of the source, and invariant 2: many put, get, remove and rotate at the same time, and
-// in the end each object is in one place: still there, removed by one, or expired.
+// TestExactlyOnce is the first fault of the original, and invariant 2: many put, get, remove and
+// rotate at the same time, and in the end each object is in one place: still on the belt, removed
+// by one, or expired.
 func TestExactlyOnce(t *testing.T) {
 	const workers, each = 6, 4000
 	for _, kind := range []Kind{Standard, Updating} {
@@ -31,7 +32,8 @@ func TestExactlyOnce(t *testing.T) {
 				var put [workers]atomic.Int64
 				work := func(w int) {
 					r := rand.New(rand.NewPCG(uint64(w), 1))
-					// Somebody's object, one of the last few: those are still there, and others want them too.
+					// An object of another goroutine, one of the last few: those are still on the
+					// belt, and others want them too.
 					somebodys := func() int {
 						other := r.IntN(workers)
 						return other*each + max(0, int(put[other].Load())-r.IntN(100))
@@ -89,8 +91,8 @@ func TestExactlyOnce(t *testing.T) {
 	}
 }
 
-// TestNeverMissed is invariant 3: what is only replaced, moved or looked at is there for everybody all the time, and what
-// is kept alive does not expire.
+// TestNeverMissed is invariant 3: an object that is replaced, moved or read is found by everyone
+// all the time, and an object that is kept alive does not expire.
 func TestNeverMissed(t *testing.T) {
 	const rounds = 3000
 	var expired atomic.Int64
@@ -104,7 +106,8 @@ func TestNeverMissed(t *testing.T) {
 					t.Error("Get missed the object")
 					return
 				}
-				// Before each rotation comes a Get of the one who rotates, so two at most come without one in between.
+				// Before each rotation comes a Get of the rotating goroutine, so two at most come
+				// without one in between.
 				b.Rotate()
 			}
 		})

@@ -15,12 +15,13 @@ const (
 	MaxObjects = 1 << 30
 )
 
-// Ring is a belt for one owner: no lock, no handler, and the same results for the same calls in every process, so that it
-// can be part of a replicated state.
+// Ring is a belt for one owner: no lock, no handler, and the same results for the same calls in
+// every process, so that it can be part of a replicated state.
 //
-// Its time is a tick, the number of rotations so far. A container is named by the tick at which it ends; with n
-// containers there is one for each of the n ticks after Now. Whoever adds an object says in which it belongs, and may
-// give all the same lifetime, Now plus n, or each its own. Make one with [NewRing]; the zero Ring is not usable.
+// Its time is a tick, the number of rotations so far. A container is named by the tick at which it
+// ends; with n containers there is one for each of the n ticks after Now. The owner chooses the end
+// of each object, and may give all the same lifetime, Now plus n, or each its own. Make one with
+// [NewRing]; the zero Ring is not usable.
 type Ring[K comparable, V any] struct {
 	now          timeout.Tick
 	count, limit int
@@ -30,7 +31,7 @@ type Ring[K comparable, V any] struct {
 	occupied     bitmap       // of the slots that hold something
 }
 
-// slot is a container and the number of objects in it, none without any.
+// slot is a container and the number of its objects; nil and zero if the slot is empty.
 type slot[K comparable, V any] struct {
 	container Container[K, V]
 	count     int
@@ -87,9 +88,9 @@ func (r *Ring[K, V]) Add(key K, value V, end timeout.Tick) error {
 	return r.add(key, value, end)
 }
 
-// AddNew is Add for an owner who knows that the key is not on the ring, and need not wait for a look into a large map. If the
-// key is there after all, the ring holds two objects, of which it finds the later one. The error is [ErrFull], or wraps
-// [ErrKey] or [ErrEnd]; the ring is unchanged then.
+// AddNew is Add for an owner that knows that the key is not on the ring, which saves a lookup in a
+// large map. If the key is there after all, the ring holds two objects, of which it finds the later
+// one. The error is [ErrFull], or wraps [ErrKey] or [ErrEnd]; the ring is unchanged then.
 func (r *Ring[K, V]) AddNew(key K, value V, end timeout.Tick) error {
 	if err := r.validate(key, end); err != nil {
 		return err
@@ -216,9 +217,10 @@ func (r *Ring[K, V]) Rotate() Container[K, V] {
 	return r.takeContainer(r.now)
 }
 
-// Advance moves Now forward to the tick to, or only to the first end on the way at which a container holds something;
-// that one it takes off and returns. So it is called until it returns nil, which it also does if to has passed. A year
-// costs no more calls than there are containers.
+// Advance moves Now forward to the tick to, or only to the first end on the way at which a
+// container holds something; that container it takes off and returns. So it is called until it
+// returns nil, which it also does if to has passed. A year costs no more calls than there are
+// containers.
 func (r *Ring[K, V]) Advance(to timeout.Tick) Container[K, V] {
 	next, ok := r.Next()
 	switch {
@@ -237,8 +239,9 @@ func (r *Ring[K, V]) advanceTo(to timeout.Tick) {
 	r.index.advance(r.end(1), last)
 }
 
-// TakeFirst takes off the container that ends first, before its time, and returns it; nil if nothing but the front one
-// holds anything. Now and the ends of all others stay. It is for an owner who keeps no more than a number of objects.
+// TakeFirst takes off the container that ends first, before its time, and returns it; nil if
+// nothing but the front one holds anything. Now and the ends of all others stay. It is for an owner
+// that bounds the number of objects.
 func (r *Ring[K, V]) TakeFirst() Container[K, V] {
 	next, ok := r.Next()
 	if !ok || next == r.Front() {
@@ -253,7 +256,8 @@ func (r *Ring[K, V]) TakeFirst() Container[K, V] {
 	return gone
 }
 
-// takeContainer takes a whole container off the ring, which knows how much is in it: the container is not even asked.
+// takeContainer takes a whole container off the ring, which has the count: the container is not
+// asked.
 func (r *Ring[K, V]) takeContainer(end timeout.Tick) Container[K, V] {
 	i := r.slotOf(end)
 	gone := r.slots[i]
@@ -264,7 +268,7 @@ func (r *Ring[K, V]) takeContainer(end timeout.Tick) Container[K, V] {
 	return gone.container
 }
 
-// clearSlot takes what the slot with a number holds off the ring, and leaves the counting to the caller.
+// clearSlot empties a slot; the caller updates the count.
 func (r *Ring[K, V]) clearSlot(i int) {
 	r.slots[i] = slot[K, V]{}
 	r.occupied.unset(i)
@@ -287,13 +291,14 @@ func (r *Ring[K, V]) next(after timeout.Tick) (timeout.Tick, bool) {
 	if i < start {
 		i += len(r.slots)
 	}
-	// Nothing behind after: the search has gone all the way round.
+	// Nothing behind after: the search has gone once round the ring.
 	ahead := timeout.Tick(i - start)
 	return after + 1 + ahead, ok && ahead < r.Front()-after
 }
 
-// Backward yields the containers that end at last or earlier and hold something, in the reverse order of their ends, and
-// the end of each. They are to be looked at and not changed, and the ring must not change meanwhile.
+// Backward yields the containers that end at last or earlier and hold something, in the reverse
+// order of their ends, and the end of each. They must not be changed, and the ring must not change
+// meanwhile.
 func (r *Ring[K, V]) Backward(last timeout.Tick) iter.Seq2[timeout.Tick, Container[K, V]] {
 	return func(yield func(timeout.Tick, Container[K, V]) bool) {
 		for end := min(last, r.Front()); end > r.now; end-- {
@@ -304,8 +309,8 @@ func (r *Ring[K, V]) Backward(last timeout.Tick) iter.Seq2[timeout.Tick, Contain
 	}
 }
 
-// Containers yields the containers that hold something, in the order of their ends, and the end of each. They are to be
-// looked at and not changed, and the ring must not change meanwhile.
+// Containers yields the containers that hold something, in the order of their ends, and the end of
+// each. They must not be changed, and the ring must not change meanwhile.
 func (r *Ring[K, V]) Containers() iter.Seq2[timeout.Tick, Container[K, V]] {
 	return func(yield func(timeout.Tick, Container[K, V]) bool) {
 		for end, ok := r.Next(); ok; end, ok = r.next(end) {

@@ -27,7 +27,7 @@ func newRing(t fataler, containers int, now timeout.Tick, fresh func() Container
 	return r
 }
 
-// dump is all that can be seen of a ring: its time, and each object with its end.
+// dump is the observable state of a ring: its time, and each object with its end.
 type dump struct {
 	Now, Next timeout.Tick
 	Some      bool
@@ -45,7 +45,7 @@ func dumpOf(r *Ring[int, int]) dump {
 	return d
 }
 
-// rebuilt makes a ring from what a snapshot says of another.
+// rebuilt makes a ring from a snapshot of another.
 func rebuilt(t fataler, d dump, containers int, fresh func() Container[int, int]) *Ring[int, int] {
 	r := newRing(t, containers, d.Now, fresh)
 	for i, end := range d.Ends {
@@ -60,9 +60,9 @@ func rebuilt(t fataler, d dump, containers int, fresh func() Container[int, int]
 
 var visible = cmp.AllowUnexported(object[int, int]{})
 
-// TestRingRebuilt drives three rings with one random history: one goes on, one is rebuilt from its snapshot now and then,
-// and one has other containers. They answer alike, which is invariant 8. It jumps and takes containers off early, which
-// belts do not.
+// TestRingRebuilt drives three rings with one random history: one goes on, one is rebuilt from its
+// snapshot now and then, and one has other containers. Their results are equal, which is invariant
+// 8. It jumps and takes containers off early, which belts do not.
 func TestRingRebuilt(t *testing.T) {
 	for range 10 {
 		rapid.Check(t, rebuildHistory)
@@ -238,8 +238,8 @@ func TestRingYear(t *testing.T) {
 	}
 }
 
-// TestIndexForgetsWhatIsTaken: an owner who keeps no more than a number of objects has an index of about as many, however
-// long the belt is.
+// TestIndexForgetsWhatIsTaken: the owner of a bounded number of objects has an index of about as
+// many, however long the belt is.
 func TestIndexForgetsWhatIsTaken(t *testing.T) {
 	const containers, each, kept = 10_000, 10, 100
 	r := newRing(t, containers, 0, NewMapSlice[int, int])

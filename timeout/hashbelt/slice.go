@@ -13,9 +13,10 @@ type mapSlice[K comparable, V any] struct {
 	count   int
 }
 
-// NewMapSlice returns a container that has a slice, and the map of its belt: nothing is gone through faster, and nothing
-// takes less memory as long as nothing is removed. What is removed gives its memory back only when its neighbours, 64 at a
-// time, are gone too. It is for belts whose objects nearly all stay until their end.
+// NewMapSlice returns a container that has a slice, and shares the map of its belt: its iteration
+// is the fastest, and it takes the least memory as long as nothing is removed. A removed object
+// gives its memory back only when its neighbours, 64 at a time, are gone too. It is for belts whose
+// objects nearly all stay until their end.
 func NewMapSlice[K comparable, V any]() Container[K, V] { return &mapSlice[K, V]{} }
 
 func (c *mapSlice[K, V]) Put(key K, value V) uint64 {

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// contender is a queue of sleepers that are numbered from 0. Its methods work on many at a time, so that a call through
-// the interface weighs nothing.
+// contender is a queue of sleepers that are numbered from 0. Its methods work on many at a time, so
+// that the cost of a call through the interface is negligible.
 type contender interface {
 	// insert puts the sleepers in, each with its own end.
 	insert(who []int, ends []timeout.Tick)

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// check looks at what must hold in a heap between two calls: the invariants 1 to 3 of the package doc.
+// check verifies the invariants of a heap between two calls: 1 to 3 of the package doc.
 func (h *Heap[T]) check() error {
 	seen := make(map[*Node[T]]bool)
 	var visit func(n *Node[T], index uint64) error

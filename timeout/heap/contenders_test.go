@@ -7,14 +7,14 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// layout says where the sleepers lie in memory.
+// layout is where the sleepers lie in memory.
 type layout string
 
 const (
-	// packed sleepers are nothing but what the queue needs, one beside the other.
+	// packed sleepers are only the queue's part, one beside the other.
 	packed layout = "packed"
-	// threads are what sleeps in the heap's source: each is something of its own, of which what the queue needs is a small
-	// part.
+	// threads are the sleepers of the heap's source: each is an object of its own, of which the
+	// queue's part is a small one.
 	threads layout = "threads"
 )
 
@@ -36,7 +36,7 @@ func allocate[N any](l layout, n int) []*N {
 	return all
 }
 
-// tree is the contender of the house.
+// tree is the heap of this package.
 type tree struct {
 	heap  Heap[int]
 	nodes []*Node[int]
@@ -82,7 +82,7 @@ func (s items) Swap(i, k int) {
 	s[i].place, s[k].place = i, k
 }
 
-// Push and Pop are what container/heap wants.
+// Push and Pop are the interface of container/heap.
 func (s *items) Push(x any) {
 	it := x.(*item)
 	it.place = len(*s)

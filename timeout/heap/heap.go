@@ -6,14 +6,15 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// Node is an element of a [Heap]. Its owner makes it, alone or inside of something larger, and keeps it where it is: a
-// copy of a node that stands in a heap does not. The zero Node stands in no heap.
+// Node is an element of a [Heap]. Its owner makes it, alone or inside of a larger struct, and does
+// not move it: a copy of a node that stands in a heap stands in none. The zero Node stands in no
+// heap.
 type Node[T any] struct {
-	end   timeout.Tick // with child in front: what a walk reads lies side by side
+	end   timeout.Tick // before child: the fields that a walk reads are adjacent
 	child [2]*Node[T]  // left, right
 	index uint64       // 0: in no heap
 
-	// Value is the owner's. The heap does not look at it.
+	// Value is the owner's. The heap does not read it.
 	Value T
 }
 
@@ -27,7 +28,8 @@ func (n *Node[T]) release() {
 	n.index, n.child[0], n.child[1] = 0, nil, nil
 }
 
-// Heap is a set of nodes of which the one that ends first is at hand. The zero Heap is empty and ready for use.
+// Heap is a set of nodes that gives the one that ends first. The zero Heap is empty and ready for
+// use.
 //
 // A Heap has one owner and no lock, and must not be copied once it holds a node.
 type Heap[T any] struct {
@@ -81,7 +83,8 @@ func (h *Heap[T]) Remove(n *Node[T]) bool {
 	last := h.link(h.size)
 	sub := *last
 
-	// Nothing may change before it is sure that the way leads to n and not to its namesake.
+	// Nothing may change before it is certain that the path leads to n and not to a node with the
+	// same number.
 	var above **Node[T]
 	link := &h.root
 	digits, depth := path(n.index)
@@ -154,7 +157,7 @@ func siftUp[T any](link **Node[T], sub, n *Node[T]) {
 
 // siftDown puts sub in the place of n, to which link leads, or below it: as far down as there are children that end earlier.
 func siftDown[T any](link **Node[T], sub, n *Node[T]) {
-	// The children as two variables stand in registers, as an array they would not.
+	// As two variables the children are kept in registers; in an array they would not be.
 	index, left, right := n.index, n.child[0], n.child[1]
 	for left != nil {
 		x, side := left, uint64(0)

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// history drives a heap and its twin with the same calls and compares all they answer.
+// history drives a heap and its model with the same calls and compares all results.
 type history struct {
 	heap  Heap[int]
 	twin  twin
@@ -111,11 +111,11 @@ func (h *history) compare(t fataler) {
 	}
 }
 
-// TestTwin holds the heap against a sorted list with random histories, and looks at everything after each step: all
-// invariants of the package doc but 6.
+// TestTwin compares the heap with a sorted list in random histories, and checks everything after
+// each step: all invariants of the package doc but 6.
 func TestTwin(t *testing.T) { rapid.Check(t, runHistory) }
 
-// FuzzTwin is TestTwin with histories that seek new paths through the code.
+// FuzzTwin is TestTwin with histories that the fuzzer finds.
 func FuzzTwin(f *testing.F) { f.Fuzz(rapid.MakeFuzz(runHistory)) }
 
 func runHistory(t *rapid.T) {

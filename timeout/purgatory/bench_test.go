@@ -189,7 +189,8 @@ func BenchmarkWakeGoroutines(b *testing.B) {
 	b.ReportMetric(float64(longest.Microseconds())/1000, "longest-ms")
 }
 
-// BenchmarkCheckNobody checks a key that nobody watches: what a change costs when nobody waits for it.
+// BenchmarkCheckNobody checks a key without watchers: the cost of a change for which no request
+// waits.
 func BenchmarkCheckNobody(b *testing.B) {
 	for _, parked := range []int{0, 1000} {
 		b.Run(fmt.Sprint("parked=", parked), func(b *testing.B) {
@@ -243,8 +244,8 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkMemoryOfGoroutines reports what a waiter takes that waits the usual way: a goroutine with a channel and the
-// deadline of a context.
+// BenchmarkMemoryOfGoroutines reports the memory of the usual way to wait: a goroutine with a
+// channel and the deadline of a context.
 func BenchmarkMemoryOfGoroutines(b *testing.B) {
 	const many = 100_000
 	used := func() uint64 {

@@ -17,10 +17,10 @@ func start[K comparable](t testing.TB) *Purgatory[K] {
 	return p
 }
 
-// Invariants is check, for the tests of the package's face.
+// Invariants is check, for the external tests of the package.
 func (p *Purgatory[K]) Invariants() error { return p.check() }
 
-// check looks at what must hold in the watcher lists while nobody uses them: invariant 6 of the package doc.
+// check verifies the watcher lists while they are not in use: invariant 6 of the package doc.
 func (p *Purgatory[K]) check() error {
 	for i := range p.shards {
 		if err := p.shards[i].check(i); err != nil {
@@ -109,8 +109,8 @@ func (p *Purgatory[K]) awaitCleanups(t testing.TB) {
 	}
 }
 
-// heap returns the bytes of what is reachable, and the bytes beside the heap that the runtime has ever needed at once,
-// for weak pointers and cleanups among other things.
+// heap returns the bytes of what is reachable, and the largest number of bytes beside the heap that
+// the runtime has ever needed, for weak pointers and cleanups among other things.
 func heap() (reachable, beside uint64) {
 	var m runtime.MemStats
 	for last := uint64(0); ; last = m.HeapAlloc {

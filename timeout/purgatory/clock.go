@@ -9,7 +9,8 @@ import (
 	"github.com/txmgr/txmgr/timeout/wheel/runner"
 )
 
-// Config says how exactly a purgatory keeps deadlines. The zero Config suits requests that wait for seconds and minutes.
+// Config sets how precisely a purgatory keeps deadlines. The zero Config suits requests that wait
+// for seconds and minutes.
 type Config struct {
 	// Tick is the smallest unit of time: a deadline is kept up to a tick late. Defaults to 10 ms.
 	Tick time.Duration
@@ -19,9 +20,9 @@ type Config struct {
 
 const defaultTick = 10 * time.Millisecond
 
-// clock keeps the deadlines of all requests. It is what a [Parked] knows of its purgatory.
+// clock keeps the deadlines of all requests. It is what a [Parked] has of its purgatory.
 type clock struct {
-	parked  atomic.Int64 // requests that are not over
+	parked  atomic.Int64 // requests that are not completed
 	stopped atomic.Bool
 	tick    time.Duration
 	runner  *runner.Runner[*Parked]
@@ -40,7 +41,7 @@ func startClock(c Config) (*clock, error) {
 	return k, nil
 }
 
-// onDue is given the tasks whose tick has come, by the goroutine of the runner.
+// onDue handles the tasks whose tick has come, on the goroutine of the runner.
 func onDue(t *wheel.Task[*Parked]) {
 	if r := t.Value; t == &r.deadline {
 		r.force(Expired)
@@ -57,13 +58,14 @@ func (k *clock) add(r *Parked, timeout time.Duration) bool {
 	return k.runner.Add(&r.deadline, timeout)
 }
 
-// remove takes a request that is over out of the wheel, where it is unless its deadline has come.
+// remove takes a completed request out of the wheel, where it is unless its deadline has come.
 func (k *clock) remove(r *Parked) {
 	k.runner.Cancel(&r.deadline)
 	k.parked.Add(-1)
 }
 
-// retryLater has a request tried once more, a tick from now, by a task of its own: its deadline stays where it is.
+// retryLater makes a request be tried once more, a tick from now, by a task of its own: its
+// deadline stays where it is.
 func (k *clock) retryLater(r *Parked) {
 	k.runner.Add(&wheel.Task[*Parked]{Value: r}, k.tick)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/txmgr/txmgr/timeout/purgatory"
 )
 
-// A panic of the goroutine that keeps the deadlines, where nobody could recover it, ends the program and says what it was.
+// A panic of the goroutine that keeps the deadlines cannot be recovered: it ends the program with
+// its message.
 func TestPanicAtTheDeadlineEndsTheProgram(t *testing.T) {
 	const crash = "PURGATORY_TEST_CRASH"
 	if os.Getenv(crash) != "" {

@@ -116,7 +116,7 @@ func TestDeadlineDuringTry(t *testing.T) {
 	}
 }
 
-// A TryComplete that checks its own key, whatever it sees, is put off instead of turning for ever.
+// A TryComplete that always checks its own key is postponed instead of running for ever.
 func TestTryThatChecksItselfIsPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := open(t)
@@ -143,7 +143,8 @@ func TestTryThatChecksItselfIsPutOff(t *testing.T) {
 	})
 }
 
-// What was put off is not lost: the check that came during the last of many rounds is answered a tick later.
+// A postponed try is not lost: the check that came during the last of many rounds is answered a
+// tick later.
 func TestChangeDuringTheLastRoundIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := open(t)

@@ -26,7 +26,8 @@ func (d *decided) Complete(how purgatory.Outcome) {
 	d.answer(fmt.Sprintf("%s: %s", how, d.seen))
 }
 
-// A request watches the transaction that it waits for. Whoever changes the transaction checks its key.
+// A request watches the transaction that it waits for. The code that changes the transaction checks
+// its key.
 func Example() {
 	p, err := purgatory.Start[string](purgatory.Config{})
 	if err != nil {
@@ -53,7 +54,7 @@ func Example() {
 	// parked: 0
 }
 
-// A request that watches two keys, and is completed by whichever comes first.
+// A request that watches two keys, and is completed by the first that is checked.
 func ExamplePurgatory_Park() {
 	p, err := purgatory.Start[string](purgatory.Config{})
 	if err != nil {
@@ -73,7 +74,7 @@ func ExamplePurgatory_Park() {
 	p.Check("leadership")
 	fmt.Println("done:", parked.Done())
 
-	parked.Cancel() // the caller went away
+	parked.Cancel() // the caller has left
 	fmt.Println("done:", parked.Done())
 	// Output:
 	// done: false
@@ -142,7 +143,7 @@ func ExamplePurgatory_Park_severalKeys() {
 	// tx_4 committed: 0 parked
 }
 
-// A goroutine that has nothing else to do waits itself.
+// A goroutine that has nothing else to do waits itself, with Wait.
 func ExamplePurgatory_Wait() {
 	p, err := purgatory.Start[string](purgatory.Config{})
 	if err != nil {

@@ -13,10 +13,11 @@ import (
 	"github.com/txmgr/txmgr/timeout/purgatory"
 )
 
-// counters is what the requests of a history wait for: numbers that grow.
+// counters are the numbers that the requests of a history wait for; they grow.
 type counters [8]atomic.Int64
 
-// client waits until one of its numbers has reached a level, and records what is needed to judge how it ended.
+// client waits until one of its numbers has reached a level, and records the facts to verify its
+// outcome.
 type client struct {
 	counters *counters
 	keys     []int
@@ -26,7 +27,7 @@ type client struct {
 	clock    *atomic.Int64 // of the history: counts events
 
 	inside    atomic.Int32
-	satisfied bool // by the last TryComplete; without a lock, which the race detector is to judge
+	satisfied bool // by the last TryComplete; without a lock, for the race detector
 
 	refused   bool
 	cancelled atomic.Int64 // when it was asked for, 0 for never
@@ -82,7 +83,7 @@ func (c *client) Complete(how purgatory.Outcome) {
 	c.ended.Store(c.clock.Add(1))
 }
 
-// verify says what is wrong with how c has ended; closed is when the purgatory was.
+// verify returns what is wrong with the outcome of c; closed is when the purgatory was stopped.
 func (c *client) verify(closed int64) error {
 	if f := c.fault.Load(); f != nil {
 		return errors.New(*f)
@@ -107,13 +108,13 @@ func (c *client) verify(closed int64) error {
 	return nil
 }
 
-// historyRun is where a history plays.
+// historyRun is the state of one history.
 type historyRun struct {
 	seed     uint64
 	p        *purgatory.Purgatory[int]
 	counters counters
 	clock    atomic.Int64 // counts events
-	closed   int64        // when the purgatory was, 0 for never
+	closed   int64        // when the purgatory was stopped, 0 for never
 	acts     [workers][]*client
 }
 
@@ -122,8 +123,9 @@ const (
 	requests = 1500 // of each worker
 )
 
-// TestHistory has goroutines park, cancel, change, check, let expire and stop, all at once, and judges the history: every
-// request has ended exactly once, and as it may; none has slept while its condition held.
+// TestHistory has goroutines park, cancel, change, check, let expire and stop, all at once, and
+// verifies the history: every request has ended exactly once, as allowed; none has slept while its
+// condition held.
 func TestHistory(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -134,7 +136,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// work is what one goroutine does, until it has done enough or is refused.
+// work is the part of one goroutine, until it has done enough or is refused.
 func (s *historyRun) work(worker int) {
 	r := rand.New(rand.NewPCG(s.seed, uint64(worker)))
 	var mine []*purgatory.Parked
@@ -150,7 +152,7 @@ func (s *historyRun) work(worker int) {
 		}
 		mine = append(mine, parked)
 		switch r.IntN(5) {
-		case 0: // one of the last, which may not be over
+		case 0: // one of the last, which may not be completed
 			n := max(r.IntN(len(mine)), len(mine)-1-r.IntN(30))
 			s.acts[worker][n].cancelled.CompareAndSwap(0, s.clock.Add(1))
 			mine[n].Cancel()
@@ -187,7 +189,7 @@ func (s *historyRun) run(t *testing.T, stop bool) {
 	for worker := range workers {
 		wg.Go(func() { s.work(worker) })
 	}
-	if s.seed%3 == 0 { // the collector and its cleanups go at the lists as well
+	if s.seed%3 == 0 { // the collector and its cleanups change the lists as well
 		wg.Go(func() {
 			for range 30 {
 				runtime.GC()
@@ -203,7 +205,8 @@ func (s *historyRun) run(t *testing.T, stop bool) {
 	}
 	wg.Wait()
 
-	// All changes were followed by a check, and nobody is at work but the clock: whose condition holds has been woken.
+	// All changes were followed by a check, and only the clock is running: a request whose
+	// condition holds has been woken.
 	s.await(t, "sleep while their condition holds", func(c *client) bool { return c.ends.Load() == 0 && c.holds() })
 	for key := range s.counters {
 		s.counters[key].Add(1000)

@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/timeout/purgatory"
 )
 
-// step is one thing that is done to a purgatory and to its dumb twin.
+// step is one operation on a purgatory and on its model.
 type step struct {
 	what    string
 	keys    []int
@@ -21,7 +21,7 @@ type step struct {
 	flag    bool
 }
 
-// model does slowly what a purgatory does: it keeps all requests in a list.
+// model does slowly the work of a purgatory: it keeps all requests in a list.
 type model struct {
 	requests []*modelRequest
 	stopped  bool
@@ -56,7 +56,7 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 	}
 })
 
-// Random histories, one thing at a time, end every request as the twin does.
+// Random histories, one operation at a time, end every request as the model does.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		history := rapid.SliceOfN(steps, 1, 60).Draw(rt, "history")

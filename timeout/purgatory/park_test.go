@@ -86,8 +86,8 @@ func TestCheckAllWakesEveryKey(t *testing.T) {
 	}
 }
 
-// The condition comes about after the first try and before the request is in the list of the key, so the check finds
-// nobody.
+// The condition becomes true after the first try and before the request is in the list of the key,
+// so the check finds no watcher.
 func TestChangeBetweenTryAndWatchIsSeen(t *testing.T) {
 	p := open(t)
 	s := &spy{}
@@ -107,7 +107,7 @@ func TestChangeBetweenTryAndWatchIsSeen(t *testing.T) {
 	s.ended(t, purgatory.Satisfied)
 }
 
-// The key is checked while TryComplete runs, which has looked already: it must look again.
+// The key is checked while TryComplete runs and has read the old state: it must be called again.
 func TestChangeDuringTryIsSeen(t *testing.T) {
 	for _, during := range []int{2, 3} { // the try after the watch, the try of a check
 		t.Run(fmt.Sprint("round ", during), func(t *testing.T) {
@@ -331,7 +331,7 @@ func TestStopDuringTry(t *testing.T) {
 	s.ended(t, purgatory.Stopped)
 }
 
-// The purgatory is closed after Park has looked whether it is.
+// The purgatory is stopped after Park has checked whether it is.
 func TestStopWhileParking(t *testing.T) {
 	for closing := 1; closing <= 2; closing++ {
 		p := open(t)

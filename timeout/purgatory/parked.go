@@ -6,19 +6,19 @@ import (
 	"github.com/txmgr/txmgr/timeout/wheel"
 )
 
-// Parked is a request in a purgatory, for whoever parked it. All methods may be called at any time, by any goroutine, and
-// on nil, which is a request that was over before Park returned. Holding a Parked holds a few words of memory, and not the
-// request once that is over.
+// Parked is the handle of a parked request. All methods may be called at any time, by any
+// goroutine, and on nil, which is a request that was completed before Park returned. Holding a
+// Parked holds a few words of memory, and not the request once that is completed.
 type Parked struct {
-	deadline wheel.Task[*Parked] // in the wheel until the request is over: what keeps the request alive
+	deadline wheel.Task[*Parked] // in the wheel until the request is completed: it keeps the request alive
 	clock    *clock
-	request  Request       // belongs to who has set trying or over
+	request  Request       // belongs to the goroutine that has set trying or over
 	state    atomic.Uint32 // trying, again, over, and above them the Outcome that was forced while trying
 }
 
 const (
-	trying = 1 << iota // somebody is calling TryComplete
-	again              // a key was checked meanwhile: what that call has seen may be older
+	trying = 1 << iota // a goroutine is calling TryComplete
+	again              // a key was checked meanwhile: that call may have seen an older state
 	over               // it is completed, for ever
 	forced = iota      // by how much the Outcome is shifted
 )
@@ -27,19 +27,20 @@ const (
 // that checks its own key would go on for ever.
 const maxRounds = 16
 
-// Done reports whether the request is over: Complete was called, or is about to be.
+// Done reports whether the request is completed: Complete was called, or is about to be.
 func (r *Parked) Done() bool { return r == nil || r.state.Load()&over != 0 }
 
-// Cancel completes the request with Cancelled, unless it is over. If TryComplete is running, its answer comes first, and
-// whoever called it completes the request; otherwise it is completed when Cancel returns.
+// Cancel completes the request with Cancelled, unless it is completed. If TryComplete is running,
+// its answer comes first, and the goroutine that called it completes the request; otherwise it is
+// completed when Cancel returns.
 func (r *Parked) Cancel() {
 	if r != nil {
 		r.force(Cancelled)
 	}
 }
 
-// tryComplete calls TryComplete and completes the request if it reports true. If somebody else is at it, that one is told to try
-// once more. It reports whether the request was completed by this call.
+// tryComplete calls TryComplete and completes the request if it reports true. If another goroutine
+// is trying, it is made to try once more. It reports whether this call completed the request.
 func (r *Parked) tryComplete() bool {
 	for {
 		switch s := r.state.Load(); {
@@ -55,8 +56,9 @@ func (r *Parked) tryComplete() bool {
 	}
 }
 
-// run calls TryComplete as often as it takes; the caller has set trying. If it panics, it has reported false, but for a
-// request that is only being parked: that is dropped. run reports whether the request was completed by this call.
+// run calls TryComplete as often as needed; the caller has set trying. If it panics, it counts as
+// false, except for a request that is only being parked: that is dropped. run reports whether this
+// call completed the request.
 func (r *Parked) run(parking bool) bool {
 	returned := false
 	defer func() {
@@ -82,8 +84,8 @@ func (r *Parked) run(parking bool) bool {
 	}
 }
 
-// endTry gives up trying after a TryComplete. It returns the outcome if the request is over by it, and whether
-// TryComplete is to be called again, which it is only if more is set.
+// endTry clears trying after a TryComplete. It returns the outcome if the request is completed by
+// it, and whether TryComplete is to be called again, which it is only if more is set.
 func (r *Parked) endTry(satisfied, more bool) (Outcome, bool) {
 	for {
 		s := r.state.Load()
@@ -107,8 +109,8 @@ func (r *Parked) endTry(satisfied, more bool) (Outcome, bool) {
 	}
 }
 
-// force completes the request whatever its condition, now or when the TryComplete that is running returns. It reports
-// whether the request was completed by this call.
+// force completes the request whatever its condition, now or when the running TryComplete returns.
+// It reports whether this call completed the request.
 func (r *Parked) force(how Outcome) bool {
 	for {
 		switch s := r.state.Load(); {
@@ -125,12 +127,12 @@ func (r *Parked) force(how Outcome) bool {
 	}
 }
 
-// complete is called by whoever has set over.
+// complete is called by the goroutine that has set over.
 func (r *Parked) complete(how Outcome) {
 	r.forget().Complete(how)
 }
 
-// forget takes a request that is over from the clock, and lets go of it.
+// forget takes a completed request from the clock, and drops its Request.
 func (r *Parked) forget() Request {
 	q := r.request
 	r.request = nil

@@ -12,13 +12,13 @@ import (
 // MaxKeys is how many keys a request may watch.
 const MaxKeys = 128
 
-// shards is how many locks the watcher lists share. One is held for a map access or two, for a stride of a walk, and now
-// and then for a pass over the keys of its shard.
+// shards is how many locks the watcher lists share. One is held for a map access or two, for a
+// stride of a walk, and occasionally for a pass over the keys of its shard.
 const shards = 64
 
-// Purgatory holds requests that wait for a condition or a deadline, and wakes those that watch a key. All its methods may
-// be called by any goroutine, also from within the methods of a [Request]. [Start] makes one; the zero value is of no
-// use.
+// Purgatory holds requests that wait for a condition or a deadline, and wakes those that watch a
+// key. All its methods may be called by any goroutine, also from within the methods of a [Request].
+// [Start] makes one; the zero value is not usable.
 type Purgatory[K comparable] struct {
 	clock       *clock
 	seed        maphash.Seed
@@ -36,18 +36,19 @@ func Start[K comparable](c Config) (*Purgatory[K], error) {
 	return &Purgatory[K]{clock: k, seed: maphash.MakeSeed(), onCollected: (*shard[K]).collected}, nil
 }
 
-// Park tries q, and if its condition does not hold, keeps it until a check of one of its keys finds that it does, or
-// until timeout has passed; then q completes with Expired, never before the timeout, and up to a tick of [Config] later.
-// A timeout that is not positive is a question: q is tried once, and has expired if its condition does not hold. One that
-// the clock cannot represent lasts as long as the clock.
+// Park tries q, and if its condition does not hold, keeps it until a check of one of its keys finds
+// that it does, or until timeout has passed; then q completes with Expired, never before the
+// timeout, and up to a tick of [Config] later. If timeout is not positive, q is tried once, and has
+// expired if its condition does not hold. A timeout that the clock cannot represent lasts as long
+// as the clock.
 //
-// The condition may come about at any time: q is tried again after its keys are watched, so a check of a key after Park
-// has begun is not missed. A key that is named twice is watched once.
+// The condition may become true at any time: q is tried again after its keys are watched, so a
+// check of a key after Park has begun is not missed. A key that is named twice is watched once.
 //
-// If q was completed at once the handle is nil. If there is an error, [ErrNoRequest], [ErrNoKeys], [ErrTooManyKeys],
-// [ErrKey] or [ErrStopped], or if a TryComplete panics in Park, q is not parked and Complete is not called. As with a map,
-// a key of an interface type whose value cannot be compared panics. Whoever parks the same q twice has two requests, which
-// know nothing of each other.
+// If q was completed at once the handle is nil. If there is an error, [ErrNoRequest], [ErrNoKeys],
+// [ErrTooManyKeys], [ErrKey] or [ErrStopped], or if a TryComplete panics in Park, q is not parked
+// and Complete is not called. As with a map, a key of an interface type whose value cannot be
+// compared panics. Parking the same q twice makes two independent requests.
 func (p *Purgatory[K]) Park(q Request, timeout time.Duration, keys ...K) (*Parked, error) {
 	if q == nil {
 		return nil, ErrNoRequest
@@ -106,17 +107,18 @@ func (p *Purgatory[K]) shard(key K) *shard[K] {
 	return &p.shards[maphash.Comparable(p.seed, key)%shards]
 }
 
-// Check tries every request that watches key, and returns how many it has completed. Call it after whatever could make
-// a condition hold. When it returns, every request that was parked before it began has been tried since, or is being tried
-// by a goroutine that will try it again. The list of the key is clean then, also if nothing is parked any more: requests
-// that were over when Check met them, or that it has completed, have no watcher in it.
+// Check tries every request that watches key, and returns how many it has completed. Call it after
+// any change that could make a condition hold. When it returns, every request that was parked
+// before it began has been tried since, or is being tried by a goroutine that will try it again.
+// The list of the key is clean then, also if nothing is parked any more: requests that were
+// completed when Check met them, or that it has completed, have no watcher in it.
 //
-// If requests panic, the others are tried, and then the first panic goes on. A TryComplete that has panicked is taken to
-// have reported false.
+// If requests panic, the others are tried, and then the first panic goes on. A TryComplete that has
+// panicked counts as false.
 func (p *Purgatory[K]) Check(key K) (completed int) {
 	s := p.shard(key)
 	if s.entries.Load() == 0 {
-		return 0 // what is watched from now on is tried again after that, by Park
+		return 0 // what is watched from now on is tried again by Park
 	}
 	w := walk[K]{shard: s, key: key, more: true}
 	each(w.next, func(r *Parked) {
@@ -127,7 +129,8 @@ func (p *Purgatory[K]) Check(key K) (completed int) {
 	return completed
 }
 
-// CheckAll tries every request, for a change that may concern all of them. It promises what Check does, of all lists.
+// CheckAll tries every request, for a change that may concern all of them. It promises what Check
+// promises, for all lists.
 func (p *Purgatory[K]) CheckAll() (completed int) {
 	var w walk[K]
 	rest := p.shards[:]
@@ -151,11 +154,11 @@ func (p *Purgatory[K]) CheckAll() (completed int) {
 	return completed
 }
 
-// Len returns how many requests are parked and not over.
+// Len returns how many requests are parked and not completed.
 func (p *Purgatory[K]) Len() int { return int(p.clock.parked.Load()) }
 
-// Watchers returns how many entries the watcher lists have: one for each key of each parked request, and those that were
-// not removed yet of requests that are over.
+// Watchers returns how many entries the watcher lists have: one for each key of each parked
+// request, and those of completed requests that were not removed yet.
 func (p *Purgatory[K]) Watchers() (n int) {
 	for i := range p.shards {
 		n += int(p.shards[i].entries.Load())
@@ -163,7 +166,8 @@ func (p *Purgatory[K]) Watchers() (n int) {
 	return n
 }
 
-// Stop completes every parked request with Stopped and ends the goroutine of the clock. Afterwards Park refuses. What
-// is being tried, or completed, by another goroutine at that moment is completed by that one; everything else is over when
-// Stop returns. A second Stop does nothing.
+// Stop completes every parked request with Stopped and ends the goroutine of the clock. Afterwards
+// Park refuses. A request that another goroutine is trying, or completing, at that moment is
+// completed by that goroutine; all others are completed when Stop returns. A second Stop does
+// nothing.
 func (p *Purgatory[K]) Stop() { p.clock.stop() }

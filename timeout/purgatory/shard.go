@@ -8,9 +8,10 @@ import (
 
 // shard holds the watcher lists of some of the keys.
 //
-// Every watcher that is made is removed once, and every request that is collected is counted once for each of its
-// watchers, by a cleanup. So the second number less the first is how many watchers without a request stand in the lists,
-// once the garbage collector has seen all of them, whether they were removed before that or after.
+// Every watcher that is made is removed once, and every request that is collected is counted once
+// for each of its watchers, by a cleanup. So the collected less the removed is the number of
+// watchers without a request in the lists, once the garbage collector has seen all of them, whether
+// they were removed before that or after.
 type shard[K comparable] struct {
 	entries  atomic.Int64 // watchers in lists
 	cleared  atomic.Int64 // watchers whose request was collected, less those removed
@@ -24,7 +25,7 @@ type shard[K comparable] struct {
 // watcher is one entry of a watcher list. It does not keep its request alive.
 type watcher struct {
 	request weak.Pointer[Parked] // none once the watcher was removed
-	next    *watcher             // the one before it in time; it stays when the watcher is removed, for walks that stand here
+	next    *watcher             // the one before it in time; kept when the watcher is removed, for walks that stand here
 }
 
 func (w *watcher) removed() bool { return w.request == weak.Pointer[Parked]{} }
@@ -65,7 +66,8 @@ func (s *shard[K]) removeLocked(key K, prev, w *watcher) {
 	s.cleared.Add(-1)
 }
 
-// shrinkLocked replaces a map that has become much too large: a map does not give back what its largest moment needed.
+// shrinkLocked replaces a map that has become much too large: a map does not give back the memory
+// of its peak.
 func (s *shard[K]) shrinkLocked() {
 	n := len(s.lists)
 	if s.peak < minShrink || n > s.peak/4 {
@@ -78,8 +80,9 @@ func (s *shard[K]) shrinkLocked() {
 	s.lists, s.peak = smaller, n
 }
 
-// collected is called by the runtime when the request of a watcher is gone. It sweeps the lists when every other watcher
-// is one without a request, so that a sweep costs as much as what it removes.
+// collected is called by the runtime when the request of a watcher is gone. It sweeps the lists
+// when every other watcher is one without a request, so that a sweep costs as much as what it
+// removes.
 func (s *shard[K]) collected() {
 	s.cleared.Add(1)
 	for s.needsSweep() && s.sweeping.CompareAndSwap(false, true) {
@@ -93,7 +96,7 @@ func (s *shard[K]) needsSweep() bool {
 	return cleared >= minSweep && 2*cleared >= s.entries.Load()
 }
 
-// sweep removes from all lists the watchers without a request and those whose request is over.
+// sweep removes from all lists the watchers without a request and those of completed requests.
 func (s *shard[K]) sweep() {
 	w := walk[K]{shard: s, keys: s.keys(), sweep: true}
 	w.nextList()

@@ -72,14 +72,14 @@ func (s *spy) enter(what string) (leave func()) {
 	return func() { s.inside.Add(-1) }
 }
 
-// seen returns how the request has ended, and what was wrong with the calls.
+// seen returns the outcome of the request, and the faults of its calls.
 func (s *spy) seen() (outcomes []purgatory.Outcome, faults []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.outcomes), slices.Clone(s.faults)
 }
 
-// ended checks how the request has ended; none means not yet.
+// ended checks the outcome of the request; none means not yet.
 func (s *spy) ended(t *testing.T, want ...purgatory.Outcome) {
 	t.Helper()
 	outcomes, faults := s.seen()

@@ -17,7 +17,8 @@ type never struct{ _ [24]byte }
 func (*never) TryComplete() bool { return false }
 func (*never) Complete(Outcome)  {}
 
-// A request that is over can be collected at once, although its handle is held and its watchers were not touched.
+// A completed request can be collected at once, although its handle is held and its watchers were
+// not touched.
 func TestRequestThatIsOverIsCollected(t *testing.T) {
 	p := start[string](t)
 	q := &never{}
@@ -43,7 +44,7 @@ func TestRequestThatIsOverIsCollected(t *testing.T) {
 	p.awaitCleanups(t)
 }
 
-// Entries of requests that are over vanish by themselves, also of keys that nobody touches again.
+// Entries of completed requests vanish by themselves, also of keys that are not used again.
 func TestListsAreSweptByThemselves(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -91,7 +92,7 @@ func TestListsAreSweptByThemselves(t *testing.T) {
 	}
 }
 
-// What a check has removed before the collector saw it does not count twice.
+// An entry that a check has removed before the collector saw it does not count twice.
 func TestSweepCountsWhatWalksHaveRemoved(t *testing.T) {
 	p := start[string](t)
 	for range 50 {
@@ -114,7 +115,7 @@ func TestSweepCountsWhatWalksHaveRemoved(t *testing.T) {
 	p.awaitCleanups(t)
 }
 
-// A walk that meets nobody removes all that is over, however long the list.
+// A walk that meets no live request removes all completed ones, however long the list.
 func TestWalkRemovesAllThatIsOver(t *testing.T) {
 	for _, every := range []int{1, 2, 7, 513} {
 		p := start[string](t)
@@ -228,7 +229,7 @@ type ill struct{ flag }
 
 func (*ill) Complete(Outcome) { panic("ill") }
 
-// Requests that end while a walk is under way have no watcher when it is over, whatever ended them.
+// Requests that are completed during a walk have no watcher after it, whatever completed them.
 func TestWalkRemovesWhatEndsMeanwhile(t *testing.T) {
 	p := start[string](t)
 	c := &cancels{}
@@ -266,7 +267,8 @@ func TestWalkRemovesWhatEndsMeanwhile(t *testing.T) {
 	}
 }
 
-// Walks of one key meet each other, parks, and the removal of what they stand on.
+// Walks of one key run beside each other, beside parks, and beside the removal of the watchers on
+// which they stand.
 func TestWalksMeet(t *testing.T) {
 	p := start[int](t)
 	const many = 3000

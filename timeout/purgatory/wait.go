@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// Wait parks the calling goroutine until try reports true, for callers who have a goroutine to spare. It returns nil if
-// try has, [ErrExpired] if timeout has passed first, [ErrStopped] if the purgatory was stopped, an error that wraps the
-// cause of ctx if that has ended, or what Park refuses with. When Wait returns, try is not running and will not be
-// called, so what it has written can be read.
+// Wait parks the calling goroutine until try reports true, for callers that have a goroutine to
+// spare. It returns nil if try has, [ErrExpired] if timeout has passed first, [ErrStopped] if the
+// purgatory was stopped, an error that wraps the cause of ctx if that has ended, or the error with
+// which Park refuses. When Wait returns, try is not running and will not be called, so what it has
+// written can be read.
 //
 // try is the TryComplete of a [Request].
 func (p *Purgatory[K]) Wait(ctx context.Context, try func() bool, timeout time.Duration, keys ...K) error {

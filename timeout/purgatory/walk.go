@@ -7,28 +7,30 @@ const (
 	stride = 512
 )
 
-// walk goes through lists of one shard, each from the latest watcher to the first, and removes those whose request is gone
-// or over: on the way those that it meets so, and at the end those whose request is over since the walk has returned it.
-// The shard is locked for a stride at a time. Watchers that come meanwhile are put before those that the walk has yet to
-// see, so it ends, whoever parks; only a walk that has left nothing behind begins at the front.
+// walk goes through lists of one shard, each from the latest watcher to the first, and removes
+// those whose request is gone or completed: on the way those that it meets so, and at the end those
+// whose request was completed since the walk returned it. The shard is locked for a stride at a
+// time. Watchers that come meanwhile are put before those that the walk has yet to see, so it
+// always ends; only a walk that has left nothing behind begins at the front.
 type walk[K comparable] struct {
 	shard  *shard[K]
 	key    K        // of the present list
 	more   bool     // there is something left to see in it
 	keys   []K      // of all lists; none for a walk through one
-	list   int      // how many of keys have had their turn
-	cursor *watcher // the last that was seen in it and left there, nil if none was; it may be removed by now
+	list   int      // how many of keys are done
+	cursor *watcher // the last that was seen and kept, nil if none was; it may be removed by now
 	sweep  bool     // the walk is there to remove watchers, and takes no requests
 
 	ready   [batch]*Parked // requests that were taken
 	taken   int            // how many of ready
 	handled int            // how many of those next has returned
 	last    *Parked        // of those
-	ended   bool           // a request is over that has a watcher in a list that was walked
+	ended   bool           // a request is completed that has a watcher in a list that was walked
 }
 
-// next returns a request that watched one of the keys when the walk began, or false when there is none left. Then no
-// request has a watcher in the lists of the keys that was over when the walk met it, or when next was called again.
+// next returns a request that watched one of the keys when the walk began, or false when there is
+// none left. Then the lists of the keys have no watcher of a request that was completed when the
+// walk met it, or when next was called again.
 func (w *walk[K]) next() (*Parked, bool) {
 	w.ended = w.ended || w.last != nil && w.last.Done()
 	w.last = nil
@@ -55,8 +57,8 @@ func (w *walk[K]) nextList() {
 	}
 }
 
-// secondPass begins a second look at all lists, which only removes: the watcher of a request that was returned had to stay for
-// the request to be tried. Most walks complete nothing and do without it.
+// secondPass begins a second pass over all lists, which only removes: the watcher of a request that
+// was returned had to stay for the request to be tried. Most walks complete nothing and need none.
 func (w *walk[K]) secondPass() {
 	w.more, w.list, w.cursor, w.sweep, w.ended = true, 0, nil, true, false
 	if len(w.keys) > 0 {
@@ -64,7 +66,7 @@ func (w *walk[K]) secondPass() {
 	}
 }
 
-// read looks at the next stride of watchers.
+// read reads the next stride of watchers.
 func (w *walk[K]) read() {
 	s := w.shard
 	s.mu.Lock()
@@ -75,8 +77,8 @@ func (w *walk[K]) read() {
 	}
 }
 
-// readListLocked looks at most at limit watchers of the present list, and goes to the next list when it has ended. It
-// returns how many it has looked at, a list itself being one.
+// readListLocked reads at most limit watchers of the present list, and goes to the next list when
+// it has ended. It returns how many it has read, a list itself counting as one.
 func (w *walk[K]) readListLocked(limit int) (looked int) {
 	s, key := w.shard, w.key
 	// A watcher can be removed only when the one before it is known to be in the list.
@@ -99,7 +101,7 @@ func (w *walk[K]) readListLocked(limit int) (looked int) {
 		case known:
 			s.removeLocked(key, prev, n)
 		default:
-			w.ended = true // the second look removes it
+			w.ended = true // the second pass removes it
 			prev, known = n, true
 		}
 		n = n.next
@@ -112,7 +114,8 @@ func (w *walk[K]) readListLocked(limit int) (looked int) {
 	return looked
 }
 
-// keeps reports whether a watcher is to stay, because its request is not over, and takes the request.
+// keeps reports whether a watcher has to stay, because its request is not completed, and takes the
+// request.
 func (w *walk[K]) keeps(n *watcher) bool {
 	r := n.request.Value()
 	if r == nil || r.Done() {
@@ -125,8 +128,8 @@ func (w *walk[K]) keeps(n *watcher) bool {
 	return true
 }
 
-// each calls do for everything that next returns. What one of them does must not keep the others from their turn: if do
-// panics, the rest are done before the panic goes on. Of several panics the first goes on.
+// each calls do for everything that next returns. If do panics, the rest are done before the panic
+// goes on. Of several panics the first goes on.
 func each[T any](next func() (T, bool), do func(T)) {
 	returned := false
 	defer func() {

@@ -16,7 +16,7 @@ const (
 	day     = 864_000
 )
 
-// timeouts says how far ahead the ends of a workload lie.
+// timeouts is how far ahead the ends of a workload lie.
 type timeouts struct {
 	name  string
 	ahead func(r *rand.Rand) Tick
@@ -59,8 +59,8 @@ func (l *load) add() {
 	l.held = append(l.held, entryRef{l.id, l.table.Add(l.id, l.table.Now()+l.ahead(l.rand))})
 }
 
-// BenchmarkPair adds and cancels in rounds at a million pending and reports each for itself. What is to be cancelled is
-// drawn beforehand: the owner of a transaction has its id and Ref at hand.
+// BenchmarkPair adds and cancels in rounds at a million pending and reports each for itself. The
+// transactions to cancel are drawn beforehand: the owner of a transaction has its id and Ref.
 func BenchmarkPair(b *testing.B) {
 	for _, w := range workloads {
 		b.Run(w.name, func(b *testing.B) {
@@ -98,7 +98,8 @@ func BenchmarkPair(b *testing.B) {
 	}
 }
 
-// BenchmarkShort is the life of most transactions: added, and cancelled soon after, among others that stay.
+// BenchmarkShort is the usual life of a transaction: added, and cancelled soon after, among others
+// that stay.
 func BenchmarkShort(b *testing.B) {
 	for _, pending := range []int{0, 10_000, million} {
 		b.Run(fmt.Sprintf("pending=%d", pending), func(b *testing.B) {
@@ -115,8 +116,8 @@ func BenchmarkShort(b *testing.B) {
 	}
 }
 
-// BenchmarkExpire lets a million transactions end, in batches, and reports the longest step. Of several runs the quietest
-// counts: a neighbour's time slice is not our step.
+// BenchmarkExpire lets a million transactions end, in batches, and reports the longest step. Of
+// several runs the quietest counts: time slices of other programs do not.
 func BenchmarkExpire(b *testing.B) {
 	for _, w := range workloads {
 		for _, churn := range []int{0, million} {
@@ -161,7 +162,7 @@ func (l *load) drain(stride Tick) (total, longest time.Duration) {
 	return total, longest
 }
 
-// BenchmarkIdleTick advances over ticks at which nothing ends, and asks what a coordinator asks.
+// BenchmarkIdleTick advances over ticks at which nothing ends, with the calls of a coordinator.
 func BenchmarkIdleTick(b *testing.B) {
 	for _, pending := range []int{0, million} {
 		b.Run(fmt.Sprintf("pending=%d", pending), func(b *testing.B) {

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// check looks at what must hold in a table between two calls: the invariants 5 to 8 of the package doc.
+// check verifies the invariants of a table between two calls: 5 to 8 of the package doc.
 func (t *Table) check() error {
 	s := &t.groups
 	if s.base > t.now || s.base%pageSize != 0 {

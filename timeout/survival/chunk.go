@@ -1,9 +1,11 @@
 package survival
 
-// chunkIDs fills a chunk to one cache line of 64 bytes, so that a cancel that knows its chunk costs one miss.
+// chunkIDs fills a chunk to one cache line of 64 bytes, so that a cancel, which knows its chunk,
+// costs one miss.
 const chunkIDs = 6
 
-// chunk is a piece of a group's list of transactions. It holds no pointer, so the garbage collector never looks into it.
+// chunk is a piece of a group's list of transactions. It holds no pointer, so the garbage collector
+// never scans it.
 type chunk struct {
 	next, prev uint32 // neighbours in the group's list, 0 at its ends; next of a free chunk is the next free one
 	group      uint32
@@ -12,7 +14,8 @@ type chunk struct {
 	ids        [chunkIDs]uint64
 }
 
-// chunks holds all chunks. Chunk 0 counts as full, which spares Add the question whether a group has a chunk yet.
+// chunks holds all chunks. Chunk 0 counts as full, so that Add need not test whether a group has a
+// chunk yet.
 type chunks struct {
 	slab[chunk]
 	free uint32 // top of the stack of free chunks

@@ -12,9 +12,9 @@ type group struct {
 
 // groups finds a group by the tick at which it ends.
 //
-// Those that end within ringSize ticks of base stand in the ring, at the slot that is their end modulo the size of the
-// ring. Those beyond are far. Groups keep their number when they come within reach, so that moving one costs the same
-// however many transactions it holds.
+// Groups that end within ringSize ticks of base stand in the ring, at the slot that is their end
+// modulo the size of the ring. Later ones stand in overflow. Groups keep their number when they
+// move into the ring, so that moving one costs the same however many transactions it holds.
 type groups struct {
 	slab[group]
 	free     uint32 // top of the stack of free groups
@@ -30,8 +30,8 @@ func newGroups(now Tick) groups {
 
 func (s *groups) inRing(end Tick) bool { return end-s.base < ringSize }
 
-// find returns the group that ends at end, or 0. The end must not lie before base. It spells near out, which keeps it
-// small enough for the compiler to put it into Add.
+// find returns the group that ends at end, or 0. The end must not lie before base. It repeats the
+// code of inRange, which keeps it small enough for the compiler to inline it into Add.
 func (s *groups) find(end Tick) uint32 {
 	if end-s.base < ringSize {
 		return s.ring[end%ringSize]
@@ -80,7 +80,8 @@ func (s *groups) first() uint32 {
 	return s.overflow.first()
 }
 
-// slide moves base up to at most to, and takes the far pages that come within reach into the ring.
+// slide moves base up to at most to, and moves the overflow pages that come within reach into the
+// ring.
 func (s *groups) slide(to Tick) {
 	if i := s.first(); i != 0 {
 		to = min(to, s.at(i).end)

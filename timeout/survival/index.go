@@ -11,11 +11,11 @@ import (
 // Tick is an absolute number of invocations of the timeout thread since the beginning (bootstrap) of the cluster.
 type Tick = timeout.Tick
 
-// Index says how many invocations of the timeout thread a transaction survives.
+// Index is the number of invocations of the timeout thread that a transaction survives.
 //
-// The two numbers age together: at every invocation the thread has run once more, and the survival stays what it was
-// computed to be. Neither is negative. The zero Index has no invocation left. An Index is a value and safe to copy and
-// to share.
+// The two numbers age together: at every invocation Invocations grows by one, and Survival stays as
+// it was computed. Neither is negative. The zero Index has no invocation left. An Index is a value
+// and safe to copy and to share.
 type Index struct {
 	// Survival is the number of the invocation, counted from the making of the index, that ends the transaction.
 	Survival int64

@@ -2,9 +2,9 @@ package survival
 
 import "slices"
 
-// model is the source's algorithm as it is written there: a table from survival index to a list of transactions, and a
-// thread that at every invocation walks all groups, increments the count of each, and ends those whose count has reached
-// their survival. It is slow, and obviously right.
+// model is the algorithm of the source document as written: a table from survival index to a list
+// of transactions, and a thread that at every invocation walks all groups, increments the count of
+// each, and ends those whose count has reached their survival. It is slow and simple.
 type model struct {
 	now    Tick
 	groups []*modelGroup // in the order in which they were made

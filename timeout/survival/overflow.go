@@ -9,8 +9,8 @@ import (
 
 const (
 	pageSize    = 16                     // ticks of a page
-	segmentSize = ringSize               // ticks of a book
-	segmentLen  = segmentSize / pageSize // pages of a book
+	segmentSize = ringSize               // ticks of a segment
+	segmentLen  = segmentSize / pageSize // pages of a segment
 )
 
 // page holds the groups of pageSize consecutive ticks. A page in use has at least one.
@@ -20,33 +20,35 @@ type page struct {
 	groups [pageSize]uint32
 }
 
-// segment holds the pages of bookSize consecutive ticks. A book in use has at least one.
+// segment holds the pages of segmentSize consecutive ticks. A segment in use has at least one.
 type segment struct {
-	start Tick   // its first tick, a multiple of bookSize
+	start Tick   // its first tick, a multiple of segmentSize
 	heap  uint32 // its position in the heap
-	link  uint32 // next book of the same bucket, or next free book
+	link  uint32 // next segment of the same bucket, or next free segment
 	marks [segmentLen / 64]uint64
 	pages [segmentLen]uint32
 }
 
-// segmentStart is an element of the heap. It repeats the book's start, so that comparing touches no book.
+// segmentStart is an element of the heap. It repeats the segment's start, so that a comparison
+// reads no segment.
 type segmentStart struct {
 	start   Tick
 	segment uint32
 }
 
-// overflow holds the groups that end beyond the ring: a hash table finds the book of a tick, a heap knows the first book, and
-// the rest is by position.
+// overflow holds the groups that end beyond the ring: a hash table finds the segment of a tick, a
+// heap knows the first segment, and the rest is by position.
 //
-// Books rather than groups, because there are few of them whatever is pending: a day at an interval of 100 ms has 106. The
-// hash table and the heap grow by doubling; nothing here shrinks.
+// It has segments rather than single groups, because there are few of them whatever is pending: a
+// day at an interval of 100 ms has 106. The hash table and the heap grow by doubling; nothing here
+// shrinks.
 type overflow struct {
 	slab[page]
 	free        uint32     // top of the stack of free pages
 	segments    []*segment // by number; 0 means none
-	freeSegment uint32     // top of the stack of free books
+	freeSegment uint32     // top of the stack of free segments
 	buckets     []uint32
-	heap        []segmentStart // the first book first; the children of n are 2n+1 and 2n+2
+	heap        []segmentStart // the first segment first; the children of n are 2n+1 and 2n+2
 }
 
 // find returns the group that ends at end, or 0.
@@ -58,7 +60,7 @@ func (f *overflow) find(end Tick) uint32 {
 	return f.at(f.segments[i].pages[end%segmentSize/pageSize]).groups[end%pageSize]
 }
 
-// insert adds a group where find has found none.
+// insert adds a group that find has not found.
 func (f *overflow) insert(end Tick, group uint32) {
 	i := f.segment(end - end%segmentSize)
 	if i == 0 {
@@ -79,7 +81,7 @@ func (f *overflow) insert(end Tick, group uint32) {
 	p.mask |= 1 << (end % pageSize)
 }
 
-// remove forgets a group that insert has added.
+// remove removes a group that insert has added.
 func (f *overflow) remove(end Tick) {
 	i := f.segment(end - end%segmentSize)
 	n := end % segmentSize / pageSize
@@ -91,7 +93,7 @@ func (f *overflow) remove(end Tick) {
 	}
 }
 
-// closePage frees page n of a book, and the book with the last one.
+// closePage frees page n of a segment, and the segment with the last one.
 func (f *overflow) closePage(i uint32, n Tick) {
 	b := f.segments[i]
 	k := b.pages[n]
@@ -134,7 +136,7 @@ func (f *overflow) move(ring []uint32) uint16 {
 	return mask
 }
 
-// first returns the first page of a book in use.
+// first returns the first page of a segment in use.
 func (b *segment) first() Tick {
 	w := 0
 	for w < len(b.marks)-1 && b.marks[w] == 0 {
@@ -148,7 +150,7 @@ func (f *overflow) ascending(from Tick) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		sorted := slices.SortedFunc(slices.Values(f.heap), func(a, b segmentStart) int { return cmp.Compare(a.start, b.start) })
 		for _, e := range sorted {
-			first := Tick(0) // of the book's ticks
+			first := Tick(0) // of the segment's ticks
 			if from > e.start {
 				first = min(from-e.start, segmentSize)
 			}

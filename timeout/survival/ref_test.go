@@ -13,7 +13,7 @@ func TestRefReachesTheLastEntry(t *testing.T) {
 	}
 }
 
-// TestRefHasRoomForNoMore: a table holds as many transactions as a reference can tell apart.
+// TestRefHasRoomForNoMore: a table holds as many transactions as a reference can distinguish.
 func TestRefHasRoomForNoMore(t *testing.T) {
 	if k, _ := makeRef(MaxEntries+1, 0).split(); k == MaxEntries+1 {
 		t.Errorf("a reference has room for chunk %d, and a table holds %d transactions at most", k, MaxEntries)

@@ -1,12 +1,13 @@
 package survival
 
-// bucket spreads by multiplication: books that lie a round number of ticks apart must not share their bucket.
+// bucket spreads by multiplication: segments that lie a round number of ticks apart must not share
+// their bucket.
 func (f *overflow) bucket(start Tick) *uint32 {
 	const golden = 0x9E3779B97F4A7C15
 	return &f.buckets[uint64(start)*golden>>32%uint64(len(f.buckets))]
 }
 
-// segment returns the number of the book that starts at start, or 0.
+// segment returns the number of the segment that starts at start, or 0.
 func (f *overflow) segment(start Tick) uint32 {
 	if len(f.heap) == 0 {
 		return 0
@@ -52,7 +53,7 @@ func (f *overflow) rehash() {
 	}
 }
 
-// closeSegment forgets a book without pages.
+// closeSegment frees a segment without pages.
 func (f *overflow) closeSegment(i uint32) {
 	p := f.bucket(f.segments[i].start)
 	for *p != i {

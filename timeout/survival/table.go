@@ -8,8 +8,9 @@ const readAhead = 4096
 // MaxEntries is the largest number of transactions that a [Table] holds at a time.
 const MaxEntries = 1<<29 - 1
 
-// Ref says where a [Table] keeps a transaction: chunk and place in it. It stays valid until the transaction is taken or
-// cancelled; [Table.Cancel] compares the id, so a stale Ref does no harm. The zero Ref refers to nothing.
+// Ref is where a [Table] keeps a transaction: chunk and place in it. It stays valid until the
+// transaction is taken or cancelled; [Table.Cancel] compares the id, so a stale Ref does no harm.
+// The zero Ref refers to nothing.
 type Ref uint32
 
 func makeRef(k uint32, place uint8) Ref { return Ref(k<<3 | uint32(place)) }
@@ -37,13 +38,16 @@ func NewTable(now Tick) *Table {
 // Now returns the number of invocations so far.
 func (t *Table) Now() Tick { return t.now }
 
-// Len returns how many transactions the table holds, those included that are due and not yet taken.
+// Len returns how many transactions the table holds, including those that are due and not yet
+// taken.
 func (t *Table) Len() int { return t.pending }
 
-// Add puts a transaction at the rear of the group that ends at end and returns what [Table.Cancel] wants to know.
+// Add puts a transaction at the rear of the group that ends at end and returns the Ref for
+// [Table.Cancel].
 //
-// An end that has passed counts as Now: the transaction is due at once, behind those that are due already. An id must
-// not be pending twice. Add returns the zero Ref and adds nothing if id is 0 or the table holds [MaxEntries].
+// An end that has passed counts as Now: the transaction is due at once, behind those that are due
+// already. An id must not be pending twice. Add returns the zero Ref and adds nothing if id is 0 or
+// the table holds [MaxEntries].
 func (t *Table) Add(id uint64, end Tick) Ref {
 	if id == 0 || t.pending >= MaxEntries {
 		return 0
@@ -122,8 +126,8 @@ func (t *Table) unlink(k uint32, c *chunk, g *group) {
 	t.chunks.give(k, c)
 }
 
-// Advance moves Now forward to the tick to, whatever lies between; a tick that has passed has no effect. Nothing is
-// taken: the groups that have ended are due from now on.
+// Advance moves Now forward to the tick to, however far; a tick that has passed has no effect.
+// Nothing is taken: the groups that have ended are due from now on.
 func (t *Table) Advance(to Tick) {
 	if to <= t.now {
 		return
@@ -144,9 +148,10 @@ func (t *Table) Due() bool {
 	return ok && end <= t.now
 }
 
-// Expire takes up to len(buf) transactions that are due and returns how many, 0 if none is. They come in the order of
-// their ends, and inside a group in the order in which they joined it. What does not fit stays due, so that the caller
-// decides how much is done in one step. What lies in buf behind the number returned means nothing.
+// Expire takes up to len(buf) transactions that are due and returns how many, 0 if none is. They
+// come in the order of their ends, and inside a group in the order in which they joined it.
+// Transactions that do not fit stay due, so that the caller decides how much is done in one step.
+// The contents of buf behind the returned number are undefined.
 func (t *Table) Expire(buf []uint64) int {
 	n := 0
 	for n < len(buf) && t.Due() {
@@ -167,8 +172,9 @@ func (t *Table) Expire(buf []uint64) int {
 // take moves ids from the front of a group into buf and returns how many.
 func (t *Table) take(g *group, buf []uint64) int {
 	n, k := 0, g.head
-	// Each chunk names the next, so the front alone would wait for memory at every one. Following the rear towards it at
-	// the same time has two of them on their way, and the second half is in the cache when its turn comes.
+	// Each chunk names the next, so the front alone would wait for memory at every one. Following
+	// the rear towards it at the same time keeps two reads in flight, and the second half is in the
+	// cache when it is reached.
 	ahead := g.tail
 	if g.live > readAhead {
 		ahead = 0
@@ -194,8 +200,9 @@ func (t *Table) take(g *group, buf []uint64) int {
 	return n
 }
 
-// Groups yields every group that ends at from or later, in the order of their ends: the tick at which it ends, and how many
-// transactions it holds. Finding the first costs no more than there are books of groups. The table must not change meanwhile.
+// Groups yields every group that ends at from or later, in the order of their ends: the tick at
+// which it ends, and how many transactions it holds. Finding the first costs no more than there are
+// segments of groups. The table must not change meanwhile.
 func (t *Table) Groups(from Tick) iter.Seq2[Tick, int] {
 	return func(yield func(Tick, int) bool) {
 		for i := range t.groups.ascending(from) {

@@ -13,7 +13,7 @@ import (
 
 const year = 365 * 24 * 3600 * 10 // ticks of 100 ms
 
-// history drives a table and its twin with the same calls and compares all they answer.
+// history drives a table and its model with the same calls and compares all results.
 type history struct {
 	table *Table
 	twin  *model
@@ -125,15 +125,16 @@ func (h *history) compare(t fataler) {
 	}
 }
 
-// TestTwin holds the table against the source's algorithm with random histories, and looks at everything after each step:
-// all invariants of the package doc but 9.
+// TestTwin compares the table with the original algorithm in random histories, and checks
+// everything after each step: all invariants of the package doc but 9.
 func TestTwin(t *testing.T) { rapid.Check(t, runHistory) }
 
-// FuzzTwin is TestTwin with histories that seek new paths through the code.
+// FuzzTwin is TestTwin with histories that the fuzzer finds.
 func FuzzTwin(f *testing.F) { f.Fuzz(rapid.MakeFuzz(runHistory)) }
 
 func runHistory(t *rapid.T) {
-	// A start at 0 finds borrows below the ring, one at the other end of the range carries above it.
+	// A start at 0 finds underflows below the ring, one at the other end of the range overflows
+	// above it.
 	now := rapid.SampledFrom([]Tick{0, 1, ringSize - 2, 1 << 40, math.MaxUint64 - 20*year}).Draw(t, "now")
 	h := newHistory(now)
 	end := rapid.Custom(func(t *rapid.T) Tick {
@@ -207,7 +208,8 @@ func runHistory(t *rapid.T) {
 	})
 }
 
-// TestTwinLong runs one long history, which fills blocks, grows the far table and wraps the ring many times.
+// TestTwinLong runs one long history, which fills blocks, grows overflow and wraps the ring many
+// times.
 func TestTwinLong(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	h := newHistory(0)
@@ -287,7 +289,8 @@ func TestManyBlocks(t *testing.T) {
 	}
 }
 
-// Whoever looks only for the first few must not be given more, and a table rebuilt from All must be the same.
+// A caller that wants only the first few must get no more, and a table rebuilt from All must be the
+// same.
 func TestAllAndGroups(t *testing.T) {
 	table := NewTable(0)
 	ends := []Tick{2, 2, 9, ringSize + 100, ringSize + 100, year}
@@ -396,7 +399,7 @@ func TestAddRefuses(t *testing.T) {
 	}
 }
 
-// A group that was cancelled to the last transaction must not wake anybody.
+// A group of which the last transaction was cancelled must not cause a wakeup.
 func TestNextSkipsEmptiedGroups(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -423,8 +426,8 @@ func TestNextSkipsEmptiedGroups(t *testing.T) {
 	}
 }
 
-// A jump must cost what ends in it, not its length: a table that walked a year of ticks for each of these would be at it
-// for minutes.
+// The cost of a jump must depend on the transactions that end in it, not on its length: a table
+// that walked a year of ticks for each of these would take minutes.
 func TestAdvanceFar(t *testing.T) {
 	table := NewTable(0)
 	buf := make([]uint64, 8)
@@ -442,7 +445,7 @@ func TestAdvanceFar(t *testing.T) {
 	}
 }
 
-// A table at a steady load must stop asking for memory.
+// A table at a steady load must not allocate.
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	table := NewTable(0)
@@ -473,7 +476,8 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestBooksAreSpread: wherever the books lie, few share a bucket, so that finding one does not depend on how many there are.
+// TestBooksAreSpread: wherever the segments lie, few share a bucket, so that finding one does not
+// depend on how many there are.
 func TestBooksAreSpread(t *testing.T) {
 	for stride := Tick(1); 1000*stride*segmentSize < 1<<40; stride <<= 1 { // up to 3,000 years of ticks of 100 ms
 		table := NewTable(0)

@@ -8,12 +8,12 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// driven is a structure in a history, with what its user knows.
+// driven is a structure in a history, with the state that its user has.
 type driven struct {
 	name string
 	s    timeout.Structure[any]
-	held map[uint64]any // the handles of what it has not handed out, by id
-	gone map[uint64]any // the latest handle of what is gone
+	held map[uint64]any // the handles of entries not yet taken, by id
+	gone map[uint64]any // the latest handles of entries that are gone
 }
 
 func newDriven(name string, s timeout.Structure[any]) *driven {
@@ -22,7 +22,7 @@ func newDriven(name string, s timeout.Structure[any]) *driven {
 
 func (d *driven) add(id uint64, end timeout.Tick) { d.held[id] = d.s.Add(id, end) }
 
-// cancel cancels what is pending, or tries to cancel what is not.
+// cancel cancels an entry that is pending, or tries to cancel one that is not.
 func (d *driven) cancel(id uint64) bool {
 	h, ok := d.held[id]
 	if !ok {
@@ -43,13 +43,13 @@ func (d *driven) took(ids []uint64) {
 	}
 }
 
-// history is a random one, the same for the same seed, that several structures live through together. The first of them
-// says what is right.
+// history is a random history, the same for the same seed, of several structures. The first of them
+// is the reference.
 type history struct {
 	rnd      *rand.Rand
 	all      []*driven
-	ends     map[uint64]timeout.Tick // of what is pending
-	ids      []uint64                // what is pending, and what is not any more
+	ends     map[uint64]timeout.Tick // of pending entries
+	ids      []uint64                // of pending entries, and of those that are gone
 	last     uint64
 	now      timeout.Tick
 	endAfter func(now, distance timeout.Tick) timeout.Tick
@@ -125,7 +125,8 @@ func (h *history) cancel() error {
 	return nil
 }
 
-// expire takes a few of what is due: as many everywhere, of the same ends, though not always the same ones.
+// expire takes a few due entries: as many from each, of the same ends, though not always the same
+// ones.
 func (h *history) expire(most int) error {
 	var due []timeout.Tick
 	for _, end := range h.ends {
@@ -152,7 +153,7 @@ func (h *history) expire(most int) error {
 		}
 		taken = append(taken, buf[:n])
 	}
-	// Those of the last end may differ from structure to structure: all of them are taken.
+	// Entries of the last end may differ from structure to structure: all of them are taken.
 	if len(want) == 0 {
 		return nil
 	}
@@ -160,7 +161,7 @@ func (h *history) expire(most int) error {
 	return h.takeRest(want[len(want)-1], taken)
 }
 
-// takeRest takes what is left of the end at which the structures may differ.
+// takeRest takes the remaining entries of the end at which the structures may differ.
 func (h *history) takeRest(end timeout.Tick, taken [][]uint64) error {
 	for i, d := range h.all {
 		for _, id := range taken[i] {
@@ -198,7 +199,7 @@ func (h *history) advance() error {
 		to = next
 	}
 	if h.rnd.IntN(10) == 0 {
-		to = h.now - min(h.now, 3) // back, to no effect
+		to = h.now - min(h.now, 3) // back, without effect
 	}
 	if h.rnd.IntN(40) == 0 {
 		to = h.endAfter(h.now, h.distance())
@@ -211,7 +212,7 @@ func (h *history) advance() error {
 	return nil
 }
 
-// compare compares what can be seen.
+// compare compares everything observable.
 func (h *history) compare() error {
 	first, some := timeout.Tick(0), false
 	for _, end := range h.ends {

@@ -6,8 +6,8 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// List is the contract in its plainest form, a list sorted by the ends: slow, and easy to believe. The zero List is empty,
-// at tick 0.
+// List is the contract in its plainest form, a list sorted by the ends: slow, and easy to verify.
+// The zero List is empty, at tick 0.
 type List struct {
 	now     timeout.Tick
 	entries []entry // sorted by end; entries of one end in the order in which they were added

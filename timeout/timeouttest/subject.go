@@ -7,7 +7,7 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// Subject is a structure to be held to the contract.
+// Subject is a structure under test.
 type Subject struct {
 	Name string
 
@@ -31,7 +31,7 @@ func (b boxed[H]) Cancel(id uint64, h any) bool {
 	return ok && b.Structure.Cancel(id, own)
 }
 
-// endAfter bounds a distance from now to what the subject can do and what a tick can say.
+// endAfter bounds a distance from now to what the subject and a tick can represent.
 func (s Subject) endAfter(now, distance timeout.Tick) timeout.Tick {
 	if s.Horizon > 0 {
 		distance = min(distance, s.Horizon)
@@ -39,7 +39,8 @@ func (s Subject) endAfter(now, distance timeout.Tick) timeout.Tick {
 	return now + min(distance, ^timeout.Tick(0)-now)
 }
 
-// drain takes all that is due, a few at a time, sorted: what is due together has no order among structures.
+// drain takes everything that is due, a few at a time, sorted: structures may differ in the order
+// within one end.
 func drain(s timeout.Structure[any], batch int) (ids []uint64, err error) {
 	buf := make([]uint64, batch)
 	for {

@@ -10,7 +10,8 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// Steps is how long a random history is, and Histories how many of them [Run] and [Same] live through.
+// Steps is the length of a random history, and Histories the number of histories in [Run] and
+// [Same].
 const (
 	Steps     = 1000
 	Histories = 60
@@ -19,7 +20,7 @@ const (
 // year is a year of ticks of 100 ms, and more.
 const year = timeout.Tick(400 * 24 * 60 * 60 * 10)
 
-// Run holds a structure to the contract.
+// Run tests a structure against the contract.
 func Run(t *testing.T, s Subject) {
 	t.Run("histories", func(t *testing.T) { Same(t, s) })
 	for name, test := range map[string]func(*testing.T, Subject){
@@ -30,7 +31,8 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// Same drives structures, and a [List], with the same random histories, and compares all that can be seen after each step.
+// Same drives structures, and a [List], with the same random histories, and compares everything
+// observable after each step.
 func Same(t *testing.T, subjects ...Subject) {
 	t.Helper()
 	counts := map[string]int{}
@@ -50,7 +52,7 @@ func runHistory(seed uint64, counts map[string]int, subjects []Subject) error {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	h := &history{rnd: rnd, ends: map[uint64]timeout.Tick{}, counts: counts, reuse: seed%2 == 0, now: timeout.Tick(rnd.Uint64N(1000))}
 	if seed%5 == 0 {
-		h.now = math.MaxUint64 - timeout.Tick(rnd.Uint64N(3000)) // time comes to its end
+		h.now = math.MaxUint64 - timeout.Tick(rnd.Uint64N(3000)) // near the largest tick
 	}
 	horizon := Subject{}
 	h.all = append(h.all, newDriven("list", Boxed(NewList(h.now))))
@@ -72,7 +74,7 @@ func runHistory(seed uint64, counts map[string]int, subjects []Subject) error {
 	return nil
 }
 
-// due takes all that is due and compares it.
+// due takes everything that is due and compares it.
 func due(t *testing.T, s timeout.Structure[any], want ...uint64) {
 	t.Helper()
 	got, err := drain(s, 3)
@@ -134,7 +136,7 @@ func advanceBack(t *testing.T, subject Subject) {
 	due(t, s, 1)
 }
 
-// advanceYear would take minutes in a structure that looks at every tick.
+// advanceYear would take minutes in a structure that visits every tick.
 func advanceYear(t *testing.T, subject Subject) {
 	s := subject.New(0)
 	for range 1000 {
@@ -160,7 +162,8 @@ func lastTick(t *testing.T, subject Subject) {
 	due(t, s, 3)
 }
 
-// inBatches takes many of one end, and of several, by batches of odd sizes, and by none.
+// inBatches takes many entries of one end, and of several, in batches of odd sizes, and of size
+// zero.
 func inBatches(t *testing.T, subject Subject) {
 	s := subject.New(0)
 	const n = 1000
@@ -191,7 +194,7 @@ func inBatches(t *testing.T, subject Subject) {
 	}
 }
 
-// betweenBatches adds and cancels while what is due is being taken.
+// betweenBatches adds and cancels while due entries are being taken.
 func betweenBatches(t *testing.T, subject Subject) {
 	s := subject.New(0)
 	handles := map[uint64]any{}
@@ -226,7 +229,8 @@ func betweenBatches(t *testing.T, subject Subject) {
 	}
 }
 
-// advanceToNext goes from Next to Next, as who sleeps until then: it arrives at all ends, and not too often.
+// advanceToNext goes from Next to Next, as a runner that sleeps until then: it arrives at all ends,
+// and not too often.
 func advanceToNext(t *testing.T, subject Subject) {
 	s := subject.New(7)
 	ends := map[uint64]timeout.Tick{}
@@ -257,7 +261,8 @@ func advanceToNext(t *testing.T, subject Subject) {
 	}
 }
 
-// sameCallsTwice makes the same calls to two structures: what comes out is the same, in the same order.
+// sameCallsTwice makes the same calls to two structures: the results are the same, in the same
+// order.
 func sameCallsTwice(t *testing.T, subject Subject) {
 	run := func() (out []uint64) {
 		rnd := rand.New(rand.NewPCG(4, 2))

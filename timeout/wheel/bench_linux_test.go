@@ -12,8 +12,9 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// BenchmarkExpire lets a million tasks end and reports the longest tick: Advance, and Pop until nothing is due. It is time
-// of the processor, not of the wall: a neighbour's time slice is not our tick.
+// BenchmarkExpire lets a million tasks end and reports the longest tick: Advance, and Pop until
+// nothing is due. It is processor time, not wall-clock time: time slices of other programs do not
+// count.
 func BenchmarkExpire(b *testing.B) {
 	for _, load := range []struct {
 		name  string

@@ -14,12 +14,14 @@ import (
 const (
 	million = 1_000_000
 	horizon = 6000 // ticks: timeouts of up to ten minutes at 100 ms
-	batch   = 1000 // short, so that the median is one in which no neighbour had the processor
+	batch   = 1000 // short, so that the median is one without other programs on the processor
 )
 
-// contender is a set of timers. Its methods work on many at a time, so that a call through the interface weighs nothing.
+// contender is a set of timers. Its methods work on many at a time, so that the cost of a call
+// through the interface is negligible.
 type contender interface {
-	// add sets a timer for every end and stores it in the slot of that number. Making it is part of the price.
+	// add sets a timer for every end and stores it in the slot of that number. Allocation is
+	// included.
 	add(slots []int, ends []timeout.Tick)
 	// cancel stops the timers in the slots.
 	cancel(slots []int)
@@ -56,7 +58,7 @@ func (c *wheels) cancel(slots []int) {
 	}
 }
 
-// embedded has its tasks already, in what they belong to.
+// embedded has its tasks already, inside of larger structs.
 type embedded struct {
 	wheel *Wheel[uint64]
 	tasks []Task[uint64]
@@ -104,8 +106,8 @@ var workloads = []workload{
 	{"same", func(*rand.Rand) timeout.Tick { return horizon / 10 }},
 }
 
-// BenchmarkPair cancels and adds in rounds at a million pending and reports each for itself. What is cancelled was
-// added at any time before.
+// BenchmarkPair cancels and adds in rounds at a million pending and reports each for itself. The
+// cancelled timers were added at any time before.
 func BenchmarkPair(b *testing.B) {
 	for _, load := range workloads {
 		for _, c := range contenders {
@@ -124,7 +126,7 @@ func BenchmarkPair(b *testing.B) {
 					set.add(some, ends[at:at+batch])
 					return gone.Sub(start), time.Since(gone)
 				}
-				// Two rounds through all of them put neighbours apart in memory.
+				// Two rounds through all of them scatter neighbours in memory.
 				for range 2 {
 					r.Shuffle(million, func(i, k int) { slots[i], slots[k] = slots[k], slots[i] })
 					for at := 0; at < million; at += batch {
@@ -154,7 +156,8 @@ func median(all []float64) float64 {
 	return all[len(all)/2]
 }
 
-// BenchmarkShort is the life of most requests: added, and cancelled soon after, among others that stay.
+// BenchmarkShort is the usual life of a request: added, and cancelled soon after, among others that
+// stay.
 func BenchmarkShort(b *testing.B) {
 	for _, pending := range []int{0, 10_000, million} {
 		b.Run(fmt.Sprintf("pending=%d", pending), func(b *testing.B) {
@@ -209,7 +212,7 @@ func BenchmarkOneTick(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*million), "ns/expired")
 }
 
-// BenchmarkIdleTick advances over ticks at which nothing ends, and asks what whoever turns a wheel asks.
+// BenchmarkIdleTick advances over ticks at which nothing ends, with the calls of a wheel's owner.
 func BenchmarkIdleTick(b *testing.B) {
 	for _, pending := range []int{0, million} {
 		b.Run(fmt.Sprintf("pending=%d", pending), func(b *testing.B) {

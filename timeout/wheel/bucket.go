@@ -11,10 +11,10 @@ type bucket[T any] struct {
 	count int
 	wheel *Wheel[T]
 	level int
-	start timeout.Tick // the first tick of the span; of no meaning in an empty bucket
+	start timeout.Tick // the first tick of the span; undefined in an empty bucket
 	early bool         // is emptied in steps, before start
 
-	node heap.Node[*bucket[T]] // in the delay queue, at the tick at which the bucket wants attention
+	node heap.Node[*bucket[T]] // in the delay queue, at the tick at which the bucket has to be handled
 }
 
 func (b *bucket[T]) init(w *Wheel[T], level int) {

@@ -56,7 +56,7 @@ func (w *Wheel[T]) place(t *Task[T]) {
 	}
 }
 
-// put appends a task to a bucket and has the delay queue know what it must.
+// put appends a task to a bucket and updates the delay queue if necessary.
 func (w *Wheel[T]) put(b *bucket[T], t *Task[T]) {
 	b.append(t)
 	switch {
@@ -100,8 +100,8 @@ func (w *Wheel[T]) moveDown(b *bucket[T], n int) {
 	}
 }
 
-// cascade empties the buckets of higher levels that want it by now, until something on level 0 is due or nothing is. It
-// brings the cursor with it.
+// cascade empties the buckets of higher levels that are due by now, until something on level 0 is
+// due or nothing is. It advances the cursor.
 func (w *Wheel[T]) cascade() {
 	for {
 		n := w.queue.Peek()
@@ -118,7 +118,7 @@ func (w *Wheel[T]) cascade() {
 	}
 }
 
-// cascadeBucket empties a bucket that wants attention, or takes the next step if there is time for several.
+// cascadeBucket empties a bucket that is due, or takes the next step if there is time for several.
 func (w *Wheel[T]) cascadeBucket(b *bucket[T]) {
 	if b.count <= w.step || b.start <= w.cursor {
 		w.moveDown(b, b.count)

@@ -6,8 +6,8 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// check looks at what must hold in a wheel between two calls: the invariants 5 to 8 of the package doc. Values are the
-// numbers in which the tasks were added.
+// check verifies the invariants of a wheel between two calls: 5 to 8 of the package doc. Values are
+// the numbers in which the tasks were added.
 func (w *Wheel[T]) check(number func(*Task[T]) int) error {
 	if w.cursor > w.now {
 		return fmt.Errorf("the cursor %d is after now %d", w.cursor, w.now)
@@ -59,7 +59,7 @@ func (w *Wheel[T]) check(number func(*Task[T]) int) error {
 	return nil
 }
 
-// check looks at the links of a bucket.
+// check verifies the links of a bucket.
 func (b *bucket[T]) check(level int) error {
 	n, prev := 0, &b.root
 	for t := b.root.next; t != &b.root; t = t.next {
@@ -80,7 +80,7 @@ func (b *bucket[T]) check(level int) error {
 	return nil
 }
 
-// checkQueued looks at where a bucket stands in the delay queue, and at what may stand in it.
+// checkQueued verifies the position of a bucket in the delay queue, and its contents.
 func (w *Wheel[T]) checkQueued(b *bucket[T], slot int) error {
 	if b.node.Queued() != (b.count > 0) || b.count == 0 && b.early {
 		return fmt.Errorf("%d tasks, in the delay queue: %v, in steps: %v", b.count, b.node.Queued(), b.early)

@@ -7,7 +7,8 @@ import (
 	"github.com/txmgr/txmgr/timeout/wheel"
 )
 
-// A request waits in the wheel and brings its own task, so nothing has to be looked up when it ends before its time.
+// A request waits in the wheel and embeds its task, so a request that ends before its time needs no
+// lookup.
 type request struct {
 	name     string
 	deadline wheel.Task[*request]

@@ -11,7 +11,7 @@ import (
 
 const year = 365 * 24 * 3600 * 10 // ticks of 100 ms
 
-// history drives a wheel and its twin with the same calls and compares all they answer.
+// history drives a wheel and its model with the same calls and compares all results.
 type history struct {
 	wheel   *Wheel[int]
 	twin    model
@@ -155,11 +155,11 @@ func (h *history) compareNext(t fataler) {
 	}
 }
 
-// TestTwin holds the wheel against a sorted list with random histories, and looks at everything after each step: all
-// invariants of the package doc but 9.
+// TestTwin compares the wheel with a sorted list in random histories, and checks everything after
+// each step: all invariants of the package doc but 9.
 func TestTwin(t *testing.T) { rapid.Check(t, runHistory) }
 
-// FuzzTwin is TestTwin with histories that seek new paths through the code.
+// FuzzTwin is TestTwin with histories that the fuzzer finds.
 func FuzzTwin(f *testing.F) { f.Fuzz(rapid.MakeFuzz(runHistory)) }
 
 func runHistory(t *rapid.T) {

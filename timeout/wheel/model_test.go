@@ -6,7 +6,8 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// model is a list sorted by the ends, and inside of one by the order of adding. It is slow, and obviously right.
+// model is a list sorted by the ends, and within one end by the order of adding. It is slow and
+// simple.
 type model struct {
 	now     timeout.Tick
 	waiting []entry

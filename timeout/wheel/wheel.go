@@ -13,12 +13,12 @@ const (
 	// MaxSize is the largest number of buckets that a level can have.
 	MaxSize = 1 << 16
 
-	// step is how many tasks a bucket passes down at a time when there is a choice. At some hundred nanoseconds for each,
-	// a step is a small part of a millisecond.
+	// step is how many tasks a bucket passes down at a time when there is a choice. At some hundred
+	// nanoseconds for each, a step is a small part of a millisecond.
 	step = 256
 )
 
-// Wheel holds tasks and says which of them are due.
+// Wheel holds tasks and determines which of them are due.
 //
 // Make one with [New]; the zero Wheel is not usable. A Wheel has one owner and no lock: concurrent use needs a guard of the
 // caller's. Its methods return the same for the same calls in every process.
@@ -51,7 +51,7 @@ func New[T any](now timeout.Tick, size int) *Wheel[T] {
 // Now returns the tick that the wheel has reached.
 func (w *Wheel[T]) Now() timeout.Tick { return w.now }
 
-// Len returns how many tasks wait, those included that are due and not yet taken.
+// Len returns how many tasks wait, including those that are due and not yet taken.
 func (w *Wheel[T]) Len() int { return w.size }
 
 // Add makes a task wait until end. If that has passed, the task is due at once, behind those that are due already. Add
@@ -81,8 +81,8 @@ func (w *Wheel[T]) Cancel(t *Task[T]) bool {
 	return true
 }
 
-// Advance moves Now forward to the tick to, whatever lies between; Now never moves back. Nothing is taken: the tasks that
-// have ended are due from now on.
+// Advance moves Now forward to the tick to, however far; Now never moves back. Nothing is taken:
+// the tasks that have ended are due from now on.
 func (w *Wheel[T]) Advance(to timeout.Tick) {
 	w.now = max(w.now, to)
 	w.cascade()

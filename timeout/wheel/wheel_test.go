@@ -10,7 +10,8 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// TestLong runs long histories of a steady load, in which blocks follow blocks, and looks at everything after each step.
+// TestLong runs long histories of a steady load, in which blocks follow blocks, and checks
+// everything after each step.
 func TestLong(t *testing.T) {
 	for _, tt := range []struct{ size, step, steps int }{
 		{2, 1, 4000}, {4, 2, 4000}, {8, 10, 4000}, {DefaultSize, 3, 2000}, {DefaultSize, step, 2000},
@@ -51,8 +52,8 @@ func TestLong(t *testing.T) {
 	}
 }
 
-// A jump must cost what ends in it, not its length: a wheel that walked a year of ticks for each of these would be at it
-// for minutes.
+// The cost of a jump must depend on the tasks that end in it, not on its length: a wheel that
+// walked a year of ticks for each of these would take minutes.
 func TestAdvanceFar(t *testing.T) {
 	w := New[int](0, 0)
 	var task Task[int]
@@ -70,7 +71,7 @@ func TestAdvanceFar(t *testing.T) {
 	}
 }
 
-// Of many tasks that a jump has passed, all come out, in order, and none that it has not passed.
+// Of many tasks, all that a jump has passed come out, in order, and no others.
 func TestYearAtOnce(t *testing.T) {
 	const tasks = 100_000
 	r := rand.New(rand.NewPCG(1, 2))
@@ -122,7 +123,7 @@ func TestCascadeIsSpread(t *testing.T) {
 			for i := range all {
 				w.Add(&all[i], timeout.Tick(tt.from+r.Uint64N(tt.spans)))
 			}
-			// Whatever has come down by a level counts once.
+			// Tasks that have moved down by a level count once.
 			height := func() (sum, largest int) {
 				for level, buckets := range w.levels {
 					for i := range buckets {
@@ -150,7 +151,8 @@ func TestCascadeIsSpread(t *testing.T) {
 	}
 }
 
-// TestStepsAreSpread looks at which ticks a bucket shrinks: what is taken down late may be cancelled before.
+// TestStepsAreSpread checks at which ticks a bucket shrinks: a task that is moved down late may be
+// cancelled before.
 func TestStepsAreSpread(t *testing.T) {
 	const start = 10 * DefaultSize
 	w := New[int](0, DefaultSize)
@@ -204,7 +206,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// TestAwakenings follows Next from awakening to awakening, as whoever turns a wheel does.
+// TestAwakenings follows Next from wakeup to wakeup, as the owner of a wheel does.
 func TestAwakenings(t *testing.T) {
 	follow := func(w *Wheel[int]) (n int) {
 		for next, ok := w.Next(); ok; next, ok = w.Next() {
@@ -251,7 +253,7 @@ func TestAwakenings(t *testing.T) {
 	}
 }
 
-// Size is rounded up, and a level is made when something first needs it.
+// The size is rounded up, and a level is made when a task first needs it.
 func TestSizes(t *testing.T) {
 	for _, tt := range []struct{ size, buckets, most int }{
 		{-1, 2 * DefaultSize, 11},
@@ -291,7 +293,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// At the end of time nothing can wait any more.
+// At the largest tick no task can wait any more.
 func TestEndOfTime(t *testing.T) {
 	w := New[int](math.MaxUint64, 0)
 	var a, b Task[int]
@@ -329,7 +331,8 @@ func TestCancelOfWhatIsDue(t *testing.T) {
 	}
 }
 
-// Whoever adds a task with an end that has passed, again and again, gets it again and again, but behind the others.
+// A task that is added again and again with a past end comes again and again, but behind the
+// others.
 func TestAddDuringExpiry(t *testing.T) {
 	w := New[int](10, 0)
 	again, others := Task[int]{Value: -1}, make([]Task[int], 10)
@@ -352,7 +355,7 @@ func TestAddDuringExpiry(t *testing.T) {
 	}
 }
 
-// A wheel at a steady load must not ask for memory.
+// A wheel at a steady load must not allocate.
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	w := New[int](0, 0)

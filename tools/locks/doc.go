@@ -3,8 +3,9 @@
 //
 //	go run -C tools/locks . -race=false ./node ./server
 //
-// The arguments are those of go test. A lock that is taken twice by one goroutine, also a reader's lock, and two locks that
-// are taken in both orders by whomever, are reported when they happen, not only when they collide. Nothing of the product
-// is changed on disk: go test is given an overlay, in which sync.Mutex and sync.RWMutex are those of
-// github.com/sasha-s/go-deadlock, and a go.mod that knows it.
+// The arguments are those of go test. A lock that one goroutine takes twice, also for reading, and
+// two locks that are taken in both orders by any goroutines, are reported when they happen, not
+// only when they deadlock. No file of the product is changed: go test is given an overlay, in which
+// sync.Mutex and sync.RWMutex are those of github.com/sasha-s/go-deadlock, and a go.mod with that
+// dependency.
 package main

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPlanted: the tests of the module in testdata all pass under go test. Under this program those fail that take
-// locks wrongly, and the report names the kind and both places.
+// TestPlanted: the tests of the module in testdata all pass under go test. Under this program those
+// fail that take locks wrongly, and the report names the kind and both places.
 func TestPlanted(t *testing.T) {
 	const root = "testdata/planted"
 	plain := exec.Command("go", "test", "-count=1", "./...")

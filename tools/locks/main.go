@@ -13,10 +13,10 @@ import (
 	"github.com/sasha-s/go-deadlock"
 )
 
-// product is the module under test, seen from this one.
+// product is the module under test, relative to this one.
 const product = "../.."
 
-// Its reports are switched on in the packages under test. This program has no locks.
+// Its reports are enabled in the packages under test. This program has no locks.
 var _ deadlock.Mutex
 
 func main() {
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// run tests packages of the module in root. out gets what go test prints.
+// run tests packages of the module in root. out receives the output of go test.
 func run(root string, out io.Writer, args []string) error {
 	dir, err := os.MkdirTemp("", "txmgr-locks-")
 	if err != nil {
@@ -70,7 +70,8 @@ func run(root string, out io.Writer, args []string) error {
 	return cmd.Run()
 }
 
-// writeModule writes the module under test's go.mod and go.sum, with the library of locks added.
+// writeModule writes the go.mod and go.sum of the module under test, with the library of locks
+// added.
 func writeModule(root, name string) error {
 	for _, file := range []string{"go.mod", "go.sum"} {
 		text, err := os.ReadFile(filepath.Join(root, file))

@@ -42,8 +42,8 @@ func list(root string) (all []pkg, err error) {
 	}
 }
 
-// replaceLocks writes the package's files that have mutexes to dir, with those of the library, and adds them to the overlay.
-// It says how many mentions it has replaced.
+// replaceLocks writes the package's files that have mutexes to dir, with those of the library, and
+// adds them to the overlay. It returns the number of replacements.
 func (p pkg) replaceLocks(dir string, overlay map[string]string) (replaced int, err error) {
 	for _, file := range p.GoFiles {
 		name := filepath.Join(p.Dir, file)
@@ -66,7 +66,7 @@ func (p pkg) replaceLocks(dir string, overlay map[string]string) (replaced int, 
 	if replaced == 0 {
 		return 0, nil
 	}
-	// No report after a time of waiting: a busy machine makes everything wait.
+	// No report after a long wait: on a busy machine every lock may wait long.
 	settings := fmt.Sprintf("package %s\n\nimport productlocks %q\n\nfunc init() { productlocks.Opts.DeadlockTimeout = 0 }\n", p.Name, library)
 	overlay[filepath.Join(p.Dir, "zz_locks.go")], err = write(dir, len(overlay), []byte(settings))
 	return replaced, err
@@ -87,7 +87,7 @@ func replaceIn(name string, src []byte) (out []byte, replaced int, err error) {
 	if !slices.ContainsFunc(f.Imports, func(s *ast.ImportSpec) bool { return s.Path.Value == `"sync"` && s.Name == nil }) {
 		return nil, 0, nil
 	}
-	var at []int // where "sync" stands
+	var at []int // the positions of "sync"
 	ast.Inspect(f, func(n ast.Node) bool {
 		sel, ok := n.(*ast.SelectorExpr)
 		if !ok {

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// options are those of the command line.
+// options are the flags of the command line.
 type options struct {
 	n, skip  int
 	seed     uint64
@@ -108,7 +108,7 @@ func mutate(ctx context.Context, out io.Writer, o options, pkg string) error {
 	return nil
 }
 
-// benchOf asks the go command for a package.
+// benchOf reads a package with go list.
 func benchOf(ctx context.Context, o options, pkg string) (*bench, error) {
 	c := exec.CommandContext(ctx, "go", "list", "-json=ImportPath,Dir,GoFiles", pkg)
 	c.Stderr = os.Stderr
@@ -130,7 +130,7 @@ func benchOf(ctx context.Context, o options, pkg string) (*bench, error) {
 	return &bench{pkg: p.ImportPath, dir: p.Dir, files: p.GoFiles, short: o.short, run: o.run, not: o.not, memory: o.memory, limit: 10 * time.Minute}, nil
 }
 
-// mutations lists those that are to be tried, in the order of the seed.
+// mutations lists the mutations to try, in the order of the seed.
 func (b *bench) mutations(o options) (map[string][]byte, []mutation, error) {
 	match, err := regexp.Compile(o.file)
 	if err != nil {

@@ -21,14 +21,14 @@ type bench struct {
 	files  []string
 	short  bool
 	run    string        // tests that match this are run
-	not    string        // but those that match this
+	not    string        // except those that match this
 	memory int           // limit of the tests' address space, in MiB
 	limit  time.Duration // of one run of the tests
 	took   time.Duration // the last run of the tests, without their compilation
-	flags  []string      // that the test binary knows and that keep it from writing beside the tests
+	flags  []string      // known to the test binary, which keep it from writing beside the tests
 }
 
-// verdict is what came of a mutant.
+// verdict is the result of a mutant.
 type verdict string
 
 const (
@@ -39,7 +39,7 @@ const (
 	untestable verdict = "could not be tried"
 )
 
-// try compiles a mutant and runs the tests. The text says why.
+// try compiles a mutant and runs the tests. The text is the reason of the verdict.
 func (b *bench) try(ctx context.Context, m mutation, src []byte) (verdict, string) {
 	dir, err := os.MkdirTemp("", "mutant-")
 	if err != nil {
@@ -56,7 +56,7 @@ func (b *bench) try(ctx context.Context, m mutation, src []byte) (verdict, strin
 
 // build compiles the tests, with an overlay unless that is empty, and runs them.
 func (b *bench) build(ctx context.Context, dir, overlay string) (verdict, string) {
-	// It is the tests' TMPDIR: PostgreSQL's programs, which run as another user, have to get through.
+	// It is the tests' TMPDIR: PostgreSQL's programs, which run as another user, need access.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return untestable, err.Error()
 	}
@@ -77,7 +77,7 @@ func (b *bench) build(ctx context.Context, dir, overlay string) (verdict, string
 	return b.test(ctx, dir, overlay, binary)
 }
 
-// test runs a binary of tests, until all the time there is has passed, or that of one run.
+// test runs a binary of tests, until the time for all mutants has passed, or that of one run.
 func (b *bench) test(all context.Context, dir, overlay, binary string) (verdict, string) {
 	ctx, cancel := context.WithTimeout(all, b.limit)
 	defer cancel()
@@ -100,12 +100,12 @@ func (b *bench) test(all context.Context, dir, overlay, binary string) (verdict,
 	err := c.Run()
 	b.took = time.Since(began)
 	if c.Process != nil {
-		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // whatever the tests left running
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // processes that the tests left running
 	}
 	switch {
 	case err == nil:
 		return survived, out.String()
-	case all.Err() != nil: // the time for all mutants: it says nothing about this one
+	case all.Err() != nil: // the time for all mutants has passed: no result for this one
 		return untestable, all.Err().Error()
 	case ctx.Err() != nil:
 		return timedOut, out.String()
@@ -113,8 +113,8 @@ func (b *bench) test(all context.Context, dir, overlay, binary string) (verdict,
 	return killed, out.String()
 }
 
-// quietFlags are those of package rapid that keep failures out of testdata, if the binary
-// knows them.
+// quietFlags are the flags of package rapid that keep failures out of testdata, if the binary has
+// them.
 func quietFlags(binary string) []string {
 	out, _ := exec.Command(binary, "-h").CombinedOutput() // ends with an error by design
 	flags := []string{}

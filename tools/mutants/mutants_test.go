@@ -113,7 +113,7 @@ func TestAPackage(t *testing.T) {
 	}
 }
 
-// TestTheEndOfTheRun is not the end of a mutant: tests that it stops have found nothing.
+// TestTheEndOfTheRun: the end of the run is not a result for a mutant whose tests it stops.
 func TestTheEndOfTheRun(t *testing.T) {
 	dir := t.TempDir()
 	hangs := filepath.Join(dir, "tests")

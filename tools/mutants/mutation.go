@@ -38,7 +38,7 @@ func (m mutation) diff(src []byte) string {
 	return lines("- ", string(src[begin:end])) + lines("+ ", string(src[begin:m.from])+m.with+string(src[m.to:end]))
 }
 
-// operators are what stands instead of an operator.
+// operators are the replacements of each operator.
 var operators = map[token.Token][]token.Token{
 	token.ADD: {token.SUB}, token.SUB: {token.ADD}, token.MUL: {token.QUO}, token.QUO: {token.MUL}, token.REM: {token.QUO},
 	token.AND: {token.OR}, token.OR: {token.AND}, token.XOR: {token.AND}, token.SHL: {token.SHR}, token.SHR: {token.SHL},
@@ -58,7 +58,7 @@ type finder struct {
 	found []mutation
 }
 
-// mutations lists those of a file, in the order of the text; none of a generated file.
+// mutations lists the mutations of one file, in the order of the text; none of a generated file.
 func mutations(name string, src []byte) ([]mutation, error) {
 	set := token.NewFileSet()
 	tree, err := parser.ParseFile(set, name, src, parser.ParseComments)
@@ -81,7 +81,7 @@ func (f *finder) operator(pos token.Pos, op token.Token) {
 	}
 }
 
-// remove blanks a statement, and keeps the lines where they are.
+// remove blanks a statement, and keeps the line numbers.
 func (f *finder) remove(s ast.Node) {
 	text := f.src[f.file.Offset(s.Pos()):f.file.Offset(s.End())]
 	f.add("statement removed", s.Pos(), s.End(), "{}"+strings.Repeat("\n", bytes.Count(text, []byte("\n"))))
@@ -135,7 +135,7 @@ func (f *finder) node(n ast.Node) bool {
 	return true
 }
 
-// constant moves an integer by one.
+// constant changes an integer by one.
 func (f *finder) constant(n *ast.BasicLit) {
 	i, err := strconv.ParseInt(n.Value, 0, 64)
 	if n.Kind != token.INT || err != nil {
@@ -151,7 +151,7 @@ func (f *finder) text(n ast.Node) string {
 	return string(f.src[f.file.Offset(n.Pos()):f.file.Offset(n.End())])
 }
 
-// quiet reports whether a call only tells people something.
+// quiet reports whether a call only logs or panics.
 func quiet(call *ast.CallExpr) bool {
 	switch fun := call.Fun.(type) {
 	case *ast.Ident:

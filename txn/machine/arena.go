@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// An outcome in an arena is the length of its encoding with its mark, its id, and the encoding. Its place is the number of
-// its chunk and the offset in that.
+// An outcome in an arena is stored as the length of its encoding with its removal mark, its id,
+// and the encoding. Its place is the number of its chunk and the offset in that.
 const (
 	chunkSize        = 64 << 10 // a chunk is larger only if its one outcome is
 	chunkBits        = 16
@@ -18,15 +18,15 @@ const (
 	removedBit       = 1 << 31
 )
 
-// chunk is a piece of an arena. Its bytes are appended to and never changed, but for the marks of what is removed: that is
-// done on a copy while a snapshot shares them.
+// chunk is a piece of an arena. Its bytes are appended to and never changed, but for the marks
+// of removed outcomes: these are set on a copy while a snapshot shares the bytes.
 type chunk struct {
 	epoch       uint64 // when these bytes were made or copied
 	bytes       []byte
 	first, last txn.ID // of all ids that were put in, in the order of ids
 }
 
-// arena is a container of a belt: outcomes one behind the other, in chunks without pointers.
+// arena is a container of a hashbelt: outcomes one after the other, in chunks without pointers.
 type arena struct {
 	chunks  []chunk
 	count   int
@@ -60,7 +60,7 @@ func (a *arena) Put(id txn.ID, o outcome) (place uint64) {
 	return place
 }
 
-// Get gives the outcome at place, which shares the arena's bytes.
+// Get returns the outcome at place, which shares the arena's bytes.
 func (a *arena) Get(id txn.ID, place uint64) (outcome, bool) {
 	n, at := place>>chunkBits, place&(1<<chunkBits-1)
 	if n >= uint64(len(a.chunks)) {
@@ -78,7 +78,7 @@ func (a *arena) Get(id txn.ID, place uint64) (outcome, bool) {
 	return b[from : from+uint64(size) : from+uint64(size)], true
 }
 
-// Remove marks an outcome as removed. Its bytes stay until all of the arena goes.
+// Remove marks an outcome as removed. Its bytes stay until the whole arena is dropped.
 func (a *arena) Remove(id txn.ID, place uint64) (outcome, bool) {
 	o, ok := a.Get(id, place)
 	if !ok {
@@ -96,7 +96,7 @@ func (a *arena) Remove(id txn.ID, place uint64) (outcome, bool) {
 	return o, true
 }
 
-// All gives the outcomes in the order in which they were put.
+// All yields the outcomes in the order in which they were put in.
 func (a *arena) All() iter.Seq2[txn.ID, outcome] {
 	return func(yield func(txn.ID, outcome) bool) {
 		for o := range outcomesIn(a.chunks) {
@@ -109,14 +109,14 @@ func (a *arena) All() iter.Seq2[txn.ID, outcome] {
 
 func (a *arena) Len() int { return a.count }
 
-// storedOutcome is an outcome with what an arena knows of it.
+// storedOutcome is an outcome with its place in the arena.
 type storedOutcome struct {
 	id      txn.ID
 	outcome outcome
 	removed bool
 }
 
-// outcomesIn gives what is in chunks.
+// outcomesIn yields the outcomes in chunks.
 func outcomesIn(chunks []chunk) iter.Seq[storedOutcome] {
 	return func(yield func(storedOutcome) bool) {
 		for i := range chunks {

@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// arenaModel is a belt of arenas, and the same as a row.
+// arenaModel is a belt of arenas, and a slice with the same contents.
 type arenaModel struct {
 	kept   retained
 	shared *atomic.Int32
@@ -45,7 +45,7 @@ func newArenaModel() *arenaModel {
 }
 
 func (s *arenaModel) put(t *rapid.T) {
-	// Some fill a chunk to the brim, alone or with three others, and one is larger than a chunk.
+	// Some fill a chunk completely, alone or with three others, and one is larger than a chunk.
 	size := rapid.SampledFrom([]int{0, 1, 90, 200, chunkSize/4 - arenaEntryHeader, chunkSize - arenaEntryHeader, chunkSize}).Draw(t, "size")
 	s.made++
 	x := arenaEntry{testID(s.made), s.tick + shelfLife, bytes.Repeat([]byte{byte(s.made)}, size)}
@@ -81,7 +81,7 @@ func (s *arenaModel) take(*rapid.T) {
 	s.photos = append(s.photos, arenaSnapshot{s.kept.snapshotChunks(), s.row})
 }
 
-// release gives all snapshots back: from now on nothing need be copied.
+// release releases all snapshots: from now on nothing need be copied.
 func (s *arenaModel) release(t *rapid.T) {
 	for _, p := range s.photos {
 		same(t, p.chunks, p.row)
@@ -118,7 +118,7 @@ func (s *arenaModel) check(t *rapid.T) {
 	}
 }
 
-// same wants chunks to hold a row, each within the ids that its chunk says.
+// same checks that chunks hold a row, each within the ids that its chunk records.
 func same(t *rapid.T, chunks []chunk, row []arenaEntry) {
 	n := 0
 	for i := range chunks {
@@ -140,7 +140,8 @@ func same(t *rapid.T, chunks []chunk, row []arenaEntry) {
 	}
 }
 
-// TestArenas holds the belt against a row, and what snapshots share against what the row was then.
+// TestArenas compares the belt with a row, and what snapshots share with the row as it was
+// then.
 func TestArenas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newArenaModel()

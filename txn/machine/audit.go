@@ -9,14 +9,14 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Limits of the audit trail: how many records are kept, and how long the name of
-// a person may be, in bytes.
+// Limits of the audit trail: how many records are kept, and the longest name of an operator, in
+// bytes.
 const (
 	MaxAudit = 10_000
 	MaxBy    = 128
 )
 
-// AuditAction is what a person did. Values are never renumbered.
+// AuditAction is an action of an operator. Values are never renumbered.
 type AuditAction uint8
 
 const (
@@ -24,19 +24,19 @@ const (
 	ActionResolve AuditAction = iota + 1
 	// ActionRollback: decided to roll back, by [txn.CauseOperator].
 	ActionRollback
-	// ActionForget: took a hazard off a finished transaction.
+	// ActionForget: forgot the heuristic outcome of a finished transaction.
 	ActionForget
 	// ActionAddParticipant: registered a participant, or changed its settings.
 	ActionAddParticipant
-	// ActionRemoveParticipant: took a registration back.
+	// ActionRemoveParticipant: removed a registration.
 	ActionRemoveParticipant
 	// ActionAddToken: made a token.
 	ActionAddToken
-	// ActionRemoveToken: took a token back.
+	// ActionRemoveToken: revoked a token.
 	ActionRemoveToken
-	// ActionRemoveMember: took a node out of the cluster, for good.
+	// ActionRemoveMember: removed a node from the cluster, for good.
 	ActionRemoveMember
-	// ActionResume: let a state that was restored from a backup go on.
+	// ActionResume: resumed recovery after a restore from a backup.
 	ActionResume
 
 	lastAction = ActionResume
@@ -52,12 +52,12 @@ func (a AuditAction) String() string {
 	return fmt.Sprintf("(%d)", uint8(a))
 }
 
-// AuditRecord is something that a person did and that changed the state.
+// AuditRecord is an action of an operator that changed the state.
 type AuditRecord struct {
 	Seq        uint64 // 1, 2 and so on
 	Wall       int64  // leader's wall clock, milliseconds since 1970
 	Tick       survival.Tick
-	Index      uint64 // the log's entry
+	Index      uint64 // the log entry
 	Action     AuditAction
 	ID         txn.ID          // zero when it is about no transaction
 	Branch     txn.BranchID    // of ActionResolve: the one that was named
@@ -66,7 +66,7 @@ type AuditRecord struct {
 	By, Reason string
 }
 
-// Public makes the public form.
+// Public returns the public form.
 func (a *AuditRecord) Public() txn.AuditRecord {
 	r := txn.AuditRecord{
 		Seq: a.Seq, Time: time.UnixMilli(a.Wall).UTC(), Tick: uint64(a.Tick), Index: a.Index, Action: a.Action.String(),
@@ -84,9 +84,8 @@ func (a *AuditRecord) Public() txn.AuditRecord {
 	return r
 }
 
-// auditLog is the bounded list of what people did. Its records are never changed and
-// their places never used again, so that a reader may keep the slice: a snapshot
-// costs nothing.
+// auditLog is the bounded list of the operators' actions. Its records are never changed and
+// their places never used again, so that a reader may keep the slice: a snapshot costs nothing.
 type auditLog struct {
 	records []AuditRecord
 	seq     uint64
@@ -104,10 +103,10 @@ func (m *Machine) appendAudit(a AuditRecord) {
 	m.fx.Audit = append(m.fx.Audit, a)
 }
 
-// all gives the records to a reader, whose appending would not touch ours.
+// all returns the records for a reader, whose appending would not overwrite the log's.
 func (t *auditLog) all() []AuditRecord { return slices.Clip(t.records) }
 
-// isRepeat reports whether the resolution was carried out before, in the same words.
+// isRepeat reports whether the same resolution was carried out before.
 func (t *auditLog) isRepeat(c *Resolve) bool {
 	return slices.ContainsFunc(t.records, func(a AuditRecord) bool {
 		return a.Action == ActionResolve && a.ID == c.ID && a.Branch == c.Branch && a.Outcome == c.Outcome &&

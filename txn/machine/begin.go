@@ -56,7 +56,7 @@ func (m *Machine) checkBegin(c Begin) Result {
 	if m.recoveryPaused {
 		return Result{Code: RecoveryPaused}
 	}
-	if m.mayBeForgotten(c.Mark) { // before all else that is said of it: whatever is wrong now, it may have been committed
+	if m.mayBeForgotten(c.Mark) { // before all other checks: whatever is wrong now, it may have been committed
 		return Result{Code: Forgotten, Mark: m.Mark()}
 	}
 	if c.ID.IsZero() || len(c.Name) > txn.MaxName || c.Timeout <= 0 || !validLabels(c.Labels) {
@@ -73,7 +73,7 @@ func (m *Machine) checkBegin(c Begin) Result {
 		id := txn.BranchID(k + 1)
 		p, code := m.checkBranch(&c.Branches[k])
 		if code == OK && m.participants.markSeen(p) {
-			code = Malformed // twice in one begin: which payload would be meant?
+			code = Malformed // twice in one begin: it is not known which payload is meant
 		}
 		if code != OK {
 			return Result{Code: code, Branch: id}
@@ -116,7 +116,7 @@ func (m *Machine) addBranch(r *record, b *Branch) {
 	r.unfinished++
 }
 
-// appendBranch links a branch at the rear of r's.
+// appendBranch links a branch at the end of r's list.
 func (m *Machine) appendBranch(r *record, b branch) {
 	k := m.branches.take()
 	*m.branches.edit(k) = b
@@ -155,8 +155,8 @@ func (m *Machine) enlist(c Enlist) Result {
 	return res
 }
 
-// enlistAgain answers a repeat, which may come from a new session, but not when
-// the old one has voted: what it prepared is the branch.
+// enlistAgain answers a repeat, which may come from a new connection, but not when the old one
+// has voted: what it prepared is the branch.
 func (m *Machine) enlistAgain(i, k uint32, id txn.BranchID, e *Enlist) Result {
 	c := &e.Branch
 	b := m.branches.at(k)
@@ -171,7 +171,7 @@ func (m *Machine) enlistAgain(i, k uint32, id txn.BranchID, e *Enlist) Result {
 	}
 	if another {
 		if b.sessionRef != 0 {
-			m.txs.edit(i).flags |= reenlisted // the old one may be at work yet: only a prepare tells which of the two is the branch
+			m.txs.edit(i).flags |= reenlisted // the old connection may still be at work: only a prepare tells which of the two is the branch
 		}
 		b = m.branches.edit(k)
 		m.strings.drop(b.sessionRef)
@@ -182,11 +182,11 @@ func (m *Machine) enlistAgain(i, k uint32, id txn.BranchID, e *Enlist) Result {
 	return res
 }
 
-// maxReplacedRefs is how many sessions of one branch may be replaced.
+// maxReplacedRefs is how many session references of one branch may be replaced.
 const maxReplacedRefs = 16
 
-// replaceSessionRef remembers the session of a branch that gives way to next, unless next has given
-// way before.
+// replaceSessionRef records that the branch's session reference is replaced by next, unless
+// next was replaced before.
 func (m *Machine) replaceSessionRef(k uint32, next string) Code {
 	b := m.branches.at(k)
 	if b.sessionRef == 0 {
@@ -206,7 +206,7 @@ func (m *Machine) replaceSessionRef(k uint32, next string) Code {
 	return OK
 }
 
-// joinStrings and splitTexts give a list of texts a form that one text can hold.
+// joinStrings and splitStrings encode a list of strings as one string.
 func joinStrings(dst []byte, all []string) []byte {
 	for _, s := range all {
 		dst = appendString(dst, s)
@@ -247,7 +247,7 @@ func (m *Machine) branch(r *record, id txn.BranchID) uint32 {
 	return k
 }
 
-// fingerprint recognises a repeated begin. What the leader computes anew at each try is
+// fingerprint recognises a repeated begin. Values that the leader computes anew at each try are
 // not part of it.
 func (c *Begin) fingerprint() uint64 {
 	h := fnv.New64a()
@@ -260,7 +260,7 @@ func (c *Begin) fingerprint() uint64 {
 		b = binary.AppendUvarint(b, uint64(len(e.Payload)))
 		b = append(b, e.Payload...)
 	}
-	b = appendSession(b, c.Session) // nothing for none: as before there were sessions
+	b = appendSession(b, c.Session) // nothing without a session, as in releases before there were sessions
 	_, _ = h.Write(b)               // never fails
 	return h.Sum64()
 }

@@ -53,7 +53,7 @@ func TestTwoVotesOfOneBranchInOneCall(t *testing.T) {
 	}
 }
 
-// TestTheLargestBeginThatIsLegal: every text at its limit is taken, and one byte more is
+// TestTheLargestBeginThatIsLegal: every string at its limit is accepted, and one byte more is
 // refused.
 func TestTheLargestBeginThatIsLegal(t *testing.T) {
 	labels := func(n, key, value int) (list []Label) {
@@ -131,7 +131,7 @@ func TestAsManyBranchesAsAreLegal(t *testing.T) {
 	}
 }
 
-// TestNodesAtTheirLimits: texts, the number of members, and of removed nodes.
+// TestNodesAtTheirLimits: strings, the number of members, and of removed nodes.
 func TestNodesAtTheirLimits(t *testing.T) {
 	m := bootstrapped(t)
 	code := func(c Command) Code { return m.Apply(Entry{Commands: []Command{c}}).Results[0].Code }
@@ -174,7 +174,8 @@ func TestNodesAtTheirLimits(t *testing.T) {
 	}
 }
 
-// TestWhatOperatorsSayAtItsLimits: a name and a reason of the largest size are taken, and one byte more is refused.
+// TestWhatOperatorsSayAtItsLimits: a name and a reason of the largest size are accepted, and
+// one byte more is refused.
 func TestWhatOperatorsSayAtItsLimits(t *testing.T) {
 	hazard := ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicRollback}
 	for name, c := range map[string]struct {

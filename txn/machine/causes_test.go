@@ -38,7 +38,8 @@ func TestEveryCauseIsCounted(t *testing.T) {
 	}
 }
 
-// TestEffectsTellOfHazardsAndOperators: each hazard and each action of a person once, however often the command comes.
+// TestEffectsTellOfHazardsAndOperators: each heuristic outcome and each action of an operator
+// once, however often the command comes.
 func TestEffectsTellOfHazardsAndOperators(t *testing.T) {
 	m := bootstrapped(t, "orders", "stock")
 	one := testID(1)
@@ -64,8 +65,8 @@ func TestEffectsTellOfHazardsAndOperators(t *testing.T) {
 	}
 }
 
-// TestEffectsUntilTheDecision: a begin and each state after it is a change, and what the coordinator has to prepare is work,
-// each once.
+// TestEffectsUntilTheDecision: a begin and each state after it is a change, and a branch that
+// the coordinator has to prepare is pending, each once.
 func TestEffectsUntilTheDecision(t *testing.T) {
 	m := (scenario{}).build(t)
 	some := Commit{ID: one, Votes: []txn.BranchVote{yes1}}

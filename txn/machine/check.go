@@ -10,9 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Hash is a fingerprint of the whole state: equal on two replicas that applied
-// the same entries, whatever their slabs look like. It takes time in the number
-// of transactions.
+// Hash is a fingerprint of the whole state: equal on two replicas that applied the same
+// entries, however their slabs are laid out. Its time grows with the number of transactions.
 func (m *Machine) Hash() uint64 {
 	s := m.Snapshot()
 	defer s.Release()
@@ -33,8 +32,8 @@ func hashOf(v any) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// CheckInvariants audits the invariants of the package documentation. It takes time in
-// the number of transactions and is meant for tests.
+// CheckInvariants verifies the invariants of the package documentation. Its time grows with the
+// number of transactions; it is meant for tests.
 func (m *Machine) CheckInvariants() error {
 	var a recount
 	a.unfinished = make([]int, len(m.participants.list))
@@ -56,7 +55,7 @@ func (m *Machine) CheckInvariants() error {
 	return a.compare(m)
 }
 
-// recount counts anew what the machine keeps count of.
+// recount counts anew what the machine counts as it goes.
 type recount struct {
 	txs, withDeadline, delegated, completing, heuristics, retained, branches int
 	unfinished                                                               []int
@@ -110,7 +109,7 @@ func (a *recount) add(m *Machine, i uint32, t *Transaction) error {
 	return nil
 }
 
-// checkDecision looks at what goes with being undecided, delegated and decided.
+// checkDecision verifies what has to hold for undecided, delegated and decided transactions.
 func checkDecision(r *record, t *Transaction) error {
 	if r.is(delegated) != t.Delegated() {
 		return fmt.Errorf("state %v, votes %+v: delegated is %v", t.State, t.Branches, r.is(delegated))
@@ -151,8 +150,8 @@ func (a *recount) compare(m *Machine) error {
 	return errors.Join(m.checkDeadlines(), m.checkSessions())
 }
 
-// checkDeadlines walks the groups of the survival index: each holds what has as many
-// invocations left as a transaction that began now and joined it.
+// checkDeadlines verifies the groups of the survival index: the transactions of each have as
+// many invocations left as one that began now and joined it.
 func (m *Machine) checkDeadlines() error {
 	seen := 0
 	for id, end := range m.deadlines.All() {

@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// The transition table of what is about no transaction: every state × every command.
+// The transition table of commands that are about no transaction: every state × every command.
 
 var (
 	alice  = Member{Node: "n_a", Name: "alice", API: "https://a:7460", Version: "v1"}
@@ -88,8 +88,8 @@ var clusterCommands = []struct {
 	{"begin", begin},
 }
 
-// TestClusterTable: what a refused command or a repeat must not do is to change
-// anything; what somebody did that changed something is in the trail.
+// TestClusterTable: a refused command or a repeat must not change anything; an operator's
+// action that changed something is in the audit trail.
 func TestClusterTable(t *testing.T) {
 	var got strings.Builder
 	for _, w := range clusterWorlds {

@@ -9,15 +9,15 @@ import (
 
 // Entry is one entry of the log: what the machine applies as a whole.
 type Entry struct {
-	// Tick is the leader's count of invocations when it proposed the entry. A
-	// tick behind the machine's own moves nothing.
+	// Tick is the leader's count of invocations when it proposed the entry. A tick before the
+	// machine's own does not move it.
 	Tick survival.Tick
-	// Wall is the leader's wall clock in milliseconds since 1970: for people
-	// only, nothing is decided by it.
+	// Wall is the leader's wall clock in milliseconds since 1970: for display only, nothing is
+	// decided by it.
 	Wall     int64
 	Commands []Command
-	// Index is the entry's place in the log. It is not part of the entry: whoever
-	// applies it knows it. For people only.
+	// Index is the entry's place in the log. It is not part of the entry: it is filled in where
+	// the entry is applied. For display only.
 	Index uint64
 }
 
@@ -25,11 +25,11 @@ type Entry struct {
 // refused with a [Code] and changes nothing.
 type Command interface{ command() }
 
-// Bootstrap is the first command of a cluster: what never changes afterwards.
+// Bootstrap is the first command of a cluster. Its values never change afterwards.
 type Bootstrap struct {
-	Cluster   string        // tag in every XID
+	Cluster   string        // cluster id, part of every XID
 	Interval  time.Duration // between two invocations of the timeout thread
-	Retention time.Duration // how long finished outcomes are kept, in ticks of Interval
+	Retention time.Duration // how long finished outcomes are retained, in ticks of Interval
 	Retain    uint64        // of more outcomes than these the oldest are dropped before their time, step by step
 }
 
@@ -45,9 +45,9 @@ type Begin struct {
 	Expiry   survival.Tick // the leader's tick plus Survival
 	Labels   []Label
 	Branches []Branch      // at most one per participant
-	Session  txn.SessionID // of the client, whose silence ends the transaction; zero for none
-	// Mark is that of the id. It is zero when nobody but the leader knows the id, so that
-	// the command cannot be repeated, and in entries of earlier releases.
+	Session  txn.SessionID // of the client, whose expiry ends the transaction; zero for none
+	// Mark is the mark of the id. It is zero when only the leader knows the id, so that the
+	// command cannot be repeated, and in entries of earlier releases.
 	Mark txn.Mark
 }
 
@@ -58,28 +58,28 @@ type Branch struct {
 	SessionRef  string
 }
 
-// Enlist adds a branch to an active transaction, or gives a known one another
-// session. A session that was replaced never comes back: a copy of its enlistment that
+// Enlist adds a branch to an active transaction, or gives a known one another session
+// reference. A reference that was replaced is never valid again: a copy of its enlistment that
 // arrives late is refused.
 type Enlist struct {
 	ID     txn.ID
 	Branch Branch
-	// Legacy marks a command of earlier releases, in which the last to arrive was on
-	// record: replayed, it has to be again.
+	// Legacy marks a command of earlier releases, which recorded the last one to arrive: a
+	// replay has to do so again.
 	Legacy bool
 }
 
-// Commit adds votes and decides: to commit when every vote is a yes, to roll
-// back when one is a no. Missing votes of participants that the coordinator
-// prepares turn the transaction to preparing.
+// Commit adds votes and decides: to commit when every vote is a yes, to roll back when one is a
+// no. When votes of participants are missing that the coordinator prepares, the transaction
+// becomes preparing.
 type Commit struct {
 	ID              txn.ID
 	Votes           []txn.BranchVote
 	ClientCompletes bool
 }
 
-// Vote adds votes and asks for no decision; that of a preparing transaction is made
-// when no vote is missing, and a no decides at once.
+// Vote adds votes without requesting a decision. A preparing transaction is decided when no
+// vote is missing; a no decides at once.
 type Vote struct {
 	ID              txn.ID
 	Votes           []txn.BranchVote
@@ -89,8 +89,8 @@ type Vote struct {
 
 // EndedByApplication says that statements of the application's own have ended a branch
 // ([txn.VoteEndedByApplication]). It decides an undecided transaction to roll back, unless the
-// decision is delegated to that branch, whose end then still has to be found out. Whatever
-// else was decided stays, and is marked: nobody may be told any more that surely nothing
+// decision is delegated to that branch, whose end then still has to be found out. Any other
+// decision stays, and the fact is recorded: no caller may be told any more that surely nothing
 // was applied.
 type EndedByApplication struct {
 	ID     txn.ID
@@ -98,10 +98,10 @@ type EndedByApplication struct {
 	Reason string
 }
 
-// Delegate leaves the decision of an active transaction to its only branch, which
-// has not voted, was enlisted from one session only, and is prepared by the application: it turns to preparing, its
-// deadline decides nothing any more, and the branch's end (by Done, or a Hazard
-// that says unknown) is the decision.
+// Delegate leaves the decision of an active transaction to its only branch, which has not
+// voted, was enlisted from one connection only, and is prepared by the application. The
+// transaction becomes preparing, its deadline decides nothing any more, and the branch's end is
+// the decision, reported by [ReportCompletion], or by [ReportHeuristic] when it is unknown.
 type Delegate struct {
 	ID     txn.ID
 	Branch txn.BranchID
@@ -122,83 +122,82 @@ type Extend struct {
 	Expiry   survival.Tick
 }
 
-// ReportCompletion acknowledges that branches ended as decided.
+// ReportCompletion reports that branches ended as decided.
 type ReportCompletion struct {
 	ID      txn.ID
 	Reports []txn.CompletionReport
 }
 
 // ReportHeuristic records that a branch ended, or may have ended, otherwise than decided. A
-// proof (any but HazardUnknown) is taken also against a branch that has been
-// acknowledged, as long as the outcome is kept.
+// proof (any but HeuristicHazard) is taken also against a branch that has been confirmed, as
+// long as the outcome is retained.
 type ReportHeuristic struct {
 	ID        txn.ID
 	Branch    txn.BranchID
-	Heuristic txn.Heuristic // HazardCommitted, HazardRolledBack or HazardUnknown
+	Heuristic txn.Heuristic // HeuristicCommit, HeuristicRollback or HeuristicHazard
 	Detail    string
-	// Legacy marks a command of earlier releases, which was refused once the branch
-	// had ended: replayed, it has to be refused again.
+	// Legacy marks a command of earlier releases, which was refused once the branch had ended:
+	// a replay has to refuse it again.
 	Legacy bool
 }
 
-// Resolve is a person's word: it rolls an undecided transaction back, or says of a
-// decided one how branches ended of which that cannot be found out otherwise. The
-// same words again are a repeat, and change nothing.
+// Resolve is the statement of an operator: it rolls an undecided transaction back, or says of a
+// decided one how branches ended whose end cannot be found out otherwise. The same statement
+// again is a repeat, and changes nothing.
 type Resolve struct {
 	ID      txn.ID
-	Branch  txn.BranchID // zero: all that are unfinished or of unknown end
+	Branch  txn.BranchID // zero: all that are unfinished or whose end is unknown
 	Outcome txn.BranchState
 	By      string // at most MaxBy bytes
 	Reason  string // required
-	// Undecided says that the person saw an undecided transaction, and wants it
-	// rolled back: when it has been decided to commit meanwhile, that is no word about
-	// how its branches ended, and refused.
+	// Undecided says that the operator saw an undecided transaction, and wants it rolled back.
+	// When it has been decided to commit meanwhile, the command says nothing about how its
+	// branches ended, and is refused.
 	Undecided bool
 }
 
-// Forget takes a hazard off a finished transaction, for the given reason.
+// Forget removes the heuristic outcome of a finished transaction, for the given reason.
 type Forget struct {
 	ID     txn.ID
 	By     string
 	Reason string
 }
 
-// AddParticipant is [RegisterParticipant] of earlier releases: its record in the audit
-// says neither who nor what.
+// AddParticipant is [RegisterParticipant] of earlier releases: its audit record names neither
+// the operator nor the change.
 type AddParticipant struct{ Participant txn.Participant }
 
-// RemoveParticipant is [UnregisterParticipant] of earlier releases: its record in the
-// audit does not say who.
+// RemoveParticipant is [UnregisterParticipant] of earlier releases: its audit record does not
+// name the operator.
 type RemoveParticipant struct{ Name string }
 
-// RegisterParticipant registers a participant, or changes the settings of a known one of
-// the same kind. Audited, with what has changed; the same settings again change nothing.
+// RegisterParticipant registers a participant, or changes the settings of a known one of the
+// same kind. Audited, with the changes; the same settings again change nothing.
 type RegisterParticipant struct {
 	Participant txn.Participant
 	By, Reason  string
 }
 
-// UnregisterParticipant takes a registration back; refused while a branch needs it.
-// Audited.
+// UnregisterParticipant removes a registration; refused while a branch needs it. Audited.
 type UnregisterParticipant struct{ Name, By, Reason string }
 
-// SetMember notes what a node of the cluster says of itself. Refused with Conflict
-// for a node that was removed: its id is never used again.
+// SetMember records what a node of the cluster reports about itself. Refused with Conflict for
+// a node that was removed: its id is never used again.
 type SetMember struct{ Member Member }
 
-// Member is what the log knows of a node: who takes part in it says raft.
+// Member is what the log knows of a node; raft knows which nodes take part.
 type Member struct {
 	Node    string // its id
-	Name    string // for people
+	Name    string // for display
 	API     string // the URL for clients
 	Version string
 }
 
-// RemoveMember says that a node is gone for good. Audited.
+// RemoveMember removes a node for good. Audited.
 type RemoveMember struct{ Node, By, Reason string }
 
-// AddToken makes a token, of which only the secret's hash is known. Audited. The
-// same again is a repeat; another one with the same id is a Conflict.
+// AddToken makes a token, of which only the secret's hash is known. Audited. The same token
+// again is a repeat; another one with the same id is a Conflict.
 type AddToken struct {
 	ID      string
 	Name    string
@@ -209,26 +208,25 @@ type AddToken struct {
 	By      string
 }
 
-// RemoveToken takes a token back. Audited.
+// RemoveToken revokes a token. Audited.
 type RemoveToken struct{ ID, By, Reason string }
 
-// ResumeRecovery ends the time in which a restored cluster is held. Audited.
+// ResumeRecovery resumes recovery in a restored cluster. Audited.
 type ResumeRecovery struct{ By, Reason string }
 
-// OpenSession makes a client's session. The same again is a repeat.
+// OpenSession makes a client session. The same again is a repeat.
 type OpenSession struct {
 	ID   txn.SessionID
 	Name string
-	TTL  time.Duration // what was granted; only whoever hears the client counts it
+	TTL  time.Duration // the granted time to live; the machine does not count it
 }
 
-// CloseSession ends a session at the client's wish, and with it its undecided
-// transactions, by [txn.CauseClient].
+// CloseSession ends a session at the client's request. Its undecided transactions are rolled
+// back with [txn.CauseClient].
 type CloseSession struct{ ID txn.SessionID }
 
-// ExpireSessions ends sessions whose clients went silent, and with them their
-// undecided transactions, by [txn.CauseSessionExpired]. Those that are not open are
-// passed over.
+// ExpireSessions ends sessions that were not renewed. Their undecided transactions are rolled
+// back with [txn.CauseSessionExpired]. Sessions that are not open are skipped.
 type ExpireSessions struct{ IDs []txn.SessionID } // at most MaxExpire
 
 func (OpenSession) command()           {}
@@ -257,8 +255,8 @@ func (RemoveParticipant) command()     {}
 func (RegisterParticipant) command()   {}
 func (UnregisterParticipant) command() {}
 
-// Code says what became of a command. It is part of the replicated result: the
-// same on every replica and at every retry. Values are never renumbered.
+// Code is the result code of a command. It is part of the replicated result: the same on every
+// replica and at every retry. Values are never renumbered.
 type Code uint8
 
 const (
@@ -285,7 +283,7 @@ const (
 	// BadVote: the vote contradicts an earlier one of Result.Branch, or the
 	// branch is unknown.
 	BadVote
-	// BadCompletion: the acknowledgement contradicts the decision or an earlier one.
+	// BadCompletion: the completion report contradicts the decision or an earlier report.
 	BadCompletion
 	// TooMany: the transaction has the most branches it may have, or the cluster
 	// the most participants.
@@ -298,27 +296,26 @@ const (
 	Unfinished
 	// Delegated: the decision was delegated to Result.Branch; only its end decides.
 	Delegated
-	// NotInDoubt: there is nothing to resolve: the branch has ended as decided, its
-	// end is proved, or the transaction has no branch in doubt.
+	// NotInDoubt: there is nothing to resolve: the branch has ended as decided, its end is
+	// proved, or the transaction has no branch in doubt.
 	NotInDoubt
-	// NotSoleBranch: the decision cannot be delegated: there are other branches, or a vote,
-	// or the coordinator prepares the participant, or the branch was enlisted from more
-	// than one session, each of which could commit.
+	// NotSoleBranch: the decision cannot be delegated: there are other branches, or a vote, or
+	// the coordinator prepares the participant, or the branch was enlisted from more than one
+	// connection, each of which could commit.
 	NotSoleBranch
-	// RecoveryPaused: the state was restored from a backup, and nobody has said since that new
-	// transactions may begin.
+	// RecoveryPaused: the state was restored from a backup, and no operator has resumed
+	// recovery since.
 	RecoveryPaused
 	// NoToken: there is no such token.
 	NoToken
-	// NoSession: the client's session is unknown; it may have ended and been forgotten.
+	// NoSession: the client session is unknown; it may have ended and been forgotten.
 	NoSession
-	// SessionEnded: the client's session has ended, at the tick Result.Expiry; Cause
-	// says how.
+	// SessionEnded: the client session has ended, at the tick Result.Expiry; Cause says how.
 	SessionEnded
-	// Forgotten: nothing is known of the id, and it is older than what is surely
+	// Forgotten: the id is not known, and it is older than the outcomes that are surely
 	// remembered: the transaction may have been decided.
 	Forgotten
-	// SessionRefReplaced: another session was enlisted for the branch since.
+	// SessionRefReplaced: another session reference was enlisted for the branch since.
 	SessionRefReplaced
 )
 
@@ -327,18 +324,18 @@ type Result struct {
 	Code  Code
 	State txn.State // after the command; zero when there is no transaction
 	Cause txn.Cause
-	// Heuristic and EndedByHand are as in [txn.Outcome].
+	// Heuristic and EndedByApplication are as in [txn.Outcome].
 	Heuristic          txn.Heuristic
 	EndedByApplication bool
 	Branch             txn.BranchID // of Enlist: the branch; of a refusal: the one at fault
-	// Of Begin and Extend: what is in force. Timeout is also the TTL of a session.
+	// Of Begin and Extend: the values in force. Timeout is also the TTL of a session.
 	Timeout  time.Duration
 	Survival uint64
-	Expiry   survival.Tick // of SessionOver: the tick of its end
+	Expiry   survival.Tick // of SessionEnded: the tick of its end
 	Mark     txn.Mark      // of Begin, when it is OK or Forgotten: the present one
 }
 
-// Change tells that a transaction got another state or hazard.
+// Change reports that a transaction got another state or heuristic outcome.
 type Change struct {
 	ID        txn.ID
 	State     txn.State
@@ -346,30 +343,30 @@ type Change struct {
 	Heuristic txn.Heuristic
 }
 
-// Effects are what applying one entry brought about.
+// Effects are the results of applying one entry.
 type Effects struct {
 	Results []Result // one per command, in order
-	// Pending lists transactions whose branches now have to be driven (or asked for
-	// their votes). A hint for the leader; the truth is Machine.Undone.
+	// Pending lists transactions whose branches now have to be driven (or asked for their
+	// votes). It is a hint for the leader; [Machine.Pending] is authoritative.
 	Pending []txn.ID
-	// DeferToClient are as Work, but the application has promised to finish its
-	// branches itself: look again a little later.
+	// DeferToClient lists transactions as Pending does, but the application has promised to
+	// complete their branches itself: recovery leaves it a grace period.
 	DeferToClient []txn.ID
 	Changes       []Change
-	// SessionsOpened are the sessions that were opened: whoever hears clients has to listen
-	// for these from now on.
+	// SessionsOpened are the sessions that were opened: the leader has to count their time to
+	// live from now on.
 	SessionsOpened []SessionLease
-	// SessionsClosed are those that their clients have closed, some of them perhaps in the
-	// entry that opened them: nobody has to listen for these any more.
+	// SessionsClosed are the sessions that their clients have closed, some of them perhaps in
+	// the entry that opened them: their time to live need not be counted any more.
 	SessionsClosed []SessionLease
-	// Heuristics are the hazards of branches that became known, and Audit what people
-	// did: both for the log file.
+	// Heuristics are the heuristic outcomes of branches that became known, and Audit the
+	// actions of operators: both for the log file.
 	Heuristics []BranchHeuristic
 	Audit      []AuditRecord
 }
 
-// BranchHeuristic is a branch of which it became known that it ended, or may have
-// ended, otherwise than decided.
+// BranchHeuristic is a branch that has become known to have ended, or that may have ended,
+// otherwise than decided.
 type BranchHeuristic struct {
 	ID          txn.ID
 	Branch      txn.BranchID
@@ -378,7 +375,7 @@ type BranchHeuristic struct {
 	Detail      string // how that is known
 }
 
-// SessionLease is a client's session that is, or was, open, and how long its client may be silent.
+// SessionLease is a client session that is, or was, open, and its time to live.
 type SessionLease struct {
 	ID  txn.SessionID
 	TTL time.Duration

@@ -2,8 +2,8 @@ package machine
 
 import "github.com/txmgr/txmgr/txn"
 
-// commit, rollback, expire and drain, vote, resolve, and done or hazard of a delegated
-// branch: the ways to the one decision. Each begins at an undecided transaction
+// commit, rollback, expireNow and expireBatch, vote, resolve, markEndedByApplication, and the
+// end of a delegated branch lead to the one decision. Each begins at an undecided transaction
 // and ends in decideCommit or decideRollback.
 
 func (m *Machine) commit(c Commit) Result {
@@ -97,9 +97,8 @@ func (m *Machine) extend(c Extend) Result {
 	return m.answer(i, OK)
 }
 
-// dueCause is why an undecided transaction is to be rolled back that nobody has decided: its
-// session had ended before its time was over, or its time is over. It is zero when it
-// goes on.
+// dueCause is why an undecided transaction is to be rolled back without a command: its session
+// had ended before its deadline, or its deadline has passed. It is zero when neither holds.
 func (m *Machine) dueCause(r *record) txn.Cause {
 	if !r.hasDeadline() {
 		return 0
@@ -115,14 +114,14 @@ func (m *Machine) dueCause(r *record) txn.Cause {
 	return 0
 }
 
-// expireNow decides what is over, whether or not its turn has come.
+// expireNow decides a transaction that is due, although its batch has not come.
 func (m *Machine) expireNow(i uint32, cause txn.Cause) {
 	m.deadlines.Cancel(uint64(i), m.txs.at(i).deadline)
 	m.decideRollback(i, cause)
 }
 
-// expireBatch turns one batch of the transactions that are timed out to rolling back, and
-// says how many those were.
+// expireBatch changes one batch of the transactions that are timed out to rolling back, and
+// returns how many those were.
 func (m *Machine) expireBatch() int {
 	n := m.deadlines.Expire(m.expireBuf)
 	for _, i := range m.expireBuf[:n] {

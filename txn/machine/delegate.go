@@ -2,9 +2,9 @@ package machine
 
 import "github.com/txmgr/txmgr/txn"
 
-// A delegated transaction is undecided, but neither its deadline nor anybody's
-// command decides it: only the end of its only branch does, which is reported by
-// Done, or by a Hazard when it cannot be found out.
+// A delegated transaction is undecided, but neither its deadline nor a command of a client
+// decides it: only the end of its only branch does, which is reported by ReportCompletion, or
+// by ReportHeuristic when it cannot be found out.
 
 func (m *Machine) delegate(c Delegate) Result {
 	i, ok := m.find(c.ID)
@@ -56,8 +56,8 @@ func (m *Machine) completeDelegated(i uint32, c ReportCompletion) Result {
 	return m.answer(i, OK)
 }
 
-// heuristicDelegated ends a transaction whose branch may have ended either way: it
-// has promised nothing, so the decision is to roll back.
+// heuristicDelegated ends a transaction whose branch may have ended either way: the branch has
+// not promised to commit, so the decision is to roll back.
 func (m *Machine) heuristicDelegated(i uint32, c ReportHeuristic) Result {
 	switch {
 	case c.Branch != 1:
@@ -76,7 +76,7 @@ func (m *Machine) heuristicDelegated(i uint32, c ReportHeuristic) Result {
 	return m.answer(i, OK)
 }
 
-// undelegate takes the decision back, to be made at once.
+// undelegate takes the decision back from the branch; the caller makes it at once.
 func (m *Machine) undelegate(i uint32) *record {
 	r := m.txs.edit(i)
 	r.flags &^= delegated

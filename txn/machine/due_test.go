@@ -10,8 +10,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// beginMany begins so many transactions with one deadline, each with a branch, and gives
-// their ids.
+// beginMany begins n transactions with one deadline, each with a branch, and returns their ids.
 func beginMany(m *Machine, n int, expiry survival.Tick) (ids []txn.ID) {
 	for i := range n {
 		ids = append(ids, testID(uint64(i+1)))
@@ -20,8 +19,8 @@ func beginMany(m *Machine, n int, expiry survival.Tick) (ids []txn.ID) {
 	return ids
 }
 
-// TestNothingIsTakenAtTheDeadline: a command that comes with the tick of the deadline
-// comes too late, also for a transaction that this entry does not drain.
+// TestNothingIsTakenAtTheDeadline: a command that comes with the tick of the deadline comes too
+// late, also for a transaction that this entry does not move.
 func TestNothingIsTakenAtTheDeadline(t *testing.T) {
 	m := bootstrapped(t, "bank")
 	late := beginMany(m, ExpireBatch+1, 7)[ExpireBatch]
@@ -40,8 +39,8 @@ func TestNothingIsTakenAtTheDeadline(t *testing.T) {
 	}
 }
 
-// TestRestoreKeepsWhatIsDue: a snapshot that is taken while more is due than one entry
-// drains holds the rest, in its order.
+// TestRestoreKeepsWhatIsDue: a snapshot that is taken while more is due than one entry moves
+// holds the rest, in its order.
 func TestRestoreKeepsWhatIsDue(t *testing.T) {
 	m := bootstrapped(t, "bank")
 	rest := beginMany(m, ExpireBatch+100, 7)[ExpireBatch:]
@@ -73,8 +72,8 @@ func TestRestoreKeepsWhatIsDue(t *testing.T) {
 	}
 }
 
-// TestCheckFindsUnequalIndicesInAGroup: what is in a group has as many invocations left
-// as what would join it, while the indices age and when the group is due.
+// TestCheckFindsUnequalIndicesInAGroup: all transactions of a group have as many invocations
+// left as one that would join it, while the indices age and when the group is due.
 func TestCheckFindsUnequalIndicesInAGroup(t *testing.T) {
 	for _, tick := range []survival.Tick{0, 5, 7} {
 		m := bootstrapped(t, "bank")

@@ -11,8 +11,9 @@ func (t *Transaction) EndedByApplication() bool {
 	return slices.ContainsFunc(t.Branches, func(b TransactionBranch) bool { return b.Vote == txn.VoteEndedByApplication })
 }
 
-// markEndedByApplication takes the fact also after a rollback was decided, and of a branch that has
-// voted or ended: another application may have ended its branch before it heard of that.
+// markEndedByApplication accepts the fact also after a rollback was decided, and for a branch
+// that has voted or ended: another application may have ended its branch before it learnt of
+// that.
 func (m *Machine) markEndedByApplication(c EndedByApplication) Result {
 	i, ok := m.find(c.ID)
 	if !ok {
@@ -35,21 +36,21 @@ func (m *Machine) markEndedByApplication(c EndedByApplication) Result {
 	m.branches.edit(k).vote = txn.VoteEndedByApplication
 	switch {
 	case r.is(delegated):
-		m.fx.Pending = append(m.fx.Pending, r.id) // its session will not come back with the end
+		m.fx.Pending = append(m.fx.Pending, r.id) // its application will not report its end
 	case !r.state.Decided():
 		r.reason = storeString(&m.strings, c.Reason)
 		m.deadlines.Cancel(uint64(i), r.deadline)
 		m.decideRollback(i, txn.CauseVoteNo)
 	case r.isFinal():
-		m.retained.ring.Remove(r.id) // it comes back with the mark
+		m.retained.ring.Remove(r.id) // it is put back with the fact recorded
 		m.loaded = 0
 		m.startRetention(i)
 	}
 	return m.answer(i, OK)
 }
 
-// SplitEndedByApplication gives the commands for the votes that say [txn.VoteEndedByApplication], and the
-// other votes. A [Vote] does not take the former.
+// SplitEndedByApplication returns the commands for the votes that are
+// [txn.VoteEndedByApplication], and the other votes. A [Vote] does not take the former.
 func SplitEndedByApplication(id txn.ID, votes []txn.BranchVote, reason string) (told []EndedByApplication, left []txn.BranchVote) {
 	if !slices.ContainsFunc(votes, func(v txn.BranchVote) bool { return v.Vote == txn.VoteEndedByApplication }) {
 		return nil, votes

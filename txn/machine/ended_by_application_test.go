@@ -9,9 +9,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestEndedByHandIsToldToEveryone: once a branch was ended by the application's own
-// statements, no call is told that nothing was applied. That holds whenever it becomes
-// known, after every end of the branch, and after a snapshot.
+// TestEndedByHandIsToldToEveryone: once a branch was ended by the application's own statements,
+// no call returns that nothing was applied. That holds whenever it becomes known, after every
+// end of the branch, and after a snapshot.
 func TestEndedByHandIsToldToEveryone(t *testing.T) {
 	rolledBack := acks(txn.BranchRolledBack)
 	for name, history := range map[string][]Command{
@@ -48,7 +48,7 @@ func TestEndedByHandIsToldToEveryone(t *testing.T) {
 				}
 				err := r.ToError(op, one)
 				if r.Code == OK {
-					continue // the transaction is rolled back, as it was asked for
+					continue // the transaction is rolled back, as requested
 				}
 				if !errors.Is(err, txn.ErrEndedByApplication) || errors.Is(err, txn.ErrRolledBack) || errors.Is(err, txn.ErrHeuristic) != (x.reportedHeuristic() != 0) || txn.CodeOf(err) != txn.CodeInDoubt {
 					t.Errorf("%s, %s, %s: it is told that %v", name, where, op, err)
@@ -78,8 +78,8 @@ func TestEndedByHandDecidesOnce(t *testing.T) {
 	}
 }
 
-// TestEndedByHandLeavesADelegatedDecisionToTheBranch: its end still decides, and a commit
-// stays one; but nobody has to wait for the deadline.
+// TestEndedByHandLeavesADelegatedDecisionToTheBranch: its end still decides, and a commit stays
+// one; but recovery need not wait for the deadline.
 func TestEndedByHandLeavesADelegatedDecisionToTheBranch(t *testing.T) {
 	m := (scenario{make: []Command{sole, delegate}}).build(t)
 	fx := m.Apply(Entry{Commands: []Command{typed1}})
@@ -99,8 +99,8 @@ func TestEndedByHandLeavesADelegatedDecisionToTheBranch(t *testing.T) {
 	}
 }
 
-// TestLateEndByHandKeepsTheOutcomeAnew: the marked outcome takes the place of the one on
-// the belt, and its retention begins again.
+// TestLateEndByHandKeepsTheOutcomeAnew: the outcome with the fact recorded takes the place of
+// the one on the belt, and its retention begins again.
 func TestLateEndByHandKeepsTheOutcomeAnew(t *testing.T) {
 	const retention = 100
 	k := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: retention * time.Second, Retain: 1 << 40})

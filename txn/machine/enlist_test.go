@@ -8,10 +8,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestLateCopyOfAnEnlistment: a session was enlisted, lost, and another was enlisted in its
-// place. A copy of the first enlistment that arrives late does not put the dead session
-// back on record, also in a state that was restored from a snapshot. An enlistment of an
-// earlier release is replayed as it was.
+// TestLateCopyOfAnEnlistment: a connection was enlisted, lost, and another was enlisted in its
+// place. A copy of the first enlistment that arrives late does not put the lost connection back
+// on record, also in a state that was restored from a snapshot. An enlistment of an earlier
+// release is replayed as it was.
 func TestLateCopyOfAnEnlistment(t *testing.T) {
 	m := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: time.Hour, Retain: 1000}).Machine
 	enlist := func(m *Machine, session string) Result {

@@ -5,8 +5,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TimedOut gives the expiry tick of a transaction that the entry with the given index
-// rolled back because its time was over; false for any other.
+// TimedOut returns the expiry tick of a transaction that the entry with the given index rolled
+// back because its deadline had passed; false for any other.
 func (m *Machine) TimedOut(id txn.ID, index uint64) (expiry survival.Tick, ok bool) {
 	if i, ok := m.index[id]; ok {
 		r := m.txs.at(i)

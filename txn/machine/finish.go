@@ -42,8 +42,8 @@ func (m *Machine) reportCompletion(c ReportCompletion) Result {
 	return m.answer(i, OK)
 }
 
-// isFinal reports whether nothing about r can change any more: it is finished
-// and has no hazard, or that was forgotten.
+// isFinal reports whether nothing about r can change any more: it is finished and has no
+// heuristic outcome, or an operator has forgotten that.
 func (r *record) isFinal() bool { return r.state.Finished() && r.heuristic == 0 }
 
 // decidedOutcome is how every branch of a decided transaction has to end.
@@ -54,8 +54,8 @@ func (r *record) decidedOutcome() txn.BranchState {
 	return txn.BranchRolledBack
 }
 
-// acceptsCompletion reports whether the acknowledgement is new, a repeat, or the proof
-// that was missing before.
+// acceptsCompletion reports whether the completion report is new, a repeat, or the proof that
+// was missing before.
 func (b *branch) acceptsCompletion(ack, end txn.BranchState) bool {
 	if ack != end {
 		return false
@@ -122,9 +122,9 @@ func (m *Machine) finishHeuristic(r *record, b *branch, c ReportHeuristic) {
 	})
 }
 
-// acceptsHeuristic reports whether the branch takes the hazard on: as its end, as the
-// proof that was missing before, or as the proof that its acknowledgement was
-// wrong. A read-only branch has no wrong end.
+// acceptsHeuristic reports whether the branch accepts the heuristic outcome: as its end, as the
+// proof that was missing before, or as the proof that its confirmation was wrong. A read-only
+// branch cannot end otherwise than decided.
 func (b *branch) acceptsHeuristic(c ReportHeuristic, closed bool) bool {
 	if !b.state.Finished() || b.heuristic == txn.HeuristicHazard && !closed {
 		return true
@@ -132,8 +132,8 @@ func (b *branch) acceptsHeuristic(c ReportHeuristic, closed bool) bool {
 	return c.Heuristic != txn.HeuristicHazard && b.vote != txn.VoteReadOnly && !c.Legacy
 }
 
-// updateHeuristic derives the transaction's hazard from its branches, and finishes it when
-// no branch is left.
+// updateHeuristic derives the transaction's heuristic outcome from its branches, and finishes
+// the transaction when no branch is left.
 func (m *Machine) updateHeuristic(i uint32) {
 	r := m.txs.edit(i)
 	was := r.heuristic
@@ -160,8 +160,9 @@ func (m *Machine) countHeuristic(h txn.Heuristic) {
 	}
 }
 
-// reportedHeuristic is the hazard that answers name. Of a transaction that is rolled back that is
-// also one which a person has forgotten, since that does not undo what was applied.
+// reportedHeuristic is the heuristic outcome that answers report. For a transaction that is
+// rolled back it includes one that an operator has forgotten, since forgetting does not undo
+// what was applied.
 func (m *Machine) reportedHeuristic(r *record) txn.Heuristic {
 	if r.heuristic != 0 || r.state.Commits() || !r.state.Decided() {
 		return r.heuristic
@@ -169,7 +170,7 @@ func (m *Machine) reportedHeuristic(r *record) txn.Heuristic {
 	return m.deriveHeuristic(r)
 }
 
-// reportedHeuristic is that of a transaction whose branches are spread out.
+// reportedHeuristic is the same for an expanded transaction.
 func (t *Transaction) reportedHeuristic() (h txn.Heuristic) {
 	for _, b := range t.Branches {
 		h = cmp.Or(h, b.Heuristic)
@@ -177,8 +178,9 @@ func (t *Transaction) reportedHeuristic() (h txn.Heuristic) {
 	return cmp.Or(t.Heuristic, h)
 }
 
-// deriveHeuristic: one wrong branch among right (or still open) ones makes the
-// transaction mixed; all wrong alike makes it that; otherwise it may be unknown.
+// deriveHeuristic is mixed when one branch ended otherwise than decided and another as decided
+// (or is still open). When all ended otherwise than decided, it is the outcome of these
+// branches. Otherwise it may be unknown.
 func (m *Machine) deriveHeuristic(r *record) txn.Heuristic {
 	var wrong txn.Heuristic
 	var wrongs, unknowns uint16
@@ -221,8 +223,8 @@ func (m *Machine) finish(i uint32) {
 	}
 }
 
-// startRetention begins the retention of a finished outcome. What only the participants
-// needed, and may be large, is not kept.
+// startRetention begins the retention of a finished outcome. What only the participants needed,
+// and may be large, is dropped.
 func (m *Machine) startRetention(i uint32) {
 	r := m.txs.edit(i)
 	r.seq, r.ended = m.nextSeq(), m.tick
@@ -262,7 +264,8 @@ func (m *Machine) forget(c Forget) Result {
 	return m.forgetResult(i)
 }
 
-// forgetResult answers the person who knows of the hazard: it is none any more.
+// forgetResult is the answer to the operator, who knows of the heuristic outcome: there is none
+// any more.
 func (m *Machine) forgetResult(i uint32) Result {
 	res := m.answer(i, OK)
 	res.Heuristic = 0

@@ -8,7 +8,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// do applies commands one by one and wants them carried out.
+// do applies commands one by one and checks that they are carried out.
 func do(t *testing.T, m *Machine, cs ...Command) Effects {
 	t.Helper()
 	var fx Effects
@@ -180,8 +180,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
-// TestFinishedOutcomesAreSmall: payloads and sessions go when the last branch is
-// finished, however long the outcome is kept.
+// TestFinishedOutcomesAreSmall: payloads and session references are dropped when the last
+// branch is finished, however long the outcome is retained.
 func TestFinishedOutcomesAreSmall(t *testing.T) {
 	m := bootstrapped(t, "bank")
 	b := Begin{ID: one, Name: "n", Timeout: time.Second, Expiry: 9, Branches: []Branch{{Participant: "bank", Payload: make([]byte, txn.MaxPayload), SessionRef: "pid=1"}}}

@@ -6,8 +6,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestAHazardThatIsReplacedIsNotStored: the detail of a branch whose end was unknown makes
-// room for that of its proof, and nothing stays when the transaction is forgotten.
+// TestAHazardThatIsReplacedIsNotStored: the detail of a branch whose end was unknown is
+// replaced by that of its proof, and nothing stays when the transaction is forgotten.
 func TestAHazardThatIsReplacedIsNotStored(t *testing.T) {
 	m := (scenario{make: []Command{
 		begin, commit,

@@ -8,8 +8,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestAHazardIsToldToEveryone: a rollback with a branch that is, or may be, committed is
-// never told as one of which nothing was applied, also when a person has forgotten the hazard.
+// TestAHazardIsToldToEveryone: a rollback with a branch that is, or may be, committed is never
+// reported as one of which nothing was applied, also when an operator has forgotten the
+// heuristic outcome.
 func TestAHazardIsToldToEveryone(t *testing.T) {
 	found := ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicCommit, Detail: "it is committed there"}
 	unknown := ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard}
@@ -44,7 +45,7 @@ func TestAHazardIsToldToEveryone(t *testing.T) {
 				r := m.Apply(Entry{Commands: []Command{c}}).Results[0]
 				err := r.ToError(op, one)
 				if r.Code == OK && r.Heuristic != 0 && (op == "rollback" || op == "a no") {
-					continue // the transaction is rolled back, as it was asked for, and the hazard is told
+					continue // the transaction is rolled back, as requested, and the heuristic outcome is reported
 				}
 				if r.Code != Decided || !errors.Is(err, txn.ErrHeuristic) || errors.Is(err, txn.ErrRolledBack) || txn.CodeOf(err) != txn.CodeInDoubt {
 					t.Errorf("%s, %s, %s: it is told that %v", name, where, op, err)

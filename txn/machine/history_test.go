@@ -13,7 +13,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// historyBoots are ways to keep outcomes: for so many ticks, in containers of a tick or of several, and so many of them.
+// historyBoots are ways to retain outcomes: for so many ticks, in containers of a tick or of
+// several, and so many of them.
 var historyBoots = []Bootstrap{
 	{Cluster: "c1", Interval: time.Second, Retention: 4 * time.Second, Retain: 3},
 	{Cluster: "c1", Interval: time.Second, Retention: 2000 * time.Second, Retain: 3},
@@ -110,7 +111,7 @@ func drawEntry(t *rapid.T, tick survival.Tick) Entry {
 	return e
 }
 
-// TestRandomHistories holds the machine against the slow and obvious model.
+// TestRandomHistories compares the machine with the slow and obvious model.
 func TestRandomHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		boot := drawBoot(t)
@@ -142,7 +143,7 @@ func TestRandomHistories(t *testing.T) {
 	})
 }
 
-// dueAt lists what an entry with this tick drains, in order.
+// dueAt lists what an entry with this tick moves, in order.
 func dueAt(m *Machine, tick survival.Tick) (ids []txn.ID) {
 	for slot, end := range m.deadlines.All() {
 		if end <= tick {
@@ -229,5 +230,5 @@ func withoutError[T any](all iter.Seq[T]) iter.Seq2[T, error] {
 	}
 }
 
-// nothing is what a snapshot without any holds.
+// nothing yields nothing, for a snapshot that holds none.
 func nothing[T any](func(T, error) bool) {}

@@ -8,9 +8,8 @@ import (
 )
 
 // RetentionHorizon is the tick from which on every outcome is remembered: what finished at or
-// after it is known, and what finished before may have been forgotten. It is derived from
-// what is kept, so that it is the same after a snapshot. It is never after the machine's
-// tick.
+// after it is known, and what finished before may have been forgotten. It is derived from what
+// is retained, so that it is the same after a snapshot. It is never after the machine's tick.
 func (m *Machine) RetentionHorizon() survival.Tick {
 	if m.boot.Interval <= 0 {
 		return 0
@@ -20,10 +19,10 @@ func (m *Machine) RetentionHorizon() survival.Tick {
 		horizon = m.tick - kept + 1
 	}
 	if uint64(m.Counts().Finished) < m.boot.Retain {
-		return horizon // nothing was dropped before its time that would be kept now
+		return horizon // nothing was dropped early that would otherwise still be retained
 	}
-	// What was dropped because there were too many finished no later than the oldest that
-	// is left, and not in the present step.
+	// What was dropped because there were too many finished no later than the oldest that is
+	// left, and not in the present step.
 	oldest := m.retained.rotationAt(m.tick) * m.retained.step
 	if ended, ok := m.OldestRetained(); ok {
 		oldest = min(oldest, ended+1)
@@ -36,15 +35,15 @@ func (m *Machine) Mark() txn.Mark {
 	return txn.Mark{Incarnation: m.timeline(), Tick: uint64(m.tick) + 1}
 }
 
-// timeline tells the lives of a cluster apart. Nothing begins between a restore and the moment
-// of the resume.
+// timeline identifies the incarnation of the cluster. Nothing begins between a restore and the
+// resume.
 func (m *Machine) timeline() uint64 { return uint64(m.resumedAt) }
 
-// MarkForID is the mark of an id whose maker knew none: no later than the point at which it
-// was made, by the time in it. tick is the present one by the clock that stamps entries, which is
-// ahead of the log's where nothing was written for a while. Clocks are allowed to differ by slack; an id that is from
-// further in the future cannot be judged, and counts as older than all others, as does one
-// that was made before the state was restored from a backup and resumed.
+// MarkForID is the mark of an id whose maker knew none: no later than the point at which the id
+// was made, by the time in it. tick is the present one by the clock that stamps entries, which
+// is ahead of the log's where nothing was written for a while. Clocks may differ by slack. An
+// id from further in the future cannot be judged, and counts as older than all others, as does
+// one that was made before the state was restored from a backup and resumed.
 func (m *Machine) MarkForID(id txn.ID, tick survival.Tick, now time.Time, slack time.Duration) txn.Mark {
 	mark, made := txn.Mark{Incarnation: m.timeline(), Tick: uint64(tick) + 1}, id.Time()
 	age := now.Sub(made)
@@ -60,10 +59,10 @@ func (m *Machine) MarkForID(id txn.ID, tick survival.Tick, now time.Time, slack 
 	return mark
 }
 
-// mayBeForgotten reports whether a transaction that is not known may have been: its id is
-// from before the horizon, or of another life of the cluster. A mark that is ahead of the
-// log is of another cluster, and says nothing. Entries of earlier releases, and those of
-// ids that nobody else can know, have no mark.
+// mayBeForgotten reports whether a transaction that is not known may have been: its id is from
+// before the horizon, or of another incarnation of the cluster. A mark that is ahead of the log
+// is of another cluster, and says nothing. Entries of earlier releases, and those of ids that
+// only the leader can know, have no mark.
 func (m *Machine) mayBeForgotten(id txn.Mark) bool {
 	if id.IsZero() {
 		return false

@@ -9,15 +9,15 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// beginAt applies one begin, without branches, and gives its result.
+// beginAt applies one begin, without branches, and returns its result.
 func beginAt(m *Machine, id txn.ID, mark txn.Mark, tick survival.Tick) Result {
 	b := Begin{ID: id, Timeout: time.Minute, Survival: 600, Expiry: tick + 600, Mark: mark}
 	return m.Apply(Entry{Tick: tick, Commands: []Command{b}}).Results[0]
 }
 
-// TestBeginRepeatedAfterItsOutcomeWasForgotten: a begin arrives once more when its outcome
-// has been dropped, because its retention was over or because there were too many. It
-// begins nothing, also in a state that was restored from a snapshot; an id of now does.
+// TestBeginRepeatedAfterItsOutcomeWasForgotten: a begin arrives once more when its outcome has
+// been dropped, because its retention had ended or because there were too many. It begins
+// nothing, also in a state that was restored from a snapshot; a new id does.
 func TestBeginRepeatedAfterItsOutcomeWasForgotten(t *testing.T) {
 	for name, boot := range map[string]Bootstrap{
 		"by time":   {Interval: time.Second, Retention: 10 * time.Second, Retain: 1 << 40},
@@ -59,8 +59,9 @@ func TestBeginRepeatedAfterItsOutcomeWasForgotten(t *testing.T) {
 	}
 }
 
-// TestMarksOfOthers: a mark of another life of the cluster, or one that the log has not
-// reached, says nothing about an id. No mark is one of a leader that made the id itself.
+// TestMarksOfOthers: a mark of another incarnation of the cluster, or one that the log has not
+// reached, says nothing about an id. A begin without a mark is that of a leader that made the
+// id itself.
 func TestMarksOfOthers(t *testing.T) {
 	m := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: time.Hour, Retain: 1000}).Machine
 	m.Apply(Entry{Tick: 100})
@@ -81,7 +82,7 @@ func TestMarksOfOthers(t *testing.T) {
 	}
 }
 
-// TestMarksOfARestoredCluster: ids of the life before, of which nothing is known after a
+// TestMarksOfARestoredCluster: ids of the incarnation before, of which nothing is known after a
 // restore, are refused, whatever their ticks; also by the time in them.
 func TestMarksOfARestoredCluster(t *testing.T) {
 	k := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: time.Hour, Retain: 1000})
@@ -94,7 +95,7 @@ func TestMarksOfARestoredCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := txn.Mark{Tick: 150} // 49 ticks behind the backup
+	old := txn.Mark{Tick: 150} // 49 ticks after the backup
 	if r := beginAt(m, testID(1), old, 100); r.Code != RecoveryPaused {
 		t.Errorf("while it is held: code %d", r.Code)
 	}
@@ -139,10 +140,10 @@ func TestMarkOfTheTimeInAnID(t *testing.T) {
 	}
 }
 
-// TestNoLifeAfterDeath draws histories in which begins arrive again and again, whatever
-// became of them, outcomes are dropped by time and by number, hazards are found late and
-// forgotten, and the state is restored from a snapshot now and then. Whatever finished at
-// or after the horizon is known, and what has finished once never begins again.
+// TestNoLifeAfterDeath draws histories in which begins arrive repeatedly, whatever their
+// outcomes, outcomes are dropped by time and by number, heuristic outcomes are found late and
+// forgotten, and the state is restored from a snapshot now and then. Every transaction that
+// finished at or after the horizon is known, and one that has finished never begins again.
 func TestNoLifeAfterDeath(t *testing.T) {
 	for seed := range uint64(40) {
 		d := rand.New(rand.NewPCG(seed, 1))

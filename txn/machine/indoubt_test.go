@@ -34,8 +34,8 @@ func copied(t *testing.T, m *Machine) *Machine {
 	return c
 }
 
-// TestDelegatedIsLeftToItsBranch: its deadline decides nothing, it is undone work
-// for whoever leads, and nothing of that is lost in a snapshot.
+// TestDelegatedIsLeftToItsBranch: its deadline decides nothing, it is pending work for the
+// leader, and nothing of that is lost in a snapshot.
 func TestDelegatedIsLeftToItsBranch(t *testing.T) {
 	m := (scenario{make: []Command{sole}}).build(t)
 	fx := m.Apply(Entry{Commands: []Command{delegate}})
@@ -92,8 +92,7 @@ func TestDelegatedHazardIsKept(t *testing.T) {
 	}
 }
 
-// TestDecisionFacts: the entry that decides is remembered, not one that repeats or
-// finishes.
+// TestDecisionFacts: the entry that decides is recorded, not one that repeats or finishes.
 func TestDecisionFacts(t *testing.T) {
 	tests := map[string]struct {
 		make   []Command
@@ -123,9 +122,9 @@ func TestDecisionFacts(t *testing.T) {
 	}
 }
 
-// TestProofAfterTheEnd: an operator learns that an acknowledged branch ended
-// otherwise, wherever its outcome stands in the retention queue; and it stays
-// until it is forgotten, when the retention begins anew.
+// TestProofAfterTheEnd: an operator learns that a confirmed branch ended otherwise, wherever
+// its outcome is in the retention; and it stays until it is forgotten, when the retention
+// begins anew.
 func TestProofAfterTheEnd(t *testing.T) {
 	for wrong := range uint64(4) {
 		t.Run(fmt.Sprint(wrong), func(t *testing.T) {
@@ -173,8 +172,8 @@ func TestReadOnlyHasNoWrongEnd(t *testing.T) {
 	}
 }
 
-// TestResolveOfWhatWasDecidedMeanwhile: that a person wants an undecided transaction
-// rolled back says nothing about how its branches end when the commit came first.
+// TestResolveOfWhatWasDecidedMeanwhile: an operator's request to roll an undecided transaction
+// back says nothing about how its branches end when the commit came first.
 func TestResolveOfWhatWasDecidedMeanwhile(t *testing.T) {
 	word := Resolve{ID: one, Outcome: txn.BranchRolledBack, Reason: "stuck", Undecided: true}
 	yes := Commit{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}}}
@@ -200,13 +199,13 @@ func TestResolveOfWhatWasDecidedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestDelegationWantsOneSession: a branch that was enlisted from two sessions has two
-// that could commit; only a prepare under its one name tells which of them is the branch.
+// TestDelegationWantsOneSession: a branch that was enlisted from two connections has two that
+// could commit; only a prepare under its one name tells which of them is the branch.
 func TestDelegationWantsOneSession(t *testing.T) {
 	m := (scenario{make: []Command{sole}}).build(t)
 	code := func(m *Machine, c Command) Code { return m.Apply(Entry{Commands: []Command{c}}).Results[0].Code }
 	from := func(s string) Command { return Enlist{ID: one, Branch: Branch{Participant: "bank", SessionRef: s}} }
-	for _, s := range []string{"s1", "s1", ""} { // the first session, and repeats
+	for _, s := range []string{"s1", "s1", ""} { // the first connection, and repeats
 		if c := code(m, from(s)); c != OK {
 			t.Fatalf("enlist from %q: %v", s, c)
 		}
@@ -265,7 +264,7 @@ func TestResolveSaysWhoSaidIt(t *testing.T) {
 	}
 }
 
-// TestAuditTellsWhatChanged: a repeat, and what was refused, leaves no record.
+// TestAuditTellsWhatChanged: repeats and refused commands leave no record.
 func TestAuditTellsWhatChanged(t *testing.T) {
 	m := New()
 	bank := AddParticipant{txn.Participant{Name: "bank", Kind: "ledger", Settings: map[string]string{"path": "a"}}}
@@ -307,8 +306,8 @@ func TestAuditTellsWhatChanged(t *testing.T) {
 	}
 }
 
-// TestAuditTellsWhoRegisteredWhat: who, why, and what changed of the settings, of which no
-// value is kept that may be a secret.
+// TestAuditTellsWhoRegisteredWhat: the operator, the reason, and the changes of the settings,
+// of which no value is kept that may be a secret.
 func TestAuditTellsWhoRegisteredWhat(t *testing.T) {
 	m := New()
 	bank := func(by, reason string, settings ...string) Command {
@@ -358,8 +357,8 @@ func TestAuditTellsWhoRegisteredWhat(t *testing.T) {
 	}
 }
 
-// TestAuditIsBounded: the newest records are kept, and what a reader or a
-// snapshot was given stays as it is.
+// TestAuditIsBounded: the newest records are kept, and a slice that a reader or a snapshot got
+// stays as it is.
 func TestAuditIsBounded(t *testing.T) {
 	m := bootstrapped(t)
 	m.fx = &Effects{} // as in an entry

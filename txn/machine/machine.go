@@ -25,7 +25,7 @@ type Machine struct {
 	strings  stringPool
 	shared   *atomic.Int32
 
-	index        map[txn.ID]uint32 // looked up, never ranged over
+	index        map[txn.ID]uint32 // for look-ups, never ranged over
 	deadlines    *survival.Table   // of the undecided, by slot
 	participants participantRegistry
 	retained     retained
@@ -35,27 +35,27 @@ type Machine struct {
 	tokens       tokens
 
 	incarnation    uint64 // how often the state was restored from a backup
-	recoveryPaused bool   // since the last time nobody has said that all may go on
-	resumedAt      int64  // when somebody said so: leader's wall clock, milliseconds since 1970
+	recoveryPaused bool   // since the last restore recovery has not been resumed
+	resumedAt      int64  // when it was resumed: leader's wall clock, milliseconds since 1970
 
 	completing int // decided and not finished
-	delegated  int // undecided, and only their branch's end decides
-	heuristics int // finished or not, with a hazard
+	delegated  int // undecided; only the end of their branch decides
+	heuristics int // finished or not, with a heuristic outcome
 	committed  uint64
 	rolledBack ByCause
 
-	expireBuf []uint64 // scratch of the drain
-	toRetain  []uint32 // records that are to go onto the belt, in this order, before the next command
+	expireBuf []uint64 // scratch of expireBatch
+	toRetain  []uint32 // records that go onto the belt, in this order, before the next command
 	loaded    uint32   // record of the outcome that the command is about, which is on the belt; 0 for none
 	decodeBuf Transaction
 	scratch   []byte
-	// Of the entry that is being applied.
+	// The entry that is being applied.
 	fx    *Effects
 	wall  int64
 	entry uint64
 }
 
-// New gives the state before the first entry.
+// New returns the state before the first entry.
 func New() *Machine {
 	shared := new(atomic.Int32)
 	return &Machine{
@@ -170,8 +170,9 @@ func (m *Machine) bootstrap(b Bootstrap) Result {
 	return Result{}
 }
 
-// find gives the slot of a transaction, decided first if its time, or its session,
-// is over. That of a kept outcome is good for the command that is being carried out.
+// find returns the slot of a transaction, which it first decides if its deadline has passed or
+// its session has ended. The slot of a retained outcome is valid for the command that is being
+// carried out.
 func (m *Machine) find(id txn.ID) (uint32, bool) {
 	i, ok := m.index[id]
 	if !ok {
@@ -192,14 +193,14 @@ func (m *Machine) answer(i uint32, code Code) Result {
 	}
 }
 
-// refuse is answer for a refusal that one branch is the reason of.
+// refuse is answer for a refusal because of one branch.
 func (m *Machine) refuse(i uint32, code Code, b txn.BranchID) Result {
 	res := m.answer(i, code)
 	res.Branch = b
 	return res
 }
 
-// notActive refuses what only an active transaction accepts.
+// notActive refuses a command that only an active transaction accepts.
 func (m *Machine) notActive(i uint32) Result {
 	if m.txs.at(i).is(delegated) {
 		return m.refuse(i, Delegated, 1)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Limits of what is known of the cluster's nodes. Ids of removed ones are kept for
-// ever, so that none comes back.
+// Limits of what is known of the cluster's nodes. Ids of removed ones are kept for ever, so
+// that none is used again.
 const (
 	MaxMembers    = 100
 	MaxRemoved    = 10_000
@@ -20,7 +20,7 @@ const (
 type membership struct {
 	members    []Member
 	removed    appendOnly[string]
-	removedIDs map[string]bool // the same as removed; looked up, never ranged over
+	removedIDs map[string]bool // the same as removed; for look-ups, never ranged over
 }
 
 func newMembership() membership { return membership{removedIDs: make(map[string]bool)} }
@@ -29,14 +29,14 @@ func newMembership() membership { return membership{removedIDs: make(map[string]
 // again, so that a reader may keep it.
 type appendOnly[T any] []T
 
-// all gives the list to a reader, whose appending would not touch ours.
+// all returns the list for a reader, whose appending would not overwrite the machine's.
 func (g appendOnly[T]) all() []T { return slices.Clip(g) }
 
-// Members gives what the nodes of the cluster have said of themselves, in the order
-// of their coming. It must not be changed, and may be kept.
+// Members returns what the nodes of the cluster have reported about themselves, in the order in
+// which they joined. It must not be changed, and may be kept.
 func (m *Machine) Members() []Member { return m.membership.members }
 
-// Removed reports whether a node is gone for good.
+// Removed reports whether a node was removed for good.
 func (m *Machine) Removed(node string) bool { return m.membership.removedIDs[node] }
 
 func (c *Member) valid() bool {
@@ -45,7 +45,7 @@ func (c *Member) valid() bool {
 
 func validNodeID(id string) bool { return id != "" && len(id) <= MaxNodeID }
 
-// find gives the place of a member; -1 when there is none.
+// find returns the place of a member; -1 when there is none.
 func (n *membership) find(node string) int {
 	return slices.IndexFunc(n.members, func(c Member) bool { return c.Node == node })
 }
@@ -71,8 +71,8 @@ func (m *Machine) setMember(c Member) Result {
 	return Result{}
 }
 
-// removeMember also takes the id of a node that has never said anything: it may be
-// known to raft alone.
+// removeMember also takes the id of a node that has never reported anything: it may be known to
+// raft alone.
 func (m *Machine) removeMember(c RemoveMember) Result {
 	n := &m.membership
 	switch {
@@ -113,7 +113,7 @@ func (n *membership) restore(members []Member, removed []string) error {
 	return nil
 }
 
-// check audits that the list and the set of removed nodes are the same.
+// check verifies that the list and the set of removed nodes are the same.
 func (n *membership) check() error {
 	if len(n.removed) != len(n.removedIDs) {
 		return fmt.Errorf("%d nodes removed, %d in the set of them", len(n.removed), len(n.removedIDs))

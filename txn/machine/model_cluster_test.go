@@ -85,7 +85,7 @@ func drawCluster(t *rapid.T) Command {
 	return ResumeRecovery{By: text, Reason: "compared"}
 }
 
-// compareCluster looks at everything by all the ways to it.
+// compareCluster compares everything about the cluster, by every method that reads it.
 func compareCluster(t *rapid.T, m *Machine, twin *model) {
 	members := slices.Clone(m.Members())
 	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Node, b.Node) })

@@ -6,8 +6,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// mergeVotes gives the votes of all branches when these are added; ok is false when
-// they contradict.
+// mergeVotes returns the votes of all branches when these are added; ok is false when they
+// contradict.
 func (t *modelTx) mergeVotes(more []txn.BranchVote) (votes []txn.Vote, ok bool) {
 	for _, b := range t.branches {
 		votes = append(votes, b.vote)
@@ -103,7 +103,7 @@ func (m *model) delegate(c Delegate, t *modelTx) Code {
 	return OK
 }
 
-// end is done of a delegated transaction.
+// end is ReportCompletion of a delegated transaction.
 func (m *model) end(c ReportCompletion, t *modelTx) Code {
 	if len(c.Reports) == 0 {
 		return Undecided
@@ -122,7 +122,7 @@ func (m *model) end(c ReportCompletion, t *modelTx) Code {
 	return OK
 }
 
-// heuristicDelegated is danger of a delegated transaction.
+// heuristicDelegated is ReportHeuristic of a delegated transaction.
 func (m *model) heuristicDelegated(c ReportHeuristic, t *modelTx) Code {
 	switch {
 	case c.Branch != 1:

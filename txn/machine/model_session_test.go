@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// modelSession is a client's session, the slow and obvious way: nothing says which transactions it has but they
-// themselves.
+// modelSession is a client session, the slow and obvious way: only the transactions say which
+// session they have.
 type modelSession struct {
 	name   string
 	ttl    time.Duration
@@ -62,7 +62,8 @@ func (m *model) endSession(id txn.SessionID, state txn.SessionState) {
 	m.ended = append(m.ended, id)
 }
 
-// expireSessions ends what sessions that have ended left undecided, session by session, in the order of joining.
+// expireSessions rolls back what ended sessions left undecided, session by session, in the
+// order of joining.
 func (m *model) expireSessions() {
 	for _, id := range m.ended {
 		var left []txn.ID
@@ -121,7 +122,7 @@ func drawSessions(t *rapid.T) Command {
 	return ExpireSessions{ids}
 }
 
-// compareSessions looks at every session by all the ways to it.
+// compareSessions compares every session, by every method that reads it.
 func compareSessions(t *rapid.T, m *Machine, twin *model) {
 	all, next := m.Sessions(0, 1000, func(*Session) bool { return true })
 	if len(all) != len(twin.sessions) || next != 0 {

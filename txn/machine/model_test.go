@@ -8,9 +8,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// model is the machine written the slow and obvious way: maps, no groups, every
-// transaction looked at whenever the tick moves. It knows what an outsider can
-// see and nothing else.
+// model is the machine written the slow and obvious way: maps, no groups, every transaction
+// checked whenever the tick moves. It knows what a caller can see and nothing else.
 type model struct {
 	tick     survival.Tick
 	wall     int64
@@ -57,7 +56,7 @@ type modelBranch struct {
 	state  txn.BranchState
 	hazard txn.Heuristic
 	detail string
-	place  string // session
+	place  string // session reference
 	gone   []string
 }
 
@@ -69,8 +68,8 @@ func newModel(boot Bootstrap, coord map[string]bool) *model {
 	}
 }
 
-// advance moves the tick and ends what is due. The machine may do so later,
-// which nobody can tell: its readers and commands see what is due as ended.
+// advance moves the tick and ends what is due. The machine may do so later, which no caller can
+// tell: its readers and commands see what is due as ended.
 func (m *model) advance(e Entry, drained []txn.ID) {
 	m.tick, m.wall, m.index = max(m.tick, e.Tick), e.Wall, e.Index
 	for _, id := range drained {
@@ -92,7 +91,7 @@ func (m *model) expire(id txn.ID) {
 	}
 }
 
-// evict drops what finished in one step when the retention is over for all of it.
+// evict drops what finished in one step when the retention of all of it has ended.
 func (m *model) evict() {
 	retention := max(survival.Tick(m.boot.Retention/m.boot.Interval), 1)
 	step := m.step()
@@ -124,7 +123,7 @@ func (m *model) trim() {
 	}
 }
 
-// step is the number of ticks in which what finishes falls off together.
+// step is the number of ticks in which outcomes that finish are dropped together.
 func (m *model) step() survival.Tick {
 	retention := survival.Tick(m.boot.Retention / m.boot.Interval)
 	step := survival.Tick(1)
@@ -183,7 +182,7 @@ func (m *model) count() Counts {
 	return c
 }
 
-// appendAudit records what a person did.
+// appendAudit records an action of an operator.
 func (m *model) appendAudit(a AuditRecord) {
 	a.Seq = 1
 	if n := len(m.trail); n > 0 {

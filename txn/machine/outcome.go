@@ -8,9 +8,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// outcome is a finished transaction without a hazard, encoded: what is asked for most comes first. It lives in memory alone,
-// and its form may change with every release, as long as nothing that replicas must agree on depends on its length. Its bytes
-// are the arena's, and must not be changed.
+// outcome is a finished transaction without a heuristic outcome, encoded: the fields that are
+// read most come first. It lives only in memory, and its form may change with every release, as
+// long as nothing that replicas must agree on depends on its length. Its bytes are the arena's,
+// and must not be changed.
 type outcome []byte
 
 // outcomePrefix is the front part of an outcome, of fixed size but for the rest.
@@ -32,13 +33,13 @@ func (o outcome) prefix() outcomePrefix {
 	}
 }
 
-// ended is when it finished.
+// ended is the tick at which it finished.
 func (o outcome) ended() survival.Tick {
 	r := reader(o[outcomePrefixSize:])
 	return survival.Tick(r.uvarint())
 }
 
-// summary is what can be asked of an outcome cheaply.
+// summary is what is cheap to read of an outcome.
 func (o outcome) summary(id txn.ID) Summary {
 	c := o.prefix()
 	b := Summary{ID: id, State: c.state}
@@ -69,7 +70,8 @@ func (m *Machine) appendOutcome(dst []byte, r *record) []byte {
 		b := m.branches.at(k)
 		dst = append(dst, byte(b.vote), byte(b.state), byte(b.heuristic))
 		dst = binary.AppendUvarint(dst, uint64(b.participant))
-		// Payload and session go when a transaction finishes; snapshots of the first releases may have them.
+		// Payload and session reference are dropped when a transaction finishes; snapshots of
+		// the first releases may have them.
 		dst = appendSized(appendSized(appendSized(dst, p, b.detail), p, b.payload), p, b.sessionRef)
 		k = b.next
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// complete is a finished transaction with a value in every field but the hazard, which was forgotten.
+// complete is a finished transaction with a value in every field but the heuristic outcome,
+// which was forgotten.
 func complete() Transaction {
 	return Transaction{
 		ID: testID(7), Name: "transfer", State: txn.RolledBack, Cause: txn.CauseOperator, Reason: "paid by hand, and said in more than one cell of text",
@@ -26,7 +27,8 @@ func complete() Transaction {
 	}
 }
 
-// TestOutcomeIsWhole: what is on the belt is all of a transaction, and so is what is made of it for a command.
+// TestOutcomeIsWhole: the belt holds all of a transaction, and so does the record that is made
+// of it for a command.
 func TestOutcomeIsWhole(t *testing.T) {
 	want := complete()
 	for i, v := 0, reflect.ValueOf(want); i < v.NumField(); i++ {
@@ -71,7 +73,8 @@ func TestOutcomeIsWhole(t *testing.T) {
 	}
 }
 
-// TestTimedOutOnTheBelt: what is said of a transaction that timed out does not depend on whether it is finished.
+// TestTimedOutOnTheBelt: the answer for a transaction that timed out does not depend on whether
+// it is finished.
 func TestTimedOutOnTheBelt(t *testing.T) {
 	m := bootstrapped(t, "bank")
 	m.Apply(Entry{Index: 1, Commands: []Command{sole, Begin{ID: testID(2), Timeout: time.Second, Expiry: 10}}})

@@ -7,43 +7,40 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Bootstrap gives the cluster's configuration; ok is false before the first
-// entry.
+// Bootstrap returns the cluster's configuration; ok is false before the first entry.
 func (m *Machine) Bootstrap() (b Bootstrap, ok bool) { return m.boot, m.boot.Cluster != "" }
 
 // Tick is the number of invocations of the timeout thread so far.
 func (m *Machine) Tick() survival.Tick { return m.tick }
 
-// Next gives the earliest expiry of an undecided transaction; ok is false when
-// there is none.
+// Next returns the earliest expiry of an undecided transaction; ok is false when there is none.
 func (m *Machine) Next() (survival.Tick, bool) { return m.deadlines.Next() }
 
-// Due reports whether transactions are timed out, or their sessions over, that no
-// entry has drained yet: one more entry, empty if need be, is wanted.
+// Due reports whether transactions are timed out, or their sessions have ended, and no entry
+// has moved them yet: one more entry, empty if need be, is needed.
 func (m *Machine) Due() bool { return m.deadlines.Due() || m.sessions.draining != 0 }
 
-// DeadlineGroups gives the survival-index groups that end at from or later, in ascending order
-// of expiry, with the number of their transactions.
+// DeadlineGroups yields the deadline groups that end at from or later, in ascending order of
+// expiry, with the number of their transactions.
 func (m *Machine) DeadlineGroups(from survival.Tick) iter.Seq2[survival.Tick, int] {
 	return m.deadlines.Groups(from)
 }
 
-// Counts says how many transactions there are of each sort, and how many
-// decisions there have been.
+// Counts are the numbers of transactions by state, and of decisions.
 type Counts struct {
 	Undecided       int // undecided, the delegated ones included
 	Delegated       int // undecided: the decision is left to their only branch
-	Completing      int // decided, and not every branch has acknowledged
+	Completing      int // decided, and not every branch has confirmed
 	Finished        int
 	Heuristics      int // finished or not
 	Committed       uint64
 	RolledBack      ByCause
-	Sessions        int    // clients' sessions that are open
-	SessionsExpired uint64 // that went silent, ever
+	Sessions        int    // client sessions that are open
+	SessionsExpired uint64 // that have expired so far
 }
 
-// ByCause counts the decisions to roll back, by [txn.Cause]. At zero are those of
-// which an earlier release has not kept the cause.
+// ByCause counts the decisions to roll back, by [txn.Cause]. Those whose cause an earlier
+// release has not recorded are at zero.
 type ByCause [txn.CauseOperator + 1]uint64
 
 // Sum is the number of all decisions to roll back.
@@ -54,7 +51,7 @@ func (c ByCause) Sum() (n uint64) {
 	return n
 }
 
-// Counts costs nothing, whatever is open.
+// Counts takes constant time.
 func (m *Machine) Counts() Counts {
 	open := m.deadlines.Len() + m.delegated
 	return Counts{
@@ -65,11 +62,11 @@ func (m *Machine) Counts() Counts {
 	}
 }
 
-// Participants gives the registrations, removed ones included, by number. They
-// must not be changed.
+// Participants returns the registrations, removed ones included, by number. They must not be
+// changed.
 func (m *Machine) Participants() []Registration { return m.participants.published }
 
-// Participant looks a registration up.
+// Participant returns a registration.
 func (m *Machine) Participant(name string) (txn.Participant, bool) {
 	n, ok := m.participants.find(name)
 	if !ok {
@@ -87,8 +84,8 @@ func (m *Machine) UnfinishedBranches(participant string) int {
 	return m.participants.list[n].unfinished
 }
 
-// OldestRetained is when the outcome finished that will be dropped next; ok is false when
-// none is kept. What was dropped because there were too many finished no later.
+// OldestRetained is when the outcome finished that will be dropped next; ok is false when none
+// is retained. What was dropped because there were too many finished no later.
 func (m *Machine) OldestRetained() (ended survival.Tick, ok bool) {
 	o, ok := m.retained.oldest()
 	if !ok {
@@ -97,12 +94,12 @@ func (m *Machine) OldestRetained() (ended survival.Tick, ok bool) {
 	return o.ended(), true
 }
 
-// Audit gives what people did, oldest first, the newest [MaxAudit] of it. It must
+// Audit returns the actions of operators, oldest first, the newest [MaxAudit] of them. It must
 // not be changed, and may be kept.
 func (m *Machine) Audit() []AuditRecord { return m.auditLog.all() }
 
-// Lookup says where a transaction is. A transaction that is timed out, or whose
-// session is over, but not drained yet is rolling back: that is what the next command on it would meet.
+// Lookup returns the state of a transaction. One that is timed out, or whose session has ended,
+// but which no entry has moved yet, is rolling back: the next command on it would find it so.
 func (m *Machine) Lookup(id txn.ID) (txn.Outcome, bool) {
 	if i, ok := m.index[id]; ok {
 		r := m.txs.at(i)
@@ -128,7 +125,7 @@ func (m *Machine) effectiveState(r *record) (txn.State, txn.Cause) {
 	return txn.RollingBack, cause
 }
 
-// Get spreads a transaction out. Its state is as [Machine.Lookup] gives it.
+// Get returns a copy of a transaction. Its state is as [Machine.Lookup] reports it.
 func (m *Machine) Get(id txn.ID) (t Transaction, ok bool) {
 	v := m.stateView()
 	if i, open := m.index[id]; open {
@@ -147,7 +144,7 @@ func (m *Machine) stateView() stateView {
 	return stateView{txs: m.txs.pages, branches: m.branches.pages, cells: m.strings.pages, participants: m.participants.published}
 }
 
-// Summary is what can be asked of a transaction cheaply.
+// Summary is what is cheap to read of a transaction.
 type Summary struct {
 	ID        txn.ID
 	State     txn.State
@@ -160,8 +157,8 @@ type Summary struct {
 	Delegated bool
 }
 
-// Pending gives the ids of transactions whose branches have to be driven: all
-// that a new leader needs to take over. It goes by slots as [Machine.Scan] does.
+// Pending returns the ids of transactions whose branches have to be driven: all that a new
+// leader needs to take over. It goes by slots as [Machine.Scan] does.
 func (m *Machine) Pending(from uint32, limit int) (ids []txn.ID, next uint32) {
 	i := max(from, 1)
 	for ; i < m.txs.used && limit > 0; i++ {

@@ -8,7 +8,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestOpenAndOldest: what a quota and the memory of outcomes are read from.
+// TestOpenAndOldest: the values from which a quota and the retention of outcomes are read.
 func TestOpenAndOldest(t *testing.T) {
 	m := New()
 	ids := []txn.ID{{1}, {2}, {3}, {4}}

@@ -20,10 +20,10 @@ type record struct {
 	ended       survival.Tick
 	decidedAt   int64 // wall clock, tick and entry of the decision
 	decidedTick survival.Tick
-	entry       uint64       // while it is in the list of a session: that one's slot
+	entry       uint64       // while it is in the list of a session: the slot of that session
 	deadline    survival.Ref // place in the survival index while that decides
 	name        stringRef
-	labels      stringRef // behind the id of its session, when it has one
+	labels      stringRef // after the id of its session, when it has one
 	reason      stringRef
 	first       uint32 // branches, in the order of their ids
 	last        uint32
@@ -37,14 +37,14 @@ type record struct {
 	flags       flags
 }
 
-// flags are the yes-or-no facts about a record.
+// flags are the boolean facts about a record.
 type flags uint8
 
 const (
-	clientCompletes    flags = 1 << iota // the application finishes its branches itself
+	clientCompletes    flags = 1 << iota // the application completes its branches itself
 	delegated                            // undecided, and only its branch's end decides
-	reenlisted                           // a branch was enlisted again from another session
-	inSession                            // begun in a client's session
+	reenlisted                           // a branch was enlisted again from another connection
+	inSession                            // begun in a client session
 	inSessionList                        // undecided, and in the list of its session
 	endedByApplication                   // a branch was ended by statements of the application's own
 )
@@ -57,25 +57,26 @@ type branch struct {
 	participant uint32
 	payload     stringRef
 	sessionRef  stringRef
-	replaced    stringRef // sessions that gave way to it
+	replaced    stringRef // session references that were replaced
 	detail      stringRef
 	vote        txn.Vote
 	state       txn.BranchState
 	heuristic   txn.Heuristic
 }
 
-// hasDeadline reports whether its deadline decides it when nothing else does before.
+// hasDeadline reports whether its deadline will decide it if nothing else does before.
 func (r *record) hasDeadline() bool {
 	return (r.state == txn.Active || r.state == txn.Preparing) && !r.is(delegated)
 }
 
-// survivalIndex is its survival index at a tick, aged by the invocations since it was computed.
+// survivalIndex is its survival index at a tick: the invocations since it was computed are
+// subtracted.
 func (r *record) survivalIndex(now survival.Tick) survival.Index {
 	computed := r.expiry - survival.Tick(r.survival)
 	return survival.Index{Survival: int64(r.survival)}.Aged(int64(now - computed))
 }
 
-// stateView is everything that a reader needs, of the machine or of a snapshot.
+// stateView is what a reader of the machine or of a snapshot needs.
 type stateView struct {
 	txs          pages[record]
 	branches     pages[branch]
@@ -87,8 +88,8 @@ type stateView struct {
 func (v *stateView) expand(i uint32, t *Transaction) {
 	r := v.txs.at(i)
 	labels, branches := t.Labels[:0], t.Branches[:0]
-	// One by one: within one expression the conversion of a string may come after
-	// the call that uses scratch again.
+	// One by one: within one expression the conversion to a string may come after the call that
+	// uses scratch again.
 	scratch := appendStored(nil, &v.cells, r.name)
 	name := string(scratch)
 	scratch = appendStored(scratch[:0], &v.cells, r.reason)
@@ -126,7 +127,7 @@ func (v *stateView) expandBranch(b *branch) TransactionBranch {
 	}
 }
 
-// encodeLabels and decodeLabels give labels a form that a text can hold.
+// encodeLabels and decodeLabels encode labels as one string.
 func encodeLabels(dst []byte, labels []Label) []byte {
 	for _, l := range labels {
 		dst = appendString(appendString(dst, l.Key), l.Value)

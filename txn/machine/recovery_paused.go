@@ -5,20 +5,21 @@ import "github.com/txmgr/txmgr/txn"
 // Incarnation counts how often the state was restored from a backup.
 func (m *Machine) Incarnation() uint64 { return m.incarnation }
 
-// RecoveryPaused reports whether the state was restored from a backup, and nobody has said
-// since that all may go on: nothing begins, and whoever drives branches must leave
-// them alone, since what was decided after the backup is not known. Time goes on.
+// RecoveryPaused reports whether the state was restored from a backup and no operator has
+// resumed recovery since. While it is true no transaction begins and no branch may be driven,
+// since decisions made after the backup are not known. Ticks go on.
 func (m *Machine) RecoveryPaused() bool { return m.recoveryPaused }
 
-// MayPredateBackup reports whether a transaction that is not known here may have been known, and
-// decided, in the time between the backup that the state was restored from and the
-// moment when it was resumed. made is when the transaction was begun, in milliseconds
-// since 1970, by a clock that may differ by slack from that of the leader.
+// MayPredateBackup reports whether a transaction that is not known here may have been known,
+// and decided, in the time between the backup that the state was restored from and the moment
+// when it was resumed. made is when the transaction was begun, in milliseconds since 1970, by a
+// clock that may differ by slack from that of the leader.
 func (m *Machine) MayPredateBackup(made, slack int64) bool {
 	return m.incarnation > 0 && (m.recoveryPaused || made <= m.resumedAt+slack)
 }
 
-// resumeRecovery lets a restored state go on. It is a repeat when that is said already.
+// resumeRecovery resumes recovery in a restored state. It is a repeat when that was done
+// already.
 func (m *Machine) resumeRecovery(c ResumeRecovery) Result {
 	switch {
 	case c.Reason == "" || !validAudit(c.By, c.Reason):
@@ -30,5 +31,5 @@ func (m *Machine) resumeRecovery(c ResumeRecovery) Result {
 	return Result{}
 }
 
-// validAudit reports whether a person's name and reason fit the audit trail.
+// validAudit reports whether an operator's name and reason fit the audit trail.
 func validAudit(by, reason string) bool { return len(by) <= MaxBy && len(reason) <= txn.MaxReason }

@@ -11,7 +11,7 @@ import (
 type participantRegistry struct {
 	list      []participantEntry
 	published []Registration    // the same for readers: replaced, never changed
-	byName    map[string]uint32 // looked up, never ranged over
+	byName    map[string]uint32 // for look-ups, never ranged over
 	beginSeq  uint64            // of the begin that is being checked
 }
 
@@ -26,7 +26,7 @@ func newParticipantRegistry() participantRegistry {
 	return participantRegistry{byName: make(map[string]uint32)}
 }
 
-// find gives the number of a registered participant.
+// find returns the number of a registered participant.
 func (g *participantRegistry) find(name string) (uint32, bool) {
 	p, ok := g.byName[name]
 	return p, ok && !g.list[p].Removed
@@ -39,7 +39,7 @@ func (g *participantRegistry) markSeen(p uint32) bool {
 	return was
 }
 
-// publish makes what has changed visible to readers.
+// publish makes changes visible to readers.
 func (g *participantRegistry) publish() {
 	g.published = make([]Registration, len(g.list))
 	for i := range g.list {
@@ -47,7 +47,7 @@ func (g *participantRegistry) publish() {
 	}
 }
 
-// registerParticipant audits who it was and what has changed.
+// registerParticipant audits the operator and the changes.
 func (m *Machine) registerParticipant(c RegisterParticipant) Result {
 	if !validAudit(c.By, c.Reason) {
 		return Result{Code: Malformed}
@@ -91,7 +91,7 @@ func (g *Registration) same(p *txn.Participant) bool {
 	return !g.Removed && g.Kind == p.Kind && g.CoordinatorPrepares == p.CoordinatorPrepares && maps.Equal(g.Settings, p.Settings)
 }
 
-// removeParticipant also carries out what earlier releases wrote, with nobody's name.
+// removeParticipant also carries out the command of earlier releases, which names no operator.
 func (m *Machine) removeParticipant(c UnregisterParticipant) Result {
 	if !validAudit(c.By, c.Reason) {
 		return Result{Code: Malformed}

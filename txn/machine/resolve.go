@@ -2,9 +2,9 @@ package machine
 
 import "github.com/txmgr/txmgr/txn"
 
-// resolve takes a person's word. The same words again are a repeat and change
-// nothing: a retry of the one that rolled the transaction back must not be taken
-// for the word that its branches have ended.
+// resolve carries out the statement of an operator. The same statement again is a repeat and
+// changes nothing: a retry of the one that rolled the transaction back must not be taken for
+// the statement that its branches have ended.
 func (m *Machine) resolve(c Resolve) Result {
 	i, ok := m.find(c.ID)
 	if !ok {
@@ -38,7 +38,7 @@ func (m *Machine) resolve(c Resolve) Result {
 	return m.answer(i, OK)
 }
 
-// resolveBranches ends the branches that are meant and in doubt as was said.
+// resolveBranches ends the branches that are meant and in doubt, as stated.
 func (m *Machine) resolveBranches(i uint32, c *Resolve) Result {
 	r := m.txs.at(i)
 	some := false

@@ -10,12 +10,12 @@ import (
 // OpResolve is the name of the call that proposes a [Resolve].
 const OpResolve = "doubt resolve"
 
-// RecoveryPausedDetail says why nothing begins, and nothing is driven, while a restored
-// state is held, and what now.
+// RecoveryPausedDetail says why, after a restore, no transaction begins and no branch is
+// driven, and what the operator has to do.
 const RecoveryPausedDetail = "restored from a backup: what was decided after it is not known here. Look what the participants hold: txmgr recover scan, then: txmgr recover resume --reason '...'"
 
-// ToError says what a refusal means to whoever called: what, why, and what now. op
-// is the attempted call, for example "commit".
+// ToError is the error of a refusal for the caller: what is wrong, why, and what to do. op is
+// the attempted call, for example "commit".
 func (r Result) ToError(op string, id txn.ID) *txn.Error {
 	e := &txn.Error{Op: op, ID: id, State: r.State, Cause: r.Cause}
 	switch r.Code {
@@ -25,7 +25,7 @@ func (r Result) ToError(op string, id txn.ID) *txn.Error {
 		e.Err, e.Detail = txn.ErrNotFound, "participant is not registered"
 	case NoBranch:
 		e.Err, e.Detail = txn.ErrNotFound, fmt.Sprintf("no branch %v", r.Branch)
-	case Decided, OK: // the latter of a rollback that finds a branch ended by hand
+	case Decided, OK: // the latter for a rollback that finds a branch that was ended by the application
 		e.Detail, e.Err = r.decidedError(op)
 		if !r.State.Commits() {
 			e.Heuristic = r.Heuristic
@@ -77,7 +77,7 @@ func (t *Transaction) RollbackError(op string) error {
 	return Result{Code: Decided, State: t.State, Cause: t.Cause, Heuristic: t.reportedHeuristic(), EndedByApplication: t.EndedByApplication()}.ToError(op, t.ID)
 }
 
-// sessionEndedDetail says how a session ended, and what now.
+// sessionEndedDetail says how a session ended, and what to do.
 func (r Result) sessionEndedDetail() string {
 	if r.Cause == txn.CauseSessionExpired {
 		return fmt.Sprintf("the session expired at tick %d, after %v without a sign of life: open another", r.Expiry, r.Timeout)
@@ -111,7 +111,7 @@ func (r Result) decidedError(op string) (detail string, err error) {
 	}
 }
 
-// ExplainBegin adds to the error of a begin what only the options tell.
+// ExplainBegin adds to the error of a begin the details that follow from the options.
 func (r Result) ExplainBegin(err error, o txn.Options) error {
 	var e *txn.Error
 	if !errors.As(err, &e) {
@@ -132,7 +132,7 @@ func (r Result) ExplainBegin(err error, o txn.Options) error {
 	return e
 }
 
-// ExplainEnlist adds to the error of an enlistment where it was to be.
+// ExplainEnlist adds the participant to the error of an enlistment.
 func (r Result) ExplainEnlist(err error, participant string) error {
 	var e *txn.Error
 	if !errors.As(err, &e) {
@@ -151,7 +151,7 @@ func (r Result) ExplainEnlist(err error, participant string) error {
 	return e
 }
 
-// NotRegistered is the detail of an error about a participant that nobody knows.
+// NotRegistered is the detail of an error about a participant that is not registered.
 func NotRegistered(participant string) string {
 	return fmt.Sprintf("participant %q is not registered; see: txmgr participant add", participant)
 }

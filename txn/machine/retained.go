@@ -9,21 +9,22 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// The retention is divided into steps: what finishes in one falls off together. There are retentionSteps, or more if one
-// would be longer than longestStep, since by what finishes in a step there may be too many outcomes; but no more than
-// mostSteps. All this is part of what the log means, and never changes.
+// The retention is divided into steps: all that finishes in one step is dropped together. There
+// are retentionSteps, or more if one would be longer than longestStep, since what finishes in
+// one step may be too many outcomes; but no more than mostSteps. All this is part of the
+// meaning of the log, and never changes.
 const (
 	retentionSteps = 240
 	maxStep        = 15 * time.Second
 	maxSteps       = 60_000
 )
 
-// retained are the finished outcomes without a hazard, on a belt. Its ring turns once in every step, so that one container has
-// what finished in one step.
+// retained are the finished outcomes without a heuristic outcome, on a hashbelt. Its ring
+// rotates once in every step, so that one container has what finished in one step.
 type retained struct {
 	ring    *hashbelt.Ring[txn.ID, outcome]
 	step    survival.Tick // ticks
-	limit   uint64        // so many stay when others go before their time
+	limit   uint64        // so many stay when others are dropped before their time
 	sharing *sharing
 }
 
@@ -33,7 +34,8 @@ type sharing struct {
 	epoch     uint64        // counts snapshots
 }
 
-// newRetained gives an empty belt at a tick. n rotations are more than the retention, also for what finishes last in a step.
+// newRetained returns an empty belt at a tick. n rotations are more than the retention, also
+// for what finishes last in a step.
 func newRetained(boot Bootstrap, tick survival.Tick, snapshots *atomic.Int32) retained {
 	k := retained{step: 1, limit: boot.Retain, sharing: &sharing{snapshots: snapshots}}
 	n := survival.Tick(1)
@@ -53,7 +55,8 @@ func stepLength(retention, longest survival.Tick) survival.Tick {
 	return max(min(step, longest), (retention-1)/maxSteps+1)
 }
 
-// snapshotChunks gives the chunks as they are now. The caller has counted itself among the snapshots before.
+// snapshotChunks returns the present chunks. The caller has counted itself among the snapshots
+// before.
 func (k *retained) snapshotChunks() (all []chunk) {
 	k.sharing.epoch++
 	n := 0
@@ -67,27 +70,29 @@ func (k *retained) snapshotChunks() (all []chunk) {
 	return all
 }
 
-// rotationAt is how often the ring has turned at a tick.
+// rotationAt is how often the ring has rotated at a tick.
 func (k *retained) rotationAt(tick survival.Tick) survival.Tick { return tick / k.step }
 
-// dropAt is when what finished at a tick falls off. What earlier releases had not dropped in time goes at the next turn.
+// dropAt is the rotation at which an outcome that finished at a tick is dropped. Outcomes that
+// earlier releases had not dropped in time are dropped at the next rotation.
 func (k *retained) dropAt(ended survival.Tick) survival.Tick {
 	return max(k.ring.Front()-(k.ring.Now()-k.rotationAt(ended)), k.ring.Now()+1)
 }
 
-// advance drops what is over at a tick: whole containers, unread.
+// advance drops what is due at a tick: whole containers, unread.
 func (k *retained) advance(tick survival.Tick) {
 	for turn := k.rotationAt(tick); k.ring.Advance(turn) != nil; {
 	}
 }
 
-// trim drops the oldest as long as enough are left without them.
+// trim drops the oldest step as long as enough outcomes are left without it.
 func (k *retained) trim() {
 	for k.overLimit() && k.ring.TakeFirst() != nil {
 	}
 }
 
-// overLimit reports whether enough are left without those that fall off next. What finishes in the present step stays.
+// overLimit reports whether enough outcomes are left without those that are dropped next. What
+// finishes in the present step stays.
 func (k *retained) overLimit() bool {
 	if uint64(k.ring.Len()) < k.limit {
 		return false
@@ -96,7 +101,7 @@ func (k *retained) overLimit() bool {
 	return next < k.ring.Front() && uint64(k.ring.Len()-k.dueCount()) >= k.limit
 }
 
-// dueCount is how many outcomes fall off next.
+// dueCount is how many outcomes are dropped next.
 func (k *retained) dueCount() int {
 	for _, c := range k.ring.Containers() {
 		return c.Len()
@@ -114,18 +119,19 @@ func (k *retained) oldest() (o outcome, ok bool) {
 	return nil, false
 }
 
-// retain encodes a transaction that has finished without a hazard, or whose hazard is over, onto the belt, and gives its record
-// back.
+// retain encodes onto the belt a transaction that has finished without a heuristic outcome, or
+// whose heuristic outcome was forgotten, and frees its record.
 func (m *Machine) retain(i uint32) {
 	r := m.txs.at(i)
 	m.scratch = m.appendOutcome(m.scratch[:0], r)
-	// What has a record is not on the belt. At the end of time, and behind a thousand million outcomes, it is let go.
+	// What has a record is not on the belt. At the end of time, and after a thousand million
+	// outcomes, it is dropped.
 	_ = m.retained.ring.AddNew(r.id, m.scratch, m.retained.dropAt(r.ended))
 	m.drop(i)
 }
 
-// flushRetained ends what is about outcomes in a command: what is closed by now goes onto the belt, and what is not any more
-// comes off.
+// flushRetained completes the changes of outcomes in a command: what has become final goes onto
+// the belt, and what is not final any more is taken off.
 func (m *Machine) flushRetained() {
 	for _, i := range m.toRetain {
 		if m.txs.at(i).isFinal() {
@@ -144,7 +150,8 @@ func (m *Machine) flushRetained() {
 	m.loaded = 0
 }
 
-// loadRetained makes a record of an outcome, for one command. The belt still has the outcome: see settleKept.
+// loadRetained makes a record of an outcome, for one command. The belt still has the outcome:
+// see flushRetained.
 func (m *Machine) loadRetained(id txn.ID) (i uint32, ok bool) {
 	o, _, ok := m.retained.ring.Get(id)
 	if !ok {
@@ -152,6 +159,6 @@ func (m *Machine) loadRetained(id txn.ID) (i uint32, ok bool) {
 	}
 	v := m.stateView()
 	v.expandOutcome(id, o, &m.decodeBuf)
-	m.loaded, _ = m.restore(&m.decodeBuf) // what was a record can be one
+	m.loaded, _ = m.restore(&m.decodeBuf) // an outcome that was a record always fits into one
 	return m.loaded, true
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// checkRetained walks the belt.
+// checkRetained verifies the belt.
 func (a *recount) checkRetained(m *Machine) error {
 	k := &m.retained
 	if k.ring.Now() != k.rotationAt(m.tick) || len(m.toRetain) != 0 || m.loaded != 0 {
@@ -39,7 +39,7 @@ func (a *recount) checkRetained(m *Machine) error {
 	return nil
 }
 
-// checkOutcome looks at an outcome that falls off at a turn of the belt.
+// checkOutcome verifies an outcome that is dropped at a rotation of the belt.
 func (m *Machine) checkOutcome(t *Transaction, end survival.Tick) error {
 	_, open := m.index[t.ID]
 	o, at, ok := m.retained.ring.Get(t.ID)
@@ -54,7 +54,7 @@ func (m *Machine) checkOutcome(t *Transaction, end survival.Tick) error {
 			return fmt.Errorf("branch in state %v, hazard %q", b.State, b.Heuristic)
 		}
 	}
-	// One restored from the time before it was on a belt may be late.
+	// An outcome from before there was a belt may be late after a restore.
 	if over := m.retained.ring.Now() + 1; m.retained.rotationAt(t.Ended)+m.retained.ring.Front()-m.retained.ring.Now() != end && end != over {
 		return fmt.Errorf("finished at tick %d, falls off at turn %d", t.Ended, end)
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestOutcomesAreKeptForTheRetention: whatever the retention and the interval are, an outcome is on the belt until its
-// retention is over, and at most two steps longer; and a step is short.
+// TestOutcomesAreKeptForTheRetention: whatever the retention and the interval are, an outcome
+// is on the belt until its retention has ended, and at most two steps longer; and a step is
+// short.
 func TestOutcomesAreKeptForTheRetention(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, c := range []struct{ interval, retention time.Duration }{
@@ -63,7 +64,7 @@ func newRetentionFixture(t *testing.T, boot Bootstrap) *retentionFixture {
 	return k
 }
 
-// finish takes so many transactions to their end at a tick.
+// finish begins and finishes n transactions at a tick.
 func (k *retentionFixture) finish(n int, tick survival.Tick) (ids []txn.ID) {
 	for range n {
 		k.n++
@@ -127,8 +128,8 @@ func restored(t *testing.T, m *Machine) *Machine {
 	return r
 }
 
-// TestTooManyOutcomes: the newest are kept, and at most what finished in one step more, which for a long retention is
-// not much.
+// TestTooManyOutcomes: the newest are retained, and at most what finished in one step more,
+// which is little for a long retention.
 func TestTooManyOutcomes(t *testing.T) {
 	const retain, each, step = 1000, 3, 150
 	k := newRetentionFixture(t, Bootstrap{Interval: 100 * time.Millisecond, Retention: 240 * time.Hour, Retain: retain})
@@ -153,7 +154,7 @@ func TestTooManyOutcomes(t *testing.T) {
 	}
 }
 
-// TestNoOutcomeOfThePresentStepGoes: not even when none is to be kept.
+// TestNoOutcomeOfThePresentStepGoes: not even when none is to be retained.
 func TestNoOutcomeOfThePresentStepGoes(t *testing.T) {
 	k := newRetentionFixture(t, Bootstrap{Interval: 100 * time.Millisecond, Retention: time.Hour})
 	ids := k.finish(10, 149)
@@ -168,7 +169,8 @@ func TestNoOutcomeOfThePresentStepGoes(t *testing.T) {
 	}
 }
 
-// TestMoreThanEnoughWithOneEntry: by one entry more outcomes come than are to be kept, and the older go with it.
+// TestMoreThanEnoughWithOneEntry: one entry finishes more outcomes than are to be retained, and
+// drops the older ones.
 func TestMoreThanEnoughWithOneEntry(t *testing.T) {
 	k := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: time.Minute, Retain: 3})
 	old := k.finish(2, 1)
@@ -196,8 +198,8 @@ func TestAllFallOffWithOneEntry(t *testing.T) {
 	k.checkInvariants(t)
 }
 
-// TestLateHazardTakesAnOutcomeOffTheBelt: it is a record then, until the hazard is forgotten; from then on it is kept as
-// what has just finished.
+// TestLateHazardTakesAnOutcomeOffTheBelt: it is a record then, until the heuristic outcome is
+// forgotten; from then on it is retained as if it had just finished.
 func TestLateHazardTakesAnOutcomeOffTheBelt(t *testing.T) {
 	const retention = 100
 	k := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: retention * time.Second, Retain: 1 << 40})
@@ -231,7 +233,8 @@ func TestLateHazardTakesAnOutcomeOffTheBelt(t *testing.T) {
 	}
 }
 
-// TestCommandsLeaveNothingOfAnOutcome: none of those that change nothing makes the outcome larger, or takes memory.
+// TestCommandsLeaveNothingOfAnOutcome: commands that change nothing neither make the outcome
+// larger nor take memory.
 func TestCommandsLeaveNothingOfAnOutcome(t *testing.T) {
 	k := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: time.Hour, Retain: 1 << 40})
 	id := k.finish(1, 1)[0]
@@ -266,7 +269,8 @@ func (k *retentionFixture) arenas() (all []*arena) {
 	return all
 }
 
-// TestASnapshotKeepsItsOutcomes: while another goroutine reads it, outcomes are added, taken off the belt, and fall off.
+// TestASnapshotKeepsItsOutcomes: while another goroutine reads it, outcomes are added, taken
+// off the belt, and dropped.
 func TestASnapshotKeepsItsOutcomes(t *testing.T) {
 	k := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: time.Minute, Retain: 1 << 40})
 	ids := slices.Concat(k.finish(400, 1), k.finish(400, 2))
@@ -312,7 +316,7 @@ func TestASnapshotKeepsItsOutcomes(t *testing.T) {
 	k.checkInvariants(t)
 }
 
-// TestWhatFellOffIsGivenBack: nothing leads to an arena any more.
+// TestWhatFellOffIsGivenBack: nothing refers to a dropped arena any more.
 func TestWhatFellOffIsGivenBack(t *testing.T) {
 	k := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: time.Minute, Retain: 250})
 	k.finish(99, 1)
@@ -343,8 +347,8 @@ func TestWhatFellOffIsGivenBack(t *testing.T) {
 	runtime.KeepAlive(k)
 }
 
-// TestRestoreOfOutcomesThatAreOver: an earlier release had not dropped them yet. They go with the next step, and too many
-// at once.
+// TestRestoreOfOutcomesThatAreOver: an earlier release had not dropped them yet. They are
+// dropped with the next step, and too many at once.
 func TestRestoreOfOutcomesThatAreOver(t *testing.T) {
 	var txs []*Transaction
 	for i := range uint64(10) {
@@ -386,7 +390,7 @@ func TestRestoreOfOutcomesThatAreOver(t *testing.T) {
 	}
 }
 
-// TestCheckSeesTheBelt: the audit finds each way in which the belt could be wrong.
+// TestCheckSeesTheBelt: the check finds each way in which the belt could be wrong.
 func TestCheckSeesTheBelt(t *testing.T) {
 	for name, damage := range map[string]func(k *retentionFixture, ids []txn.ID){
 		"a count":             func(k *retentionFixture, _ []txn.ID) { k.arenas()[0].count++ },

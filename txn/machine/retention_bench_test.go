@@ -9,7 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// retainer is a machine that keeps outcomes for an hour of ten ticks a second, and so many at most.
+// retainer is a machine that retains outcomes for an hour of ten ticks a second, and at most so
+// many.
 func retainer(tb testing.TB, retain uint64) *Machine {
 	tb.Helper()
 	m := New()
@@ -37,7 +38,7 @@ func live(m *Machine, n uint64, tick survival.Tick) {
 	}})
 }
 
-// spread gives ids that look like those in use: their time first, then what nobody could guess.
+// spread returns ids that look like those in use: their time first, then random bits.
 func spread(n uint64) txn.ID {
 	id := testID(n * 0x9e3779b97f4a7c15)
 	for i := range 6 {
@@ -54,8 +55,9 @@ func heap() uint64 {
 	return s.HeapAlloc
 }
 
-// BenchmarkKept is what a million kept outcomes cost, in memory, of the collector, and in a snapshot; how fast one is found; and
-// how long the entry takes with which all fall off together.
+// BenchmarkKept is what a million retained outcomes cost, in memory, of the collector, and in a
+// snapshot; how fast one is found; and how long the entry takes with which all are dropped
+// together.
 func BenchmarkKept(b *testing.B) {
 	const kept = 1_000_000
 	for b.Loop() {
@@ -107,9 +109,11 @@ func BenchmarkKept(b *testing.B) {
 	}
 }
 
-// BenchmarkLife is a transaction of two branches from its begin to its end, with a thousand others at the same time, and while
-// as many fall off as finish: by their age, at 280 a second, or because there are too many, at 20,000 a second. The memory is
-// that of all of it, after an hour and after twice as many outcomes as are kept: then the index holds what fell off, too.
+// BenchmarkLife is a transaction of two branches from its begin to its end, with a thousand
+// others at the same time, and while as many are dropped as finish: by their age, at 280 a
+// second, or because there are too many, at 20,000 a second. The memory is that of all of it,
+// after an hour and after twice as many outcomes as are retained: then the index holds what was
+// dropped, too.
 func BenchmarkLife(b *testing.B) {
 	for name, c := range map[string]struct {
 		retain uint64

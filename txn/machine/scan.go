@@ -5,7 +5,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// spreading a transaction out costs as much as looking at so many.
+// expandCost is what copying a transaction out counts in the limit of a scan.
 const expandCost = 16
 
 // IDRange is the ids strictly between two; a zero id is no bound.
@@ -21,13 +21,13 @@ func (r *IDRange) overlaps(first, last txn.ID) bool {
 	return last.Compare(r.After) > 0 && (r.Before.IsZero() || first.Compare(r.Before) < 0)
 }
 
-// Scan gives transactions that have a record, which is all but the finished ones without
-// a hazard, whose ids are in the range and for which match holds. It goes back by slots,
-// of which the last ones tend to have the newest ids, beginning at from, or at the last
-// one when that is zero, until limit of them have been looked at; one that is given counts
-// as 16. next is where to go on, zero at the end. In between the machine may apply entries:
-// a transaction that has a record all the time is met once. The pointer given to match is
-// used again.
+// Scan returns transactions that have a record, which is all but the finished ones without a
+// heuristic outcome, whose ids are in the range and for which match holds. It goes backwards by
+// slots, of which the last ones tend to have the newest ids, beginning at from, or at the last
+// one when that is zero, until limit of them have been examined; one that is returned counts as
+// 16. next is where to go on, zero at the end. In between the machine may apply entries: a
+// transaction that has a record all the time is met once. The pointer passed to match is used
+// again.
 func (m *Machine) Scan(from uint32, limit int, ids IDRange, match func(Summary) bool) (found []Transaction, next uint32) {
 	i := from
 	if i == 0 || i >= m.txs.used {
@@ -43,9 +43,9 @@ func (m *Machine) Scan(from uint32, limit int, ids IDRange, match func(Summary) 
 	return found, i
 }
 
-// Expiring gives the transactions that the survival index ends at a tick or earlier,
-// whose ids are in the range and for which match holds, the one that ends first before the others. ok is false, and none
-// is given, when more than limit end until then.
+// Expiring returns the transactions that the survival index ends at a tick or earlier, whose
+// ids are in the range and for which match holds, in the order of their ends. ok is false, and
+// none is returned, when more than limit end until then.
 func (m *Machine) Expiring(until survival.Tick, limit int, ids IDRange, match func(Summary) bool) (found []Transaction, ok bool) {
 	count := 0
 	for end, n := range m.deadlines.Groups(0) {
@@ -73,7 +73,7 @@ func (m *Machine) summary(r *record) Summary {
 	return Summary{ID: r.id, State: state, Heuristic: r.heuristic, Expiry: r.expiry, Began: r.began, DecidedTick: r.decidedTick, Delegated: r.is(delegated)}
 }
 
-// expand gives the transaction in slot i, as [Machine.Get] does.
+// expand returns the transaction in slot i, as [Machine.Get] does.
 func (m *Machine) expand(i uint32) (t Transaction) {
 	v := m.stateView()
 	v.expand(i, &t)
@@ -81,17 +81,19 @@ func (m *Machine) expand(i uint32) (t Transaction) {
 	return t
 }
 
-// RetainedCursor is where a [Machine.ScanRetained] goes on. The zero RetainedCursor is the start, and the end.
+// RetainedCursor is where a [Machine.ScanRetained] goes on. The zero RetainedCursor is the
+// start, and the end.
 type RetainedCursor struct {
 	arena  *arena
 	end    survival.Tick // of the arena
 	chunks int           // of it that are left
 }
 
-// ScanRetained is [Machine.Scan] of the finished outcomes without a hazard. It goes back, by
-// chunks of some hundred, from what finished last, and does not look into chunks all of
-// whose ids are out of the range, which may be another one in each call. Of what finishes
-// in between nothing is met. An outcome that gets a late hazard may be missed, and one may be met twice.
+// ScanRetained is [Machine.Scan] of the finished outcomes without a heuristic outcome. It goes
+// backwards, by chunks of some hundred, from what finished last, and does not read chunks all
+// of whose ids are out of the range, which may be another one in each call. Outcomes that
+// finish in between are not met. One that gets a late heuristic outcome may be missed, and one
+// may be met twice.
 func (m *Machine) ScanRetained(from RetainedCursor, limit int, ids IDRange, match func(Summary) bool) (found []Transaction, next RetainedCursor) {
 	v := m.stateView()
 	last := from.end
@@ -101,7 +103,7 @@ func (m *Machine) ScanRetained(from RetainedCursor, limit int, ids IDRange, matc
 	for end, c := range m.retained.ring.Backward(last) {
 		at := RetainedCursor{arena: c.(*arena), end: end, chunks: len(c.(*arena).chunks)}
 		if at.arena == from.arena {
-			at.chunks = from.chunks // behind them are those that were met, or have come since
+			at.chunks = from.chunks // after them are those that were met, or have come since
 		}
 		for ; at.chunks > 0; at.chunks-- {
 			if limit <= 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestScanWhileOutcomesComeAndGo: a cursor holds when the arena in which it is was emptied and another took its place, or
-// when the whole machine is another one.
+// TestScanWhileOutcomesComeAndGo: a cursor holds when its arena was emptied and another took
+// its place, or when the whole machine is another one.
 func TestScanWhileOutcomesComeAndGo(t *testing.T) {
 	k := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: time.Hour, Retain: 1 << 40})
 	all := func(Summary) bool { return true }
@@ -51,7 +51,7 @@ func TestScanWhileOutcomesComeAndGo(t *testing.T) {
 		}
 	}
 	rest := slices.DeleteFunc(sorted(old, newer), func(id txn.ID) bool { return met[id] })
-	k.finish(3, 50) // is not met any more: a list has looked at records before
+	k.finish(3, 50) // is not met any more: a list has examined records before
 	if got := scan(k.Machine, from); !slices.Equal(got, rest) || slices.ContainsFunc(newer, func(id txn.ID) bool { return !met[id] }) {
 		t.Errorf("gone on with %d, want %d", len(got), len(rest))
 	}
@@ -77,7 +77,8 @@ func TestScanWhileOutcomesComeAndGo(t *testing.T) {
 	}
 }
 
-// TestScanLooksIntoItsRangeAlone: the newest of many outcomes, or those before some, are found without a look at the others.
+// TestScanLooksIntoItsRangeAlone: the newest of many outcomes, or those before some, are found
+// without reading the others.
 func TestScanLooksIntoItsRangeAlone(t *testing.T) {
 	const all = 20_000
 	m := bootstrapped(t)
@@ -120,7 +121,8 @@ func TestScanLooksIntoItsRangeAlone(t *testing.T) {
 	}
 }
 
-// TestExpiringComesFromTheIndex: in the order of their ends, and only as many as may be looked at.
+// TestExpiringComesFromTheIndex: in the order of their ends, and only as many as the limit
+// allows to examine.
 func TestExpiringComesFromTheIndex(t *testing.T) {
 	m := bootstrapped(t, "bank")
 	for i := range uint64(10) {

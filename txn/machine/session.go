@@ -9,13 +9,14 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Limits of clients' sessions: how many that have ended are remembered, and how many one command expires.
+// Limits of client sessions: how many that have ended are retained, and how many one command
+// expires.
 const (
 	MaxEndedSessions = 100_000
 	MaxExpire        = 4096
 )
 
-// session is a client's session in its slab. It has no pointers.
+// session is a client session in its slab. It has no pointers.
 type session struct {
 	id        txn.SessionID
 	opened    int64         // leader's wall clock, milliseconds since 1970
@@ -30,13 +31,14 @@ type session struct {
 	state     txn.SessionState
 }
 
-// sessions are those that are open, and those that have ended and are remembered. The latter are a queue, in the order of
-// their ending.
+// sessions are the sessions that are open, and those that have ended and are retained. The
+// latter are a queue, in the order in which they ended.
 type sessions struct {
 	slab       slab[session]
-	index      map[txn.SessionID]uint32 // looked up, never ranged over
+	index      map[txn.SessionID]uint32 // for look-ups, never ranged over
 	head, tail uint32
-	// draining is the first of the queue that has undecided transactions; 0 when none has.
+	// draining is the first session of the queue that has undecided transactions; 0 when none
+	// has.
 	draining uint32
 	open     int
 	expired  uint64
@@ -46,7 +48,7 @@ func newSessions(shared *atomic.Int32) sessions {
 	return sessions{slab: newSlab[session](shared), index: make(map[txn.SessionID]uint32)}
 }
 
-// enqueueEnded takes an ended session into the queue.
+// enqueueEnded puts an ended session into the queue.
 func (g *sessions) enqueueEnded(k uint32) {
 	if g.tail == 0 {
 		g.head = k
@@ -59,7 +61,7 @@ func (g *sessions) enqueueEnded(k uint32) {
 	}
 }
 
-// appendSession appends the id, and nothing for none.
+// appendSession appends the id, and nothing for the zero id.
 func appendSession(dst []byte, id txn.SessionID) []byte {
 	if id.IsZero() {
 		return dst
@@ -85,7 +87,7 @@ func (r *record) sessionSlot() uint32 {
 	return 0
 }
 
-// joinSession puts an undecided transaction at the rear of its session's list, if it has one.
+// joinSession puts an undecided transaction at the end of its session's list, if it has one.
 func (m *Machine) joinSession(i uint32) {
 	if !m.txs.at(i).is(inSession) {
 		return

@@ -28,7 +28,7 @@ func (m *Machine) openSession(c OpenSession) Result {
 	return Result{Timeout: c.TTL}
 }
 
-// sessionEnded refuses what wants an open session.
+// sessionEnded refuses a command that needs an open session.
 func (m *Machine) sessionEnded(k uint32) Result {
 	s := m.sessions.slab.at(k)
 	return Result{Code: SessionEnded, Cause: s.state.Cause(), Expiry: s.endedTick, Timeout: s.ttl}
@@ -49,7 +49,7 @@ func (m *Machine) checkSession(id txn.SessionID) Result {
 	return Result{}
 }
 
-// closeSession ends a session as its client wants it; again, it is a repeat.
+// closeSession ends a session at its client's request; again, it is a repeat.
 func (m *Machine) closeSession(c CloseSession) Result {
 	k, known := m.sessions.index[c.ID]
 	switch {
@@ -78,7 +78,8 @@ func (m *Machine) expireSessions(c ExpireSessions) Result {
 	return Result{}
 }
 
-// endSession makes a session's undecided transactions those of an ended one, which is a derived fact: see over.
+// endSession ends a session. That its undecided transactions are due is a derived fact: see
+// dueCause.
 func (m *Machine) endSession(k uint32, state txn.SessionState) {
 	s := m.sessions.slab.edit(k)
 	s.state, s.endedTick, s.seq = state, m.tick, m.nextSeq()
@@ -86,7 +87,8 @@ func (m *Machine) endSession(k uint32, state txn.SessionState) {
 	m.sessions.enqueueEnded(k)
 }
 
-// expireSessionBatch turns at most limit of the transactions whose session is over to rolling back.
+// expireSessionBatch changes at most limit transactions whose session has ended to rolling
+// back.
 func (m *Machine) expireSessionBatch(limit int) {
 	for ; limit > 0 && m.sessions.draining != 0; limit-- {
 		i := m.sessions.slab.at(m.sessions.draining).first
@@ -94,8 +96,8 @@ func (m *Machine) expireSessionBatch(limit int) {
 	}
 }
 
-// forgetSessions drops ended sessions that are remembered no longer: for as long as outcomes, and never more than
-// MaxEndedSessions of them.
+// forgetSessions drops ended sessions after their retention: that of outcomes, and never more
+// than MaxEndedSessions of them.
 func (m *Machine) forgetSessions() {
 	if m.boot.Interval == 0 {
 		return

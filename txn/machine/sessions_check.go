@@ -6,7 +6,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// checkSessions walks the sessions, their lists, and the queue of those that have ended.
+// checkSessions verifies the sessions, their lists, and the queue of those that have ended.
 func (m *Machine) checkSessions() error {
 	g := &m.sessions
 	open, ended, members := 0, 0, 0
@@ -37,7 +37,7 @@ func (m *Machine) checkSessions() error {
 	return m.checkMembers(members)
 }
 
-// checkList walks the undecided transactions of one session.
+// checkList verifies the undecided transactions of one session.
 func (m *Machine) checkList(k uint32) error {
 	s := m.sessions.slab.at(k)
 	before, seq, n := uint32(0), uint64(0), uint32(0)
@@ -55,7 +55,7 @@ func (m *Machine) checkList(k uint32) error {
 	return nil
 }
 
-// checkEnded walks the queue.
+// checkEnded verifies the queue.
 func (m *Machine) checkEnded(ended int) error {
 	g := &m.sessions
 	var seq uint64
@@ -77,7 +77,8 @@ func (m *Machine) checkEnded(ended int) error {
 	return nil
 }
 
-// checkMembers wants each undecided transaction that was begun in a session to be in its list, and no other.
+// checkMembers verifies that each undecided transaction that was begun in a session is in its
+// list, and no other.
 func (m *Machine) checkMembers(members int) error {
 	for i := uint32(1); i < m.txs.used; i++ {
 		r := m.txs.at(i)

@@ -10,7 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// beginInSessions begins so many transactions in session 1, which it opens, each with a branch at bank.
+// beginInSessions begins n transactions in session 1, which it opens, each with a branch at
+// bank.
 func beginInSessions(m *Machine, n int, expiry survival.Tick) (ids []txn.ID) {
 	m.Apply(Entry{Tick: 1, Commands: []Command{OpenSession{ID: sessionID(1), Name: "app", TTL: time.Second}}})
 	for i := range n {
@@ -24,9 +25,9 @@ func beginInSessions(m *Machine, n int, expiry survival.Tick) (ids []txn.ID) {
 
 var silence = ExpireSessions{[]txn.SessionID{sessionID(1)}}
 
-// TestNothingIsTakenBehindTheEndOfASession: in the entry that ends a session, and behind its end, every command comes too
-// late for its transactions, also for one that this entry does not drain; and the cause stays what it was when their time
-// is over as well.
+// TestNothingIsTakenBehindTheEndOfASession: in the entry that ends a session, and after it,
+// every command comes too late for its transactions, also for one that this entry does not
+// move; and the cause stays what it was when their deadline passes as well.
 func TestNothingIsTakenBehindTheEndOfASession(t *testing.T) {
 	m := bootstrapped(t, "bank")
 	all := beginInSessions(m, 2*ExpireBatch+1, 7)
@@ -51,7 +52,7 @@ func TestNothingIsTakenBehindTheEndOfASession(t *testing.T) {
 	if !m.Due() || o.State != txn.RollingBack || o.Cause != txn.CauseSessionExpired {
 		t.Errorf("not drained yet: %v, %v, due %v", o.State, o.Cause, m.Due())
 	}
-	// Now the time of all is over too: the deadlines drain what the session has left.
+	// Now the deadline of all has passed, too: expireBatch moves what the session has left.
 	for range 2 {
 		m.Apply(Entry{Tick: 7})
 	}
@@ -67,18 +68,20 @@ func TestNothingIsTakenBehindTheEndOfASession(t *testing.T) {
 	}
 }
 
-// TestADeadlineBeforeTheEndOfTheSession: who was over already when the session ended has timed out.
+// TestADeadlineBeforeTheEndOfTheSession: a transaction whose deadline had passed when the
+// session ended has timed out.
 func TestADeadlineBeforeTheEndOfTheSession(t *testing.T) {
 	m := bootstrapped(t, "bank")
 	id := beginInSessions(m, 1, 7)[0]
-	m.expireBuf = nil // never drain: the derived fact has to say it
+	m.expireBuf = nil // never move the group: the derived fact has to decide
 	m.Apply(Entry{Tick: 7, Commands: []Command{silence}})
 	if o, _ := m.Lookup(id); o.Cause != txn.CauseTimeout {
 		t.Errorf("its time was over at tick 7, as was its session: cause %v", o.Cause)
 	}
 }
 
-// TestRestoreKeepsWhatASessionLeft: a snapshot that is taken before an ended session is drained holds the rest, in its order.
+// TestRestoreKeepsWhatASessionLeft: a snapshot that is taken before all transactions of an
+// ended session are moved holds the rest, in its order.
 func TestRestoreKeepsWhatASessionLeft(t *testing.T) {
 	m := bootstrapped(t, "bank")
 	all := beginInSessions(m, ExpireBatch+100, 90)
@@ -146,7 +149,7 @@ func TestMalformedSessions(t *testing.T) {
 	}
 }
 
-// TestSessionsAreLimited: the number of those that are open, and of those that are remembered.
+// TestSessionsAreLimited: the number of those that are open, and of those that are retained.
 func TestSessionsAreLimited(t *testing.T) {
 	m := bootstrapped(t)
 	var all []Command
@@ -228,7 +231,8 @@ func TestRestoreRefusesSessionsThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestEndedSessionIsRememberedForTheRetention: until as many ticks have passed as outcomes are kept, and no longer.
+// TestEndedSessionIsRememberedForTheRetention: until as many ticks have passed as outcomes are
+// retained, and no longer.
 func TestEndedSessionIsRememberedForTheRetention(t *testing.T) {
 	m := bootstrapped(t)
 	const end = 2
@@ -243,8 +247,8 @@ func TestEndedSessionIsRememberedForTheRetention(t *testing.T) {
 	}
 }
 
-// TestSessionThatIsDrainedIsNotForgotten: it is remembered until the last of its transactions is rolled back, also when
-// the retention has passed since its end.
+// TestSessionThatIsDrainedIsNotForgotten: it is retained until the last of its transactions is
+// rolled back, also when the retention has passed since its end.
 func TestSessionThatIsDrainedIsNotForgotten(t *testing.T) {
 	m := bootstrapped(t, "bank")
 	retention := survival.Tick(m.boot.Retention / m.boot.Interval)

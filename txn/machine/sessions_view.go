@@ -11,21 +11,22 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Session is one client's session as the machine holds it, spread out for readers and snapshots.
+// Session is a copy of one client session of the machine, for readers and snapshots.
 type Session struct {
 	ID     txn.SessionID
 	Name   string
 	State  txn.SessionState
 	TTL    time.Duration
 	Opened int64 // leader's wall clock, milliseconds since 1970
-	// Seq is its place in the order of ending, and At the tick; zero while it is open.
+	// Seq is its place in the order of ending, and EndedTick the tick; zero while it is open.
 	Seq       uint64
 	EndedTick survival.Tick
-	// Transactions is how many undecided ones it has. It follows from these, and is not part of a snapshot.
+	// Transactions is how many undecided transactions it has. It follows from these, and is not
+	// part of a snapshot.
 	Transactions int
 }
 
-// Public makes the public form.
+// Public returns the public form.
 func (s *Session) Public() txn.ClientSession {
 	return txn.ClientSession{
 		ID: s.ID, Name: s.Name, State: s.State, TTL: txn.Duration(s.TTL), Opened: time.UnixMilli(s.Opened).UTC(),
@@ -33,7 +34,7 @@ func (s *Session) Public() txn.ClientSession {
 	}
 }
 
-// endedResult is the refusal of whatever wants it to be open.
+// endedResult is the refusal of a command that needs an open session.
 func (s *Session) endedResult() Result {
 	return Result{Code: SessionEnded, Cause: s.State.Cause(), Expiry: s.EndedTick, Timeout: s.TTL}
 }
@@ -46,7 +47,7 @@ func expandSession(p *pages[session], cells *pages[stringCell], k uint32, c *Ses
 	}
 }
 
-// Session looks a client's session up, also one that has ended and is remembered.
+// Session returns a client session, also one that has ended and is retained.
 func (m *Machine) Session(id txn.SessionID) (c Session, ok bool) {
 	k, ok := m.sessions.index[id]
 	if ok {
@@ -55,7 +56,8 @@ func (m *Machine) Session(id txn.SessionID) (c Session, ok bool) {
 	return c, ok
 }
 
-// SessionStatus is what a sign of life of a session is answered: OK and its TTL, or why it is too late.
+// SessionStatus is the answer to a keep-alive of a session: OK and its TTL, or why it is too
+// late.
 func (m *Machine) SessionStatus(id txn.SessionID) Result {
 	c, ok := m.Session(id)
 	switch {
@@ -67,7 +69,8 @@ func (m *Machine) SessionStatus(id txn.SessionID) Result {
 	return Result{Timeout: c.TTL}
 }
 
-// Sessions gives sessions for which match holds, by slot, as [Machine.Scan] does. What is given to match has no name.
+// Sessions returns sessions for which match holds, by slot, as [Machine.Scan] does. What is
+// passed to match has no name.
 func (m *Machine) Sessions(from uint32, limit int, match func(*Session) bool) (found []Session, next uint32) {
 	p := &m.sessions.slab.pages
 	k := max(from, 1)
@@ -89,8 +92,8 @@ func (m *Machine) Sessions(from uint32, limit int, match func(*Session) bool) (f
 	return found, k
 }
 
-// Sessions gives all sessions, in no meaningful order. The yielded value is used again. It may run while the machine
-// applies entries.
+// Sessions yields all sessions, in no meaningful order. The yielded value is used again. It may
+// run while the machine applies entries.
 func (s *Snapshot) Sessions() iter.Seq[*Session] {
 	return func(yield func(*Session) bool) {
 		var c Session

@@ -9,7 +9,7 @@ import (
 // maxChanges bounds what the audit keeps of a change of settings, in bytes.
 const maxChanges = 1024
 
-// settingChanges says for people what a registration changes, in the order of the names.
+// settingChanges describes, in words, what a registration changes, in the order of the names.
 // It is part of the state, so that what a log of this release says never changes.
 func settingChanges(kind string, old, now map[string]string) string {
 	var keys []string
@@ -44,8 +44,8 @@ func settingChanges(kind string, old, now map[string]string) string {
 	return text
 }
 
-// maySecret reports whether a setting may hold one: the address of a database, and whatever
-// has the form of a user at a host or names a password.
+// maySecret reports whether a setting may hold a secret: the address of a database, and any
+// value that has the form of a user at a host or names a password.
 func maySecret(key, value string) bool {
 	return key == "dsn" || strings.Contains(value, "@") || strings.Contains(strings.ToLower(value), "password")
 }
@@ -54,5 +54,5 @@ func redact(key, value string) string {
 	if maySecret(key, value) {
 		return "(not shown)"
 	}
-	return value // not quoted: what is printable depends on the release of Go
+	return value // not quoted: which characters are printable depends on the release of Go
 }

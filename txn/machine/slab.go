@@ -2,9 +2,9 @@ package machine
 
 import "sync/atomic"
 
-// blockItems is how many items one block has. A block is the unit that is
-// copied when it is written while a snapshot shares it. With 240, blocks of records
-// and of cells just fit a size class of the allocator.
+// blockItems is how many items one block has. A block is the unit that is copied when it is
+// written while a snapshot shares it. With 240, blocks of records and of cells just fit a size
+// class of the allocator.
 const blockItems = 240
 
 type block[T any] struct {
@@ -12,13 +12,13 @@ type block[T any] struct {
 	items [blockItems]T
 }
 
-// pages is what can be read of a slab: by its owner, or through a snapshot.
+// pages is the readable part of a slab: for its owner, or through a snapshot.
 type pages[T any] struct {
 	blocks []*block[T]
 	used   uint32 // slots ever taken, including slot 0, which names nothing
 }
 
-// at gives slot i for reading. The pointer holds until the next edit.
+// at returns slot i for reading. The pointer is valid until the next edit.
 func (p *pages[T]) at(i uint32) *T { return &p.blocks[i/blockItems].items[i%blockItems] }
 
 // slab holds items without pointers under stable 32-bit slots. The free slots
@@ -37,8 +37,8 @@ func newSlab[T any](shared *atomic.Int32) slab[T] {
 	return s
 }
 
-// edit gives slot i for writing, on a copy of its block when a snapshot shares
-// that. The pointer holds until the next snapshot.
+// edit returns slot i for writing, on a copy of its block when a snapshot shares that. The
+// pointer is valid until the next snapshot.
 func (s *slab[T]) edit(i uint32) *T {
 	b := s.blocks[i/blockItems]
 	if b.epoch != s.epoch {
@@ -52,7 +52,7 @@ func (s *slab[T]) edit(i uint32) *T {
 	return &b.items[i%blockItems]
 }
 
-// take gives a free slot; its item is zero.
+// take returns a free slot; its item is zero.
 func (s *slab[T]) take() uint32 {
 	if n := len(s.free); n > 0 {
 		i := s.free[n-1]
@@ -77,8 +77,7 @@ func (s *slab[T]) give(i uint32) {
 // len counts the taken slots.
 func (s *slab[T]) len() int { return int(s.used) - 1 - len(s.free) }
 
-// share gives the pages as they are now. The caller has counted itself in
-// shared before.
+// share returns the present pages. The caller has counted itself in shared before.
 func (s *slab[T]) share() pages[T] {
 	s.epoch++
 	return pages[T]{blocks: append([]*block[T](nil), s.blocks...), used: s.used}

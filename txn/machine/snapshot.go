@@ -12,19 +12,19 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Snapshot is the state at one moment. It shares the machine's blocks; the
-// machine copies a block when it next writes it.
+// Snapshot is the state at one moment. It shares the machine's blocks; the machine copies a
+// block when it next writes it.
 type Snapshot struct {
 	header   Header
 	image    stateView
-	retained []chunk // of all containers, in the order in which these fall off
+	retained []chunk // of all containers, in the order in which these are dropped
 	sessions pages[session]
 	count    int
 	release  func()
 }
 
-// Snapshot takes the state as it is now, in a time that depends on the number
-// of blocks and chunks only: some ten microseconds for a million transactions.
+// Snapshot takes the present state, in a time that depends only on the number of blocks and
+// chunks: some ten microseconds for a million transactions.
 func (m *Machine) Snapshot() *Snapshot {
 	m.shared.Add(1)
 	head := m.header()
@@ -51,15 +51,15 @@ func (m *Machine) header() Header {
 	}
 }
 
-// Header gives what does not belong to a transaction.
+// Header returns what does not belong to a transaction.
 func (s *Snapshot) Header() Header { return s.header }
 
 // Len is the number of transactions.
 func (s *Snapshot) Len() int { return s.count }
 
-// Transactions gives all transactions, in no meaningful order but that kept
-// outcomes come last, as they finished. The yielded value is used again. It may run
-// while the machine applies entries.
+// Transactions yields all transactions, in no meaningful order but that retained outcomes come
+// last, as they finished. The yielded value is used again. It may run while the machine applies
+// entries.
 func (s *Snapshot) Transactions() iter.Seq[*Transaction] {
 	return func(yield func(*Transaction) bool) {
 		var t Transaction
@@ -87,9 +87,9 @@ func (s *Snapshot) Transactions() iter.Seq[*Transaction] {
 // Release ends the sharing. The snapshot must not be read afterwards.
 func (s *Snapshot) Release() { s.release() }
 
-// Restore makes a machine from a snapshot's contents. The sessions are asked for
-// first; they, and the transactions, may come in any order. What contradicts itself is
-// refused with an error.
+// Restore makes a machine from a snapshot's contents. It reads the sessions first; they, and
+// the transactions, may come in any order. Contents that contradict themselves are refused with
+// an error.
 func Restore(h Header, sessions iter.Seq2[*Session, error], txs iter.Seq2[*Transaction, error]) (*Machine, error) {
 	m := New()
 	m.boot, m.tick, m.seq = h.Bootstrap, h.Tick, h.Seq
@@ -130,7 +130,7 @@ func Restore(h Header, sessions iter.Seq2[*Session, error], txs iter.Seq2[*Trans
 	if err := m.linkRetained(&done, order); err != nil {
 		return nil, fmt.Errorf("restore %w", err)
 	}
-	m.retained.trim() // an earlier release did so after the next entry had come
+	m.retained.trim() // an earlier release did so after the next entry
 	return m, nil
 }
 
@@ -141,7 +141,7 @@ type restoredOutcome struct {
 	place uint64
 }
 
-// linkRetained puts outcomes onto the belt, in the order of their finishing.
+// linkRetained puts outcomes onto the belt, in the order in which they finished.
 func (m *Machine) linkRetained(from *arena, order []restoredOutcome) error {
 	slices.SortFunc(order, func(a, b restoredOutcome) int { return cmp.Compare(a.seq, b.seq) })
 	for _, f := range order {
@@ -246,8 +246,8 @@ func (m *Machine) linkRecords() {
 		}
 	}
 	slices.SortFunc(order, func(a, b uint32) int { return cmp.Compare(m.txs.at(a).seq, m.txs.at(b).seq) })
-	// The table begins before the first expiry, so that groups that are due
-	// already come due in their order.
+	// The table begins before the first expiry, so that groups that are due already come due in
+	// their order.
 	m.deadlines = survival.NewTable(max(base, 1) - 1)
 	for _, i := range order {
 		r := m.txs.edit(i)

@@ -2,7 +2,7 @@ package machine
 
 import "encoding/binary"
 
-// stringRef names a stored byte string of any length; the zero text is empty.
+// stringRef names a stored byte string of any length; the zero ref is the empty string.
 type stringRef uint32
 
 // stringCell is a piece of a byte string: its bytes and the next piece. The first
@@ -12,8 +12,7 @@ type stringCell struct {
 	data [28]byte
 }
 
-// stringPool keeps byte strings in cells, so that they cost the garbage collector
-// nothing.
+// stringPool keeps byte strings in cells, which the garbage collector need not scan.
 type stringPool struct{ slab[stringCell] }
 
 func storeString[S string | []byte](t *stringPool, s S) stringRef {
@@ -69,7 +68,7 @@ func appendSized(dst []byte, p *pages[stringCell], x stringRef) []byte {
 	return appendStored(binary.AppendUvarint(dst, size), p, x)
 }
 
-// equalStored compares without spreading x out.
+// equalStored compares without copying x out of its cells.
 func equalStored(p *pages[stringCell], x stringRef, s []byte) bool {
 	if x == 0 {
 		return len(s) == 0

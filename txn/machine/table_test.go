@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// The transition table: every state × every command. A cell says the code of the
-// answer and the state afterwards. The first row of a state is how it is made.
+// The transition table: every state × every command. A cell has the code of the answer and the
+// state afterwards. The first row of a state is how it is made.
 
 // scenario is a machine with a transaction, id 1, in the wanted state: branch b1 at
 // bank (prepared by the application), b2 at web (asked by the coordinator).
@@ -44,7 +44,7 @@ func ack1(s txn.BranchState) ReportCompletion {
 	return ReportCompletion{one, []txn.CompletionReport{{Branch: 1, State: s}}}
 }
 
-// said is a person's word.
+// said is a resolution by an operator.
 func said(b txn.BranchID, s txn.BranchState) Resolve {
 	return Resolve{ID: one, Branch: b, Outcome: s, By: "ann", Reason: "looked"}
 }
@@ -163,13 +163,13 @@ func (w scenario) build(t *testing.T) *Machine {
 		m = restoredPaused(t, m)
 	}
 	if w.tick > 0 {
-		m.expireBuf = nil // never drain the group: the command must meet the derived fact
+		m.expireBuf = nil // never move the group: the command must meet the derived fact
 		m.Apply(Entry{Tick: w.tick})
 	}
 	return m
 }
 
-// restoredPaused is the machine as it comes out of a backup.
+// restoredPaused is the machine as it is restored from a backup.
 func restoredPaused(t interface{ Fatal(...any) }, m *Machine) *Machine {
 	s := m.Snapshot()
 	defer s.Release()

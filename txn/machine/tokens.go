@@ -11,7 +11,7 @@ import (
 // MaxTokenID is the longest id of a token, in bytes.
 const MaxTokenID = 16
 
-// Token admits its bearer. Only the hash of its secret is known.
+// Token authenticates its bearer. Only the hash of its secret is known.
 type Token struct {
 	ID      string
 	Name    string
@@ -19,11 +19,11 @@ type Token struct {
 	Hash    [32]byte // SHA-256 of the secret
 	Rate    uint32
 	Created int64 // leader's wall clock, milliseconds since 1970
-	Expires int64 // as Made; 0 means never
+	Expires int64 // as Created; 0 means never
 	By      string
 }
 
-// Public makes the public form.
+// Public returns the public form.
 func (t *Token) Public() txn.Token {
 	s := txn.Token{ID: t.ID, Name: t.Name, Role: t.Role, Rate: t.Rate, Created: time.UnixMilli(t.Created).UTC(), By: t.By}
 	if t.Expires != 0 {
@@ -40,11 +40,11 @@ func (t *Token) valid() bool {
 		t.Role >= txn.RoleReader && t.Role <= txn.RoleAdmin && t.Hash != [32]byte{} && t.Expires >= 0 && len(t.By) <= MaxBy
 }
 
-// tokens is the list of tokens, in the order of their making, and where they are.
-// Readers may keep the list: it grows, or is replaced.
+// tokens is the list of tokens, in the order in which they were made, with indexes. Readers may
+// keep the list: it grows, or is replaced.
 type tokens struct {
 	list         appendOnly[Token]
-	byHash       map[[32]byte]int // these three are looked up, never ranged over
+	byHash       map[[32]byte]int // these three are for look-ups, never ranged over
 	byID, byName map[string]int
 }
 
@@ -54,12 +54,12 @@ func newTokens() tokens {
 
 func (g *tokens) all() []Token { return g.list.all() }
 
-// Tokens gives all tokens, in the order of their making, expired ones included. They
+// Tokens returns all tokens, in the order in which they were made, expired ones included. They
 // must not be changed, and may be kept.
 func (m *Machine) Tokens() []Token { return m.tokens.all() }
 
-// TokenByHash finds a token by the SHA-256 of its secret, expired or not: whoever
-// asks has a clock.
+// TokenByHash finds a token by the SHA-256 of its secret, expired or not: the caller has a
+// clock.
 func (m *Machine) TokenByHash(hash [32]byte) (Token, bool) {
 	i, ok := m.tokens.byHash[hash]
 	return m.tokens.at(i, ok)
@@ -81,7 +81,7 @@ func (g *tokens) at(i int, ok bool) (Token, bool) {
 	return g.list[i], true
 }
 
-// taken reports whether the id, the name or the secret is that of a token.
+// taken reports whether a token has the id, the name or the secret.
 func (g *tokens) taken(t *Token) bool {
 	_, id := g.byID[t.ID]
 	_, name := g.byName[t.Name]
@@ -150,7 +150,7 @@ func (g *tokens) restore(list []Token) error {
 	return nil
 }
 
-// check audits that the look-ups lead to the list.
+// check verifies that the indexes agree with the list.
 func (g *tokens) check() error {
 	fresh := newTokens()
 	if err := fresh.restore(g.list); err != nil {

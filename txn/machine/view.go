@@ -7,42 +7,43 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Transaction is one transaction as the machine holds it, spread out for
-// readers and snapshots. It shares nothing with the machine.
+// Transaction is a copy of one transaction of the machine, for readers and snapshots. It shares
+// nothing with the machine.
 type Transaction struct {
 	ID          txn.ID
 	Name        string
 	State       txn.State
 	Cause       txn.Cause
 	Heuristic   txn.Heuristic
-	Reason      string // of the rollback, or of the forgotten hazard
+	Reason      string // of the rollback, or of forgetting the heuristic outcome
 	Timeout     time.Duration
 	Survival    uint64        // survival index at begin or at the last extension
 	Expiry      survival.Tick // the invocation that ends it, when it is undecided
 	Began       int64         // leader's wall clock, milliseconds since 1970
 	Fingerprint uint64        // of the begin command, so that a repeat is recognised
-	// Seq is its place in the order of joining: of its survival-index group
-	// while undecided, of the finished outcomes afterwards.
+	// Seq is its place in the order of joining: of its deadline group while undecided, of the
+	// finished outcomes afterwards.
 	Seq   uint64
 	Ended survival.Tick // when it finished
-	// Decided, DecidedTick and DecidedIndex are the leader's wall clock in
-	// milliseconds since 1970, the tick and the log's entry of the decision. Zero
-	// when there is none, when it is by the end of its time or session and no entry has drained it yet, and
-	// when an earlier release made it.
+	// Decided, DecidedTick and DecidedIndex are the leader's wall clock in milliseconds since
+	// 1970, the tick and the log entry of the decision. Zero when there is none, when the
+	// deadline or the end of the session decides and no entry has recorded that yet, and when
+	// an earlier release made the decision.
 	Decided         int64
 	DecidedTick     survival.Tick
 	DecidedIndex    uint64
 	ClientCompletes bool
-	Reenlisted      bool // a branch was enlisted again from another session, so that two may have done its work
+	Reenlisted      bool // a branch was enlisted again from another connection, so that two may have done its work
 	Labels          []Label
 	Branches        []TransactionBranch // b1, b2 and so on
 	Session         txn.SessionID       // of the client; zero for none
 }
 
-// Delegated reports whether the decision was left to the transaction's only
-// branch and has not come yet.
+// Delegated reports whether the decision was left to the transaction's only branch and has not
+// come yet.
 func (t *Transaction) Delegated() bool {
-	// An only branch that was ended by hand decides unless the decision is delegated to it.
+	// An only branch that was ended by the application decides unless the decision is delegated
+	// to it.
 	return t.State == txn.Preparing && len(t.Branches) == 1 &&
 		(t.Branches[0].Vote == txn.VoteDelegated || t.Branches[0].Vote == txn.VoteEndedByApplication)
 }
@@ -52,11 +53,11 @@ type TransactionBranch struct {
 	Participant string
 	Payload     []byte
 	SessionRef  string
-	Replaced    []string // sessions that gave way to Session
+	Replaced    []string // session references that SessionRef replaced
 	Vote        txn.Vote
 	State       txn.BranchState
 	Heuristic   txn.Heuristic
-	Detail      string // of the hazard
+	Detail      string // of the heuristic outcome
 }
 
 // Header is the part of the state that does not belong to a transaction.
@@ -68,21 +69,21 @@ type Header struct {
 	RolledBack   ByCause // likewise
 	Participants []Registration
 	Audit        []AuditRecord // oldest first; not to be changed
-	// Incarnation counts how often the state was restored from a backup. Held says
-	// that since then nobody has said that all may go on.
+	// Incarnation counts how often the state was restored from a backup. RecoveryPaused says
+	// that no operator has resumed recovery since then.
 	Incarnation    uint64
 	RecoveryPaused bool
-	ResumedAt      int64    // when it was said last: leader's wall clock, milliseconds since 1970; 0 for never
-	Members        []Member // in the order of their coming; not to be changed
-	Removed        []string // ids of nodes that are gone for good, oldest first; not to be changed
-	Tokens         []Token  // in the order of their making; not to be changed
+	ResumedAt      int64    // when it was last resumed: leader's wall clock, milliseconds since 1970; 0 for never
+	Members        []Member // in the order in which they joined; not to be changed
+	Removed        []string // ids of nodes that were removed for good, oldest first; not to be changed
+	Tokens         []Token  // in the order in which they were made; not to be changed
 
-	SessionsExpired uint64 // clients' sessions that went silent, ever
-	Sessions        int    // how many sessions there are, with those that have ended and are remembered
+	SessionsExpired uint64 // client sessions that have expired so far
+	Sessions        int    // number of sessions, with those that have ended and are retained
 }
 
-// Registration is a participant, and whether it was removed: its number lives
-// on in old transactions.
+// Registration is a participant, and whether it was removed: old transactions still refer to
+// its number.
 type Registration struct {
 	txn.Participant
 	Removed bool

@@ -2,7 +2,7 @@ package machine
 
 import "github.com/txmgr/txmgr/txn"
 
-// vote takes votes in without being asked for a decision.
+// vote takes votes in without a request for a decision.
 func (m *Machine) vote(c Vote) Result {
 	i, ok := m.find(c.ID)
 	if !ok {
@@ -20,7 +20,7 @@ func (m *Machine) vote(c Vote) Result {
 	no, refusal := m.checkVotes(i, c.Votes)
 	switch {
 	case r.state.Decided() && no:
-		return m.answer(i, OK) // it is rolled back, as the no wants it
+		return m.answer(i, OK) // it is rolled back, as the no requires
 	case r.state.Decided():
 		return m.answer(i, Decided)
 	case refusal.Code != OK:
@@ -53,8 +53,8 @@ func (m *Machine) votesAgain(i uint32, votes []txn.BranchVote) Result {
 	return m.answer(i, OK)
 }
 
-// checkVotes looks at the votes given now and before, and changes nothing but the
-// scratch that missingVotes reads.
+// checkVotes checks the votes given now and before, and changes nothing but the scratch that
+// missingVotes reads.
 func (m *Machine) checkVotes(i uint32, votes []txn.BranchVote) (no bool, refusal Result) {
 	r := m.txs.at(i)
 	if len(votes) > int(r.count) {
@@ -77,7 +77,7 @@ func (m *Machine) checkVotes(i uint32, votes []txn.BranchVote) (no bool, refusal
 }
 
 // missingVotes reports whether votes are missing besides those just checked, and
-// the first of those that the application has to give.
+// the first of those that the application has to hand in.
 func (m *Machine) missingVotes(r *record) (missing bool, wanted txn.BranchID) {
 	given := m.scratch[:r.count]
 	id := txn.BranchID(1)
@@ -94,7 +94,7 @@ func (m *Machine) missingVotes(r *record) (missing bool, wanted txn.BranchID) {
 	return missing, 0
 }
 
-// votes gives a zeroed scratch with a place for each branch.
+// votes returns a zeroed scratch with a place for each branch.
 func (m *Machine) votes(branches int) []byte {
 	if cap(m.scratch) < branches {
 		m.scratch = make([]byte, branches)

@@ -10,18 +10,18 @@ import (
 	"net/http"
 )
 
-// ErrResponseBuffered is what a handler gets that wants to flush its answer, or to take the
+// ErrResponseBuffered is what a handler gets when it flushes its answer, or takes the
 // connection over, while it works in a transaction.
 var ErrResponseBuffered = errors.New("the answer is held back until the votes of the transaction are in: a handler cannot stream in a transaction")
 
 var (
-	// errHandlerStatus: the handler has said by its status that it failed.
+	// errHandlerStatus: the status of the handler's answer says that it failed.
 	errHandlerStatus    = errors.New("the handler answered")
 	errResponseTooLarge = errors.New("the handler's answer is too long to be held back")
 )
 
 // bufferedResponse is an answer that is held back. It is a [http.ResponseWriter] without Flush,
-// and deliberately without Unwrap, which would lead round it.
+// and deliberately without Unwrap, which would bypass it.
 type bufferedResponse struct {
 	rw         http.ResponseWriter
 	header     http.Header
@@ -81,12 +81,12 @@ func (h *bufferedResponse) send() {
 	outcome := out.Get(HeaderOutcome)
 	clear(out)
 	maps.Copy(out, h.header)
-	out.Del(HeaderOutcome) // only the middleware says so
+	out.Del(HeaderOutcome) // only the middleware sets it
 	if outcome != "" {
 		out.Set(HeaderOutcome, outcome)
 	}
 	if h.status != 0 {
 		h.rw.WriteHeader(h.status)
 	}
-	_, _ = h.rw.Write(h.body.Bytes()) // who does not hear it, is gone
+	_, _ = h.rw.Write(h.body.Bytes()) // a failure means that the client has disconnected
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// errorBody is the body of an answer of the package's own.
+// errorBody is the body of the package's own error answers.
 type errorBody struct {
 	Error struct {
 		Code        txn.Code `json:"code"`
@@ -33,10 +33,10 @@ func writeError(rw http.ResponseWriter, status int, err error) {
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	rw.WriteHeader(status)
-	_ = json.NewEncoder(rw).Encode(f) // who does not hear it, is gone
+	_ = json.NewEncoder(rw).Encode(f) // a failure means that the client has disconnected
 }
 
-// setOutcomeHeader tells a caller whose transaction is over, as far as that is certain.
+// setOutcomeHeader tells the caller that the transaction is rolled back, if that is certain.
 func setOutcomeHeader(rw http.ResponseWriter, err error) {
 	if errors.Is(err, txn.ErrRolledBack) && !errors.Is(err, txn.ErrInDoubt) {
 		rw.Header().Set(HeaderOutcome, txn.RolledBack.String())

@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn/txntest"
 )
 
-// TestRollbackThatDoesNotArrive: a handler that failed before it did any work cannot
-// have rolled the caller's transaction back when nobody was told.
+// TestRollbackThatDoesNotArrive: a handler that failed before it did any work has not surely
+// rolled back the caller's transaction when the coordinator was not reached.
 func TestRollbackThatDoesNotArrive(t *testing.T) {
 	p := services(t, txnhttp.Options{}, func(*pair) http.HandlerFunc { return http.NotFound })
 	p.Fail("rollback", txntest.Unreachable)

@@ -12,22 +12,21 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// HeaderOutcome of an answer says "rolled-back" when the request's transaction surely
-// is.
+// HeaderOutcome of an answer is "rolled-back" when the request's transaction surely is.
 const HeaderOutcome = "Txmgr-Outcome"
 
 // headerPhase marks the coordinator's own calls to a participant.
 const headerPhase = "Txmgr-Phase"
 
-// Options tune a [Middleware]. The zero value is right for most.
+// Options tune a [Middleware]. The zero value is right for most services.
 type Options struct {
-	// MaxResponse is how many bytes of body a handler may answer in a transaction;
-	// when it writes more, the transaction is rolled back. Defaults to 1 MiB.
+	// MaxResponse is how many bytes of body a handler may answer in a transaction; when it
+	// writes more, the transaction is rolled back. Defaults to 1 MiB.
 	MaxResponse int
-	// Margin is how much longer than the transaction's time its sessions follow it;
-	// then the coordinator finishes their branches. Defaults to 15s.
+	// Margin is how long, after the transaction's timeout, its resources still wait for the
+	// decision; then the coordinator finishes their branches. Defaults to 15s.
 	Margin time.Duration
-	// Logger is told when sessions had to be left to the coordinator. Defaults to
+	// Logger gets a warning when resources had to be left to the coordinator. Defaults to
 	// slog.Default().
 	Logger *slog.Logger
 }
@@ -39,7 +38,7 @@ type Middleware struct {
 	trust func(*http.Request) bool
 	opts  Options
 
-	ctx  context.Context // ends when following has to end
+	ctx  context.Context // ends when waiting for decisions has to end
 	stop context.CancelFunc
 
 	mu          sync.Mutex // guards all below
@@ -47,10 +46,10 @@ type Middleware struct {
 	completions sync.WaitGroup // grows while not closing
 }
 
-// New gives a middleware that works through the given manager, which has to be the
-// one that the handlers use. trust says whether a request may name a transaction, by
-// where or from whom it comes: [TrustVerifiedPeers], [TrustAll], or your own. It gets
-// requests that name one, and a nil trust trusts nobody.
+// New returns a middleware that works through the given manager, which has to be the one that
+// the handlers use. trust says whether a request may name a transaction, by where or from whom
+// it comes: [TrustVerifiedPeers], [TrustAll], or your own. It is called for requests that name
+// one; a nil trust refuses them all.
 func New(m txn.Manager, trust func(*http.Request) bool, o Options) *Middleware {
 	if o.MaxResponse <= 0 {
 		o.MaxResponse = 1 << 20
@@ -69,12 +68,11 @@ func New(m txn.Manager, trust func(*http.Request) bool, o Options) *Middleware {
 	return w
 }
 
-// TrustAll trusts every request: for servers that nobody but your own services can
-// reach.
+// TrustAll trusts every request: for servers that only your own services can reach.
 func TrustAll(*http.Request) bool { return true }
 
-// TrustVerifiedPeers trusts requests over TLS whose client has shown a certificate that
-// the server has verified (tls.RequireAndVerifyClientCert, or the like).
+// TrustVerifiedPeers trusts requests over TLS whose client has presented a certificate that the
+// server has verified (tls.RequireAndVerifyClientCert, or the like).
 func TrustVerifiedPeers(r *http.Request) bool { return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 }
 
 // Handler runs next in the transaction that a request names.
@@ -108,7 +106,7 @@ func (w *Middleware) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// serve runs next in the transaction, and answers when its end there is known.
+// serve runs next in the transaction, and answers when the result of its part is known.
 func (w *Middleware) serve(rw http.ResponseWriter, r *http.Request, id txn.ID, next http.Handler) {
 	resp, ran := newBufferedResponse(rw, w.opts.MaxResponse), false
 	tx, err := txn.RunIn(r.Context(), w.m, id, func(ctx context.Context, _ *txn.Tx) error {
@@ -132,8 +130,8 @@ func (w *Middleware) serve(rw http.ResponseWriter, r *http.Request, id txn.ID, n
 	}
 }
 
-// completeInBackground brings the request's sessions to the decision, when there is one. Nobody
-// waits for it but Close.
+// completeInBackground drives the request's resources to the decision, when there is one. Only
+// Close waits for it.
 func (w *Middleware) completeInBackground(r *http.Request, tx *txn.Tx) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), tx.Timeout()+w.opts.Margin)
 	stop := context.AfterFunc(w.ctx, cancel)
@@ -151,7 +149,7 @@ func (w *Middleware) completeInBackground(r *http.Request, tx *txn.Tx) {
 	}
 	w.mu.Unlock()
 	if closing {
-		cancel() // nobody would wait for it
+		cancel() // Close does not wait for it any more
 		end()
 	}
 }
@@ -162,11 +160,11 @@ func (w *Middleware) stopping() bool {
 	return w.closing
 }
 
-// Close waits until no session follows a transaction any more, and refuses requests
-// that come in one meanwhile. When ctx ends first, the sessions are released, the
-// coordinator finishes their branches, and the error is that of ctx. It is to be
-// called after http.Server.Shutdown, and before what the sessions need is closed; a
-// handler that outlives that leaves its branches to the coordinator.
+// Close waits until no resource waits for a decision any more, and meanwhile refuses requests
+// that name a transaction. When ctx ends first, the resources are released, the coordinator
+// finishes their branches, and the error is that of ctx. Call it after http.Server.Shutdown,
+// and before closing what the resources need; a handler that outlives that leaves its branches
+// to the coordinator.
 func (w *Middleware) Close(ctx context.Context) error {
 	w.mu.Lock()
 	w.closing = true

@@ -122,7 +122,7 @@ func TestWhatAHandlerDoesWrong(t *testing.T) {
 	}
 }
 
-// TestCallerThatOverlooksAnError cannot commit: what the handler did is undone.
+// TestCallerThatOverlooksAnError cannot commit: the handler's work is rolled back.
 func TestCallerThatOverlooksAnError(t *testing.T) {
 	p := services(t, txnhttp.Options{}, func(*pair) http.HandlerFunc { return http.NotFound })
 	is(t, txn.Run(t.Context(), p.Manager, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
@@ -133,7 +133,7 @@ func TestCallerThatOverlooksAnError(t *testing.T) {
 	p.ends(t, txn.RolledBack)
 }
 
-// TestHandlerThatIsTooSlow: its context ends with the transaction's time.
+// TestHandlerThatIsTooSlow: its context ends at the transaction's deadline.
 func TestHandlerThatIsTooSlow(t *testing.T) {
 	for name, heeds := range map[string]bool{"and heeds its context": true, "and does not": false} {
 		t.Run(name, func(t *testing.T) {
@@ -166,8 +166,8 @@ func TestHandlerThatIsTooSlow(t *testing.T) {
 	}
 }
 
-// TestCallerThatDies after the votes: the session waits for the decision, which is
-// the deadline's.
+// TestCallerThatDies after the votes: the resource waits for the decision, which is made at the
+// deadline.
 func TestCallerThatDies(t *testing.T) {
 	p := services(t, txnhttp.Options{}, well)
 	b, err := p.Begin(t.Context(), txn.Options{Timeout: 300 * time.Millisecond})
@@ -182,13 +182,13 @@ func TestCallerThatDies(t *testing.T) {
 	p.ends(t, txn.RolledBack)
 }
 
-// TestCallerThatGoesAway while the handler works: nothing is left.
+// TestCallerThatGoesAway while the handler works: nothing is left prepared.
 func TestCallerThatGoesAway(t *testing.T) {
 	working, gone := make(chan struct{}), make(chan struct{})
 	p := services(t, txnhttp.Options{}, func(p *pair) http.HandlerFunc {
 		return func(_ http.ResponseWriter, r *http.Request) {
 			defer close(gone)
-			_, err := io.Copy(io.Discard, r.Body) // net/http looks for the caller after that
+			_, err := io.Copy(io.Discard, r.Body) // net/http notices only after that that the client has disconnected
 			is(t, err)
 			is(t, p.sell(r.Context()))
 			close(working)
@@ -221,7 +221,7 @@ func TestNestedRunJoins(t *testing.T) {
 							return errors.New("sold out")
 						}
 						return nil
-					}) // whose error the handler overlooks
+					}) // the handler ignores its error
 				}
 			})
 			a, err := p.order(t.Context(), time.Minute)
@@ -340,7 +340,7 @@ func TestCoordinatorThatIsAway(t *testing.T) {
 	p.ends(t, txn.Committed)
 }
 
-// TestVotesThatGetLost: nobody knows whether they are in, so nothing is claimed.
+// TestVotesThatGetLost: it is not known whether they arrived, so the answer claims nothing.
 func TestVotesThatGetLost(t *testing.T) {
 	p := services(t, txnhttp.Options{}, well)
 	p.Fail("vote", txntest.ResponseLost)
@@ -363,7 +363,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestAHandlerCannotStream, and is told so.
+// TestAHandlerCannotStream, and gets an error that says so.
 func TestAHandlerCannotStream(t *testing.T) {
 	p := services(t, txnhttp.Options{}, func(p *pair) http.HandlerFunc {
 		return func(rw http.ResponseWriter, r *http.Request) {
@@ -387,7 +387,7 @@ func TestAHandlerCannotStream(t *testing.T) {
 	p.ends(t, txn.Committed)
 }
 
-// TestWrappedTwice is as once: what is between the two works in the same session.
+// TestWrappedTwice is as once: what is between the two works through the same resource.
 func TestWrappedTwice(t *testing.T) {
 	p := services(t, txnhttp.Options{}, func(p *pair) http.HandlerFunc {
 		return func(rw http.ResponseWriter, r *http.Request) {
@@ -401,7 +401,8 @@ func TestWrappedTwice(t *testing.T) {
 	p.ends(t, txn.Committed)
 }
 
-// TestClose waits for those that follow, or leaves their branches to the coordinator.
+// TestClose waits for resources that wait for a decision, or leaves their branches to the
+// coordinator.
 func TestClose(t *testing.T) {
 	for name, patient := range map[string]bool{"patient": true, "impatient": false} {
 		t.Run(name, func(t *testing.T) {

@@ -83,7 +83,7 @@ func well(p *pair) http.HandlerFunc {
 	}
 }
 
-// answer is what a request came to.
+// answer is the result of a request.
 type answer struct {
 	status  int
 	outcome string
@@ -125,8 +125,8 @@ func (p *pair) order(ctx context.Context, timeout time.Duration) (a answer, err 
 	return a, err
 }
 
-// ends checks that the last transaction ended so at both, and that the effects came
-// about once or never.
+// ends checks how the last transaction ended at both, and that the effects took place once or
+// never.
 func (p *pair) ends(t *testing.T, want txn.State) {
 	t.Helper()
 	all := p.Transactions()

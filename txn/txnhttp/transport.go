@@ -9,24 +9,24 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Transport tells services of yours the transaction that they are called in: that of
-// the request's context ([txn.FromContext]). Requests outside a transaction go
-// through it untouched. Safe for concurrent use; it must not be changed while it is.
+// Transport adds to requests the id of the transaction in which they are made: that of the
+// request's context ([txn.FromContext]). Requests outside a transaction are not changed. Safe
+// for concurrent use; it must not be changed while in use.
 //
-// A request in a transaction to any other host fails: were it sent without the id,
-// the work there would be done outside the transaction, and nobody would notice. Use
-// another client for services that have nothing to do with your transactions.
+// A request in a transaction to any other host than those listed fails: if it were sent without
+// the id, the work there would be done outside the transaction, unnoticed. Use another client
+// for services that have nothing to do with your transactions.
 type Transport struct {
-	// Hosts are the services that may know the transaction, as they stand in the
-	// URL: "stock.internal", or "stock.internal:8080" with a port that is not the
-	// scheme's. None are known by default.
+	// Hosts are the services that may receive the transaction, as they stand in the URL:
+	// "stock.internal", or "stock.internal:8080" with a port that is not the scheme's. None by
+	// default.
 	Hosts []string
 	// Base sends the requests. Defaults to http.DefaultTransport.
 	Base http.RoundTripper
 }
 
-// RoundTrip implements [http.RoundTripper]. A request that names a transaction
-// already keeps the name. The error for a host that is not known is [txn.ErrDenied].
+// RoundTrip implements [http.RoundTripper]. A request that already names a transaction keeps
+// that name. The error for a host that is not listed is [txn.ErrDenied].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	base := t.Base
 	if base == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/txmgr/txmgr/txn/txntest"
 )
 
-// sent is a base that notes what would be sent.
+// sent is a base that records what would be sent.
 type sent struct{ requests []*http.Request }
 
 func (s *sent) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -23,7 +23,7 @@ func (s *sent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 }
 
-// body notes that it was closed.
+// body records that it was closed.
 type body struct {
 	io.Reader
 	closed bool
@@ -108,7 +108,7 @@ func TestWhoIsToldTheTransaction(t *testing.T) {
 	}
 }
 
-// TestRedirectsTellNobodyElse: each hop is judged.
+// TestRedirectsTellNobodyElse: each hop is checked.
 func TestRedirectsTellNobodyElse(t *testing.T) {
 	evil := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("it was told %q", r.Header.Get(txn.HeaderID)) }))
 	defer evil.Close()

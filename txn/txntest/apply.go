@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// now gives the tick and the time that remains until the next one.
+// now returns the tick and the time that remains until the next one.
 func (m *Manager) now() (tick survival.Tick, untilNext time.Duration) {
 	passed := time.Since(m.start)
 	n := passed / Interval
@@ -26,8 +26,7 @@ func (m *Manager) until(tick survival.Tick) time.Duration {
 	return untilNext + time.Duration(tick-now-1)*Interval
 }
 
-// deadlineLocked computes the survival index of a timeout that begins now, and the
-// tick at which it ends.
+// deadlineLocked computes the survival index of a timeout that begins now, and its expiry tick.
 func (m *Manager) deadlineLocked(timeout time.Duration) (k uint64, expiry survival.Tick, err error) {
 	if timeout < Interval || timeout > maxTimeout {
 		return 0, 0, fmt.Errorf("%w: timeout %v: want at least one interval of the coordinator, %v, and at most %v", txn.ErrInvalid, timeout, Interval, maxTimeout)
@@ -40,8 +39,8 @@ func (m *Manager) deadlineLocked(timeout time.Duration) (k uint64, expiry surviv
 	return uint64(i.Survival), i.Hash(tick), nil
 }
 
-// applyLocked is the log: it stamps one entry, has it applied, and does what the
-// machine asks for. Its caller holds mu, or is New.
+// applyLocked is the log: it stamps one entry, applies it, and does what the machine asks for.
+// Its caller holds mu, or is New.
 func (m *Manager) applyLocked(commands ...machine.Command) []machine.Result {
 	results := m.applyEntryLocked(commands)
 	for m.machine.Due() {
@@ -79,7 +78,7 @@ func (m *Manager) nextLocked() (next time.Time) {
 	return next
 }
 
-// applyDueLocked does what is due at this moment, for which the timer is on its way.
+// applyDueLocked does what is due at this moment, before the timer fires for it.
 func (m *Manager) applyDueLocked() {
 	if !time.Now().Before(m.nextRotation) {
 		m.rotateLocked()
@@ -89,8 +88,8 @@ func (m *Manager) applyDueLocked() {
 	}
 }
 
-// armLocked sets the timer to what is next. There is none while nothing is open, so
-// that a bubble of testing/synctest finds its deadlocks.
+// armLocked sets the timer to what is due next. There is none while nothing is open, so that a
+// bubble of testing/synctest detects its deadlocks.
 func (m *Manager) armLocked() {
 	next := m.nextLocked()
 	if m.timer != nil && m.timerAt.Equal(next) {
@@ -107,7 +106,7 @@ func (m *Manager) armLocked() {
 		defer m.running.Done()
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.timer == timer { // otherwise another one is set by now
+		if m.timer == timer { // otherwise another one has been set
 			m.timer = nil
 		}
 		if !m.closed {
@@ -125,7 +124,7 @@ func (m *Manager) disarmLocked() {
 	m.timer = nil
 }
 
-// call has a command carried out and turns a refusal into an error.
+// call carries out a command and turns a refusal into an error.
 func (m *Manager) call(op string, id txn.ID, c machine.Command) (txn.Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -148,15 +147,15 @@ func (m *Manager) callLocked(op string, id txn.ID, c machine.Command) (machine.R
 	return res, res.ToError(op, id)
 }
 
-// registerLocked makes a participant known. One that is known stays as it is.
+// registerLocked registers a participant. One that is known stays as it is.
 func (m *Manager) registerLocked(name string, coordinatorPrepares bool) {
 	if _, known := m.machine.Participant(name); !known && !m.closed {
 		m.applyLocked(machine.AddParticipant{Participant: txn.Participant{Name: name, Kind: "txntest", CoordinatorPrepares: coordinatorPrepares}})
 	}
 }
 
-// await returns when the transaction is in a state that was waited for, with an
-// error when that cannot be learnt, or ctx has ended.
+// await returns when the transaction is in a state that was waited for; the error says that the
+// state cannot be learnt, or that ctx has ended.
 func (m *Manager) await(ctx context.Context, op string, id txn.ID, reached func(txn.State) bool) (txn.Info, error) {
 	for {
 		info, changed, err := m.watch(id)
@@ -169,14 +168,14 @@ func (m *Manager) await(ctx context.Context, op string, id txn.ID, reached func(
 			return info, stoppingError(op, id)
 		case <-ctx.Done():
 			if newest, _, err := m.watch(id); err == nil {
-				info = newest // what a node shows, too
+				info = newest // as a node shows it, too
 			}
 			return info, context.Cause(ctx)
 		}
 	}
 }
 
-// watch gives a transaction as it is now, and what is closed when it has changed.
+// watch returns a transaction as it is now, and a channel that is closed when it has changed.
 func (m *Manager) watch(id txn.ID) (info txn.Info, changed <-chan struct{}, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

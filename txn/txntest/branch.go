@@ -8,15 +8,15 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// branch is the work of one transaction, and the application's session of it. All
-// but the first two is guarded by the lock of the resource.
+// branch is the work of one transaction, and the application's resource for it. All fields but
+// the first two are guarded by the lock of the Database.
 type branch struct {
 	r        *Database
 	id       txn.ID
-	joined   bool // it has, or had, a session
+	joined   bool // the application has, or had, its resource
 	state    txn.BranchState
 	effects  []func()
-	readOnly bool // it voted read-only, and ends as it is wanted
+	readOnly bool // it voted read-only, and ends as the transaction does
 	calls    []string
 }
 
@@ -25,7 +25,7 @@ var _ interface {
 	txn.OnePhaseCommitter
 } = (*branch)(nil)
 
-// open gives the session of a new branch.
+// open returns the resource of a new branch.
 func (r *Database) open(id txn.ID) (*branch, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,8 +44,8 @@ func (r *Database) branchLocked(id txn.ID) *branch {
 	return r.branches[id]
 }
 
-// inject carries out a call for a branch, with the fault whose turn it is, under the
-// lock, and notes it.
+// inject carries out a call for a branch, with the next fault for it, under the lock, and
+// records it.
 func (r *Database) inject(ctx context.Context, id txn.ID, by, call string, do func()) error {
 	lost := context.Cause(ctx)
 	if lost == nil {
@@ -108,8 +108,8 @@ func (b *branch) Commit(ctx context.Context) (err error) {
 	return errors.Join(lost, err)
 }
 
-// commitLocked brings the effects about, when the branch is in the state that they
-// can be committed in.
+// commitLocked runs the effects, when the branch is in the state from which they can be
+// committed.
 func (b *branch) commitLocked(from txn.BranchState) {
 	if b.state != from {
 		return
@@ -136,7 +136,7 @@ func (b *branch) rollbackLocked() {
 	}
 }
 
-// Release implements [txn.Resource]: what is not prepared goes with its session.
+// Release implements [txn.Resource]: a branch that is not prepared is lost with its connection.
 func (b *branch) Release() {
 	b.r.mu.Lock()
 	defer b.r.mu.Unlock()
@@ -163,20 +163,20 @@ func (b *branch) CommitOnePhase(ctx context.Context) (end txn.BranchState, err e
 	return end, err
 }
 
-// graceful implements fake.
+// graceful implements fakeParticipant.
 func (r *Database) graceful() bool { return true }
 
-// call implements fake: the coordinator does what the application has not done.
+// call implements fakeParticipant: the coordinator completes what the application has not.
 func (r *Database) call(ctx context.Context, c Call) (f callResult, err error) {
 	err = r.inject(ctx, c.ID, "coordinator: ", c.Phase, func() {
 		b := r.branchLocked(c.ID)
 		switch c.Phase {
 		case "commit":
 			b.commitLocked(txn.BranchPrepared)
-			if b.state == txn.BranchEnlisted { // whoever said that it was prepared was wrong
+			if b.state == txn.BranchEnlisted { // a vote that said prepared was wrong
 				b.rollbackLocked()
 			}
-		default: // also to settle: what its session has not committed yet it never will
+		default: // also to resolve an outcome: what the application has not committed yet it never will
 			b.rollbackLocked()
 		}
 		f.state = b.state

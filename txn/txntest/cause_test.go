@@ -11,8 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn/txntest"
 )
 
-// TestCauseIsTheRecordedOne: an error says the cause that the coordinator has recorded, or none; and a time that is over is
-// [txn.ErrTimedOut], also that of the caller's context.
+// TestCauseIsTheRecordedOne: an error has the cause that the coordinator has recorded, or none;
+// and a deadline that has passed is [txn.ErrTimedOut], also that of the caller's context.
 func TestCauseIsTheRecordedOne(t *testing.T) {
 	var m *txntest.Manager
 	var bank, stock *txntest.Database
@@ -66,7 +66,7 @@ func TestCauseIsTheRecordedOne(t *testing.T) {
 		}, want: txn.CauseClient},
 		"the session expires": {work: func(ctx context.Context, tx *txn.Tx) error {
 			err := both(ctx, tx)
-			<-time.After(10 * time.Second) // nobody is heard
+			<-time.After(10 * time.Second) // no keep-alive arrives
 			return err
 		}, want: txn.CauseSessionExpired},
 	} {
@@ -106,7 +106,8 @@ func TestCauseIsTheRecordedOne(t *testing.T) {
 	}
 }
 
-// distant is a coordinator whose answer to a begin takes a while: the application counts its time from then on.
+// distant is a coordinator whose answer to a begin takes a while: the application counts the
+// timeout from then on.
 type distant struct{ *txntest.Manager }
 
 func (d distant) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {

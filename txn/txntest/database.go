@@ -10,10 +10,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Database is a participant in whose session the application works, as it does in
-// that of a database. It votes as the test wants it and is otherwise well-behaved:
-// it commits in one phase when it is alone, and its session ends when the
-// coordinator rolls back. Make one with [Manager.Database]; safe for concurrent use.
+// Database is a participant at which the application does the work of its branch, as at a
+// database. It votes as the test scripts and otherwise works: it commits in one phase when its
+// branch is the only one, and the application's connection is ended when the coordinator rolls
+// back. Make one with [Manager.Database]; safe for concurrent use.
 type Database struct {
 	m      *Manager
 	name   string
@@ -24,7 +24,7 @@ type Database struct {
 	branches map[txn.ID]*branch
 }
 
-// Database adds a participant whose sessions the application prepares.
+// Database adds a participant whose branches the application prepares.
 func (m *Manager) Database(name string) *Database {
 	m.tb.Helper()
 	r := &Database{m: m, name: name, faults: newFaults(m.ctx, "exec", "prepare", "commit", "rollback"), branches: map[txn.ID]*branch{}}
@@ -32,17 +32,16 @@ func (m *Manager) Database(name string) *Database {
 	return r
 }
 
-// VoteNo lets the next branch that is asked for its vote, or commits in one phase,
-// roll back instead, for the given reason.
+// VoteNo makes the next branch that is asked for its vote, or commits in one phase, roll back
+// instead, for the given reason.
 func (r *Database) VoteNo(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.noVotes = append(r.noVotes, reason)
 }
 
-// Fail lets the next calls of a name go wrong, one fault for each: exec, prepare,
-// commit, rollback, by the application or by the coordinator. A commit in one phase
-// is a commit.
+// Fail makes the next calls of a name fail, one fault for each: exec, prepare, commit,
+// rollback, by the application or by the coordinator. A commit in one phase is a commit.
 func (r *Database) Fail(call string, next ...Fault) {
 	r.m.tb.Helper()
 	if err := r.faults.add(call, next); err != nil {
@@ -50,9 +49,9 @@ func (r *Database) Fail(call string, next ...Fault) {
 	}
 }
 
-// Exec works in the transaction's session, which it opens when there is none yet.
-// The effects come about when the branch commits, one at a time and in order; they
-// must not call the resource. A branch without effects votes read-only.
+// Exec works in the transaction's branch, which it opens when there is none yet. The effects
+// take place when the branch commits, one at a time and in order; they must not call the
+// Database. A branch without effects votes read-only.
 func (r *Database) Exec(ctx context.Context, tx *txn.Tx, effects ...func()) error {
 	b, err := txn.Join(ctx, tx, r.name, func(ctx context.Context, enlist txn.EnlistFunc) (*branch, error) {
 		if _, err := enlist(ctx, "", nil); err != nil {
@@ -73,9 +72,9 @@ func (r *Database) Exec(ctx context.Context, tx *txn.Tx, effects ...func()) erro
 	return errors.Join(lost, err)
 }
 
-// State says how a transaction's branch really is: in work ([txn.BranchEnlisted]),
-// prepared, committed or rolled back; zero when there is none. A branch that voted
-// read-only has committed, if nobody rolls it back.
+// State returns the true state of a transaction's branch: working ([txn.BranchEnlisted]),
+// prepared, committed or rolled back; zero when there is none. A branch that voted read-only
+// has committed, unless it is rolled back.
 func (r *Database) State(id txn.ID) txn.BranchState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,10 +84,10 @@ func (r *Database) State(id txn.ID) txn.BranchState {
 	return 0
 }
 
-// Calls gives all calls for a transaction's branch, in their order. Those of the
-// coordinator begin so: "coordinator: rollback". What went wrong with a call stands
-// behind it: "commit: unreachable, as the test wants it". At the deadline the
-// application and the coordinator roll back at the same time, in any order.
+// Calls returns all calls for a transaction's branch, in their order. Those of the coordinator
+// begin so: "coordinator: rollback". What went wrong with a call stands after it: "commit:
+// unreachable, as the test wants it". At the deadline the application and the coordinator roll
+// back at the same time, in any order.
 func (r *Database) Calls(id txn.ID) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

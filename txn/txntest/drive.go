@@ -9,20 +9,20 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// As recovery has it unless it was configured otherwise, but for the time after a
-// failed call, which is always the same.
+// As in recovery with its defaults, but for the time after a failed call, which is always the
+// same.
 const (
-	commitGrace   = time.Second      // for an application to finish its own branches
-	rollbackGrace = Interval         // for one that rolls back, so that a test knows who comes first
+	commitGrace   = time.Second      // for an application to complete its own branches
+	rollbackGrace = Interval         // for one that rolls back, so that a test knows which of the two is first
 	callTimeout   = 10 * time.Second // of a call to a participant
 	retryAfter    = Interval
 )
 
 // fakeParticipant is a participant that the manager can drive.
 type fakeParticipant interface {
-	// call does what a participant does in one phase. An error means: try again.
+	// call does what a participant does in one phase. An error means that the call is repeated.
 	call(ctx context.Context, c Call) (callResult, error)
-	// graceful reports whether applications may finish its branches themselves.
+	// graceful reports whether applications may complete their branches themselves.
 	graceful() bool
 }
 
@@ -39,7 +39,7 @@ type branchKey struct {
 	branch txn.BranchID
 }
 
-// add makes a fake known under a name.
+// add adds a fake under a name.
 func (m *Manager) add(name string, f fakeParticipant, coordinatorPrepares bool) {
 	m.tb.Helper()
 	if err := txn.CheckParticipantName(name); err != nil {
@@ -54,8 +54,8 @@ func (m *Manager) add(name string, f fakeParticipant, coordinatorPrepares bool) 
 	m.participants[name] = f
 }
 
-// driveLocked gives every branch of a transaction that is left to the manager a
-// driver, if it has none.
+// driveLocked starts a driver for every branch of a transaction that is left to the manager, if
+// it has none.
 func (m *Manager) driveLocked(id txn.ID) {
 	t, ok := m.machine.Get(id)
 	if !ok || m.closed {
@@ -71,8 +71,8 @@ func (m *Manager) driveLocked(id txn.ID) {
 	}
 }
 
-// drive brings one branch to where its transaction wants it, and ends when nothing
-// is wanted of it any more.
+// drive drives one branch to what its transaction requires, and returns when nothing more is
+// required of it.
 func (m *Manager) drive(k branchKey, f fakeParticipant) {
 	for {
 		c, wait, changed, wanted := m.nextCall(k, f.graceful())
@@ -91,7 +91,7 @@ func (m *Manager) drive(k branchKey, f fakeParticipant) {
 	}
 }
 
-// pause ends early when the transaction changes, or the test is over.
+// pause returns early when the transaction changes, or the test has ended.
 func (m *Manager) pause(d time.Duration, changed <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -102,15 +102,15 @@ func (m *Manager) pause(d time.Duration, changed <-chan struct{}) {
 	}
 }
 
-// pendingCall is a call that is to be made now.
+// pendingCall is a call that is due.
 type pendingCall struct {
 	Call
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
-// nextCall says what is wanted of a branch, or how long it can wait. When nothing is,
-// the branch has no driver any more.
+// nextCall returns the call that a branch needs now, or how long it can wait. When it needs
+// none, the branch has no driver any more.
 func (m *Manager) nextCall(k branchKey, graceful bool) (e pendingCall, wait time.Duration, changed <-chan struct{}, wanted bool) {
 	_, changed, err := m.watch(k.id)
 	m.mu.Lock()
@@ -135,8 +135,7 @@ func (m *Manager) nextCall(k branchKey, graceful bool) (e pendingCall, wait time
 	return e, wait, changed, true
 }
 
-// phaseLocked says what is to be done with a branch, and in how long; empty when
-// nothing is.
+// phaseLocked returns the phase that a branch needs, and in how long; empty when it needs none.
 func (m *Manager) phaseLocked(t *machine.Transaction, k branchKey, graceful bool) (phase string, wait time.Duration) {
 	b := &t.Branches[k.branch-1]
 	switch {
@@ -159,7 +158,8 @@ func (m *Manager) phaseLocked(t *machine.Transaction, k branchKey, graceful bool
 	return "", 0
 }
 
-// report tells the machine what a call has found out, and whether it agrees.
+// report records in the machine what a call has found out, and reports whether the machine
+// accepted it.
 func (m *Manager) report(c Call, f callResult) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,7 +172,7 @@ func (m *Manager) report(c Call, f callResult) bool {
 		command = machine.EndedByApplication{ID: c.ID, Branch: c.Branch, Reason: f.reason}
 	case c.Phase == "prepare":
 		command = machine.Vote{ID: c.ID, Votes: []txn.BranchVote{{Branch: c.Branch, Vote: f.vote}}, Reason: f.reason}
-	case c.Phase == "commit" && f.state != txn.BranchCommitted: // nobody had prepared it
+	case c.Phase == "commit" && f.state != txn.BranchCommitted: // it was never prepared
 		command = machine.ReportHeuristic{ID: c.ID, Branch: c.Branch, Heuristic: txn.HeuristicRollback, Detail: "the participant says so"}
 	default:
 		command = machine.ReportCompletion{ID: c.ID, Reports: []txn.CompletionReport{{Branch: c.Branch, State: f.state}}}
@@ -181,5 +181,5 @@ func (m *Manager) report(c Call, f callResult) bool {
 	return code == machine.OK || code == machine.Decided
 }
 
-// clip keeps a reason within what the log takes.
+// clip shortens a reason to what the log accepts.
 func clip(reason string) string { return fmt.Sprintf("%.*s", txn.MaxReason/4, reason) }

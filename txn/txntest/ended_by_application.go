@@ -5,8 +5,8 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// reportEndedByApplication has it recorded which branches were ended by statements of the
-// application's own, and gives the votes that are left.
+// reportEndedByApplication records which branches were ended by statements of the application's
+// own, and returns the votes that are left.
 func (m *Manager) reportEndedByApplication(op string, id txn.ID, votes []txn.BranchVote, reason string) (left []txn.BranchVote, out txn.Outcome, err error) {
 	told, left := machine.SplitEndedByApplication(id, votes, reason)
 	for _, c := range told {
@@ -17,8 +17,8 @@ func (m *Manager) reportEndedByApplication(op string, id txn.ID, votes []txn.Bra
 	return left, out, nil
 }
 
-// endedByApplicationError is the error of a call that wants a rollback, and finds one with a branch that
-// was ended by hand.
+// endedByApplicationError is the error of a call that requires a rollback, and finds one with a
+// branch that was ended by the application.
 func endedByApplicationError(op string, id txn.ID, out txn.Outcome, err error) error {
 	if err != nil || !out.EndedByApplication {
 		return err

@@ -8,8 +8,7 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// withReason adds to an error about a rollback why it was rolled back, where
-// somebody has said so.
+// withReason adds to an error about a rollback its reason, where one was given.
 func (m *Manager) withReason(err error) error {
 	var e *txn.Error
 	if !errors.As(err, &e) || e.Err != txn.ErrRolledBack && e.Err != txn.ErrEndedByApplication || e.Cause == txn.CauseTimeout {

@@ -7,8 +7,8 @@ func (m *Manager) Armed() bool {
 	return m.timer != nil
 }
 
-// CheckInvariants audits the invariants of the machine, and that nothing is driven that needs
-// no driving.
+// CheckInvariants verifies the invariants of the machine, and that no branch is driven that
+// needs no driving.
 func (m *Manager) CheckInvariants() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Fault is what goes wrong with one call, to a [Manager] or to a [Database].
+// Fault is what goes wrong with one call to a [Manager] or to a [Database].
 type Fault uint8
 
 const (
@@ -28,10 +28,10 @@ var (
 	errResponseLost = errors.New("the answer was lost, as the test wants it")
 )
 
-// faults are what is to go wrong with which calls.
+// faults are the faults to inject, by call.
 type faults struct {
-	calls    []string        // the names that there are
-	testDone <-chan struct{} // closed when the test is over; nothing hangs longer
+	calls    []string        // the names that exist
+	testDone <-chan struct{} // closed when the test has ended; no call hangs longer
 
 	mu   sync.Mutex
 	next map[string][]Fault // guarded by mu
@@ -56,8 +56,8 @@ func (f *faults) add(call string, next []Fault) error {
 	return nil
 }
 
-// inject carries a call out, with the fault whose turn it is. The error is what the
-// caller learns instead of an answer.
+// inject carries out a call, with the next fault for it. The error is what the caller gets
+// instead of an answer.
 func (f *faults) inject(ctx context.Context, call string, do func()) error {
 	f.mu.Lock()
 	var fault Fault
@@ -83,7 +83,7 @@ func (f *faults) inject(ctx context.Context, call string, do func()) error {
 	return nil
 }
 
-// withFaults is the way of every call to the manager.
+// withFaults carries out a call to the manager with its faults; every call goes through it.
 func withFaults[T any](ctx context.Context, m *Manager, op string, id txn.ID, do func() (T, error)) (answer T, err error) {
 	var arrived T
 	lost := m.faults.inject(ctx, op, func() { arrived, err = do() })

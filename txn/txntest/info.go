@@ -8,24 +8,24 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// outcomeTimeout is how long Outcome waits for what the manager has to do by itself.
+// outcomeTimeout is how long Outcome waits for the manager to complete a transaction by itself.
 const outcomeTimeout = time.Minute
 
-// Transactions gives all that were begun, in that order.
+// Transactions returns all transactions that were begun, in that order.
 func (m *Manager) Transactions() []txn.Info {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := make([]txn.Info, 0, len(m.order))
 	for _, id := range m.order {
-		if t, ok := m.machine.Get(id); ok { // otherwise its retention is over
+		if t, ok := m.machine.Get(id); ok { // otherwise its retention has ended
 			all = append(all, m.infoLocked(&t))
 		}
 	}
 	return all
 }
 
-// Unfinished gives the transactions that are not finished: those that nobody has
-// decided, and those of which a branch has not got to its end.
+// Unfinished returns the transactions that are not finished: those that are undecided, and
+// those of which a branch has not completed.
 func (m *Manager) Unfinished() []txn.Info {
 	var left []txn.Info
 	for _, info := range m.Transactions() {
@@ -36,9 +36,8 @@ func (m *Manager) Unfinished() []txn.Info {
 	return left
 }
 
-// Outcome waits until the transaction is finished and says how: at most a minute
-// beyond its deadline, then the test fails. It is to be called by the test's own
-// goroutine.
+// Outcome waits until the transaction is finished and returns its outcome: at most a minute
+// beyond its deadline, then the test fails. It is to be called by the test's own goroutine.
 func (m *Manager) Outcome(id txn.ID) txn.Outcome {
 	m.tb.Helper()
 	info, _, err := m.watch(id)

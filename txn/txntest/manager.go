@@ -14,11 +14,11 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// Interval is the time between two invocations of the timeout thread: a
-// transaction times out when its time is over, and less than an Interval later.
+// Interval is the time between two invocations of the timeout thread: a transaction times out
+// when its timeout has passed, and less than an Interval later.
 const Interval = 100 * time.Millisecond
 
-// What a coordinator has unless it was configured otherwise.
+// Defaults of a coordinator.
 const (
 	cluster          = "txntest"
 	maxTimeout       = 24 * time.Hour
@@ -43,20 +43,20 @@ type Manager struct {
 	closed       bool
 	machine      *machine.Machine
 	entries      uint64
-	order        []txn.ID                   // in that order
+	order        []txn.ID                   // in the order of their begin
 	participants map[string]fakeParticipant // the participants that the manager can drive
 	driving      map[branchKey]time.Time    // branches that have a driver, and since when
 	watched      map[txn.ID]chan struct{}   // closed at the next change
 	belts        map[time.Duration]*belt    // open sessions, by TTL
-	nextRotation time.Time                  // when belts are to be looked at next
-	timer        *time.Timer                // of the next deadline, or turn of the belts
+	nextRotation time.Time                  // when the belts have to be checked next
+	timer        *time.Timer                // of the next deadline, or rotation of the belts
 	timerAt      time.Time                  // what timer waits for
 }
 
 var _ txn.Manager = (*Manager)(nil)
 
-// New gives a coordinator that ends with the test. In a bubble of testing/synctest
-// it is to be made in the bubble.
+// New returns a coordinator that ends with the test. In a bubble of testing/synctest it is to
+// be made in the bubble.
 func New(tb testing.TB) *Manager {
 	tb.Helper()
 	m := &Manager{
@@ -64,7 +64,7 @@ func New(tb testing.TB) *Manager {
 		participants: map[string]fakeParticipant{}, driving: map[branchKey]time.Time{}, watched: map[txn.ID]chan struct{}{},
 		belts: map[time.Duration]*belt{},
 	}
-	m.nextRotation = m.start.Add(time.Hour) // the first session turns them
+	m.nextRotation = m.start.Add(time.Hour) // the first session starts the rotation
 	m.ctx, m.end = context.WithCancel(context.Background())
 	m.faults = newFaults(m.ctx, append([]string{"begin", "enlist", "commit", "rollback", "vote", "delegate", "extend", "done", "get", "wait"}, sessionCalls...)...)
 	m.applyLocked(machine.Bootstrap{Cluster: cluster, Interval: Interval, Retention: retention, Retain: retain})
@@ -81,11 +81,10 @@ func (m *Manager) close() {
 	m.running.Wait()
 }
 
-// Fail lets the next calls of a name go wrong, one fault for each. The names are
-// those of the methods of [txn.Manager], in lower case; those about sessions are "open
-// session", "keep alive", "close session" and "list sessions". A call that gets lost is
-// [txn.ErrUnavailable] or [txn.ErrInDoubt] to the caller, as it is when a real
-// coordinator cannot be reached.
+// Fail makes the next calls of a name fail, one fault for each. The names are those of the
+// methods of [txn.Manager], in lower case; those about sessions are "open session", "keep
+// alive", "close session" and "list sessions". A call that gets lost is [txn.ErrUnavailable] or
+// [txn.ErrInDoubt] to the caller, as when a real coordinator cannot be reached.
 func (m *Manager) Fail(call string, next ...Fault) {
 	m.tb.Helper()
 	if err := m.faults.add(call, next); err != nil {
@@ -93,8 +92,8 @@ func (m *Manager) Fail(call string, next ...Fault) {
 	}
 }
 
-// Begin implements [txn.Manager]. A participant that is not known is registered, as
-// one whose branches the application prepares.
+// Begin implements [txn.Manager]. A participant that is not known is registered as one whose
+// branches the application prepares.
 func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	made := o.ID.IsZero()
 	if made {
@@ -152,8 +151,8 @@ func labels(m map[string]string) (out []machine.Label) {
 	return out
 }
 
-// Enlist implements [txn.Manager]. A participant that is not known is registered, as
-// one whose branches the application prepares.
+// Enlist implements [txn.Manager]. A participant that is not known is registered as one whose
+// branches the application prepares.
 func (m *Manager) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
 	return withFaults(ctx, m, "enlist", id, func() (b txn.Branch, err error) {
 		if err := e.Check(); err != nil {
@@ -211,7 +210,7 @@ func (m *Manager) Vote(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome
 		}
 		out, err = m.call("vote", id, machine.Vote{ID: id, Votes: votes, ClientCompletes: b.ClientCompletes, Reason: b.Reason})
 		if told && out.EndedByApplication {
-			return out, nil // as the caller has said; the other votes make no difference
+			return out, nil // as the caller has reported; the other votes make no difference
 		}
 		return out, m.withReason(endedByApplicationError("vote", id, out, err))
 	})

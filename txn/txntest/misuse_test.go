@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/txn/txntest"
 )
 
-// spyTB is a test whose failure is looked at.
+// spyTB is a test whose failure is recorded.
 type spyTB struct {
 	testing.TB
 	fatal string
@@ -52,7 +52,7 @@ func TestMisuseFailsTheTest(t *testing.T) {
 	}
 }
 
-// TestBranchThatNobodyFinishes is named when an outcome is waited for in vain.
+// TestBranchThatNobodyFinishes is named when Outcome waits for it in vain.
 func TestBranchThatNobodyFinishes(t *testing.T) {
 	withShop(t, func(t *testing.T, _ *shopFixture) {
 		s, began := &spyTB{TB: t}, time.Now()

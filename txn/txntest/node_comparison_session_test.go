@@ -15,9 +15,9 @@ import (
 
 func session(n int) txn.SessionID { return txn.SessionID(id(n)) }
 
-// open opens a session some microseconds after a millisecond, each time others. A belt
-// turns from the opening of its first session on, and every other call comes at a whole
-// millisecond: so none comes in the instant of a rotation, where either order is right.
+// open opens a session some microseconds after a millisecond, each time others. A belt rotates
+// from the opening of its first session on, and every other call comes at a whole millisecond:
+// so none comes in the instant of a rotation, where either order is right.
 func (s *scenario) open(o txn.SessionOptions) {
 	offset := time.Duration(len(s.calls)+1) * time.Microsecond
 	s.add(fmt.Sprintf("open %+v", o), func(ctx context.Context, m coordinator) (any, error) {
@@ -78,8 +78,7 @@ func (s *scenario) drawSession(t *rapid.T) {
 	}
 }
 
-// TestSessionsAnswerAsThoseOfANode: a story in which everything happens that there is
-// about sessions.
+// TestSessionsAnswerAsThoseOfANode: a scenario with everything that can happen to sessions.
 func TestSessionsAnswerAsThoseOfANode(t *testing.T) {
 	s := &scenario{}
 	bank := []txn.Enlistment{{Participant: "bank"}}
@@ -112,13 +111,13 @@ func TestSessionsAnswerAsThoseOfANode(t *testing.T) {
 	for i := range 3 {
 		s.get(id(i + 1))
 	}
-	// The belt of the one that was closed has stopped meanwhile, and begins anew.
+	// The belt of the closed session has stopped meanwhile, and starts anew.
 	s.open(txn.SessionOptions{ID: session(5), TTL: 4 * time.Second})
 	s.begin(txn.Options{ID: id(7), Timeout: time.Hour, Session: session(5)})
 	s.pause(5 * time.Second)
 	s.get(id(7))
 	s.get(id(1))
-	// So does that of those who have expired.
+	// So does the belt of the expired sessions.
 	s.open(txn.SessionOptions{ID: session(4), TTL: time.Second})
 	s.begin(txn.Options{ID: id(6), Timeout: time.Hour, Session: session(4)})
 	s.pause(1120 * time.Millisecond)

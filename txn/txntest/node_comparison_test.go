@@ -49,7 +49,7 @@ func (service) Prepare(context.Context, participant.Branch) (txn.Vote, string, e
 	return 0, "", errAway
 }
 
-// coordinator is what the stories are told to.
+// coordinator is the interface that a scenario calls.
 type coordinator interface {
 	txn.Manager
 	OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error)
@@ -205,8 +205,8 @@ func (s *scenario) run(m coordinator) (answers []string) {
 	return answers
 }
 
-// TestAnswersAsANodeDoes: every call of any story has the same answer, or the same
-// error, word for word, at the same time.
+// TestAnswersAsANodeDoes: every call of any scenario has the same answer, or the same error,
+// word for word, at the same time.
 func TestAnswersAsANodeDoes(t *testing.T) {
 	dir := t.TempDir()
 	var run int
@@ -216,7 +216,7 @@ func TestAnswersAsANodeDoes(t *testing.T) {
 	})
 }
 
-// compare tells the story to a node and to a manager. It gives their answers.
+// compare runs the scenario on a node and on a manager. It returns their answers.
 func (s *scenario) compare(t *testing.T, r interface{ Fatalf(string, ...any) }, dir string) (answers []string) {
 	var want, got []string
 	synctest.Test(t, func(t *testing.T) { want = s.run(openNode(t, dir)) })

@@ -14,7 +14,7 @@ import (
 	"github.com/txmgr/txmgr/txn/txntest"
 )
 
-// shopFixture is a coordinator with two resources, in a bubble.
+// shopFixture is a coordinator with two participants, in a bubble.
 type shopFixture struct {
 	*txntest.Manager
 	bank, stock *txntest.Database
@@ -39,8 +39,8 @@ func (h *shopFixture) order(ctx context.Context, tx *txn.Tx) error {
 	return errors.Join(h.pay(ctx, tx), h.stock.Exec(ctx, tx, func() { h.sold++ }))
 }
 
-// ends checks how the last transaction and its branches ended, and that the effects
-// came about once or never.
+// ends checks how the last transaction and its branches ended, and that the effects took place
+// once or never.
 func (h *shopFixture) ends(t *testing.T, want txn.State, stories ...string) {
 	t.Helper()
 	all := h.Transactions()
@@ -226,8 +226,8 @@ func TestOneBranchAlone(t *testing.T) {
 	}
 }
 
-// TestOneBranchInDoubt: the application does not wait for the deadline when that is
-// far, and the coordinator finds the answer then.
+// TestOneBranchInDoubt: the application does not wait for the deadline when that is far, and
+// the coordinator finds the outcome then.
 func TestOneBranchInDoubt(t *testing.T) {
 	withShop(t, func(t *testing.T, h *shopFixture) {
 		h.bank.Fail("commit", txntest.ResponseLost)
@@ -262,7 +262,7 @@ func TestReadOnlyBranchOfARollback(t *testing.T) {
 	})
 }
 
-// TestVoteThatWasALie is a hazard: the branch had never prepared.
+// TestVoteThatWasALie has a heuristic outcome: the branch had never prepared.
 func TestVoteThatWasALie(t *testing.T) {
 	withShop(t, func(t *testing.T, h *shopFixture) {
 		tx, err := txn.Start(t.Context(), h.Manager, txn.Options{Labels: map[string]string{"of": "lies"}})
@@ -279,8 +279,8 @@ func TestVoteThatWasALie(t *testing.T) {
 	})
 }
 
-// TestApplicationThatDies leaves its branch to the coordinator, whose rollback ends
-// the session: it cannot work or vote any more.
+// TestApplicationThatDies leaves its branch to the coordinator, whose rollback ends the
+// connection: it cannot work or vote any more.
 func TestApplicationThatDies(t *testing.T) {
 	withShop(t, func(t *testing.T, h *shopFixture) {
 		tx, err := txn.Start(t.Context(), h.Manager, txn.Options{Timeout: time.Second})
@@ -296,8 +296,8 @@ func TestApplicationThatDies(t *testing.T) {
 	})
 }
 
-// TestCoordinatorComesFirst: its rollback meets a branch that is enlisted and has no
-// session yet.
+// TestCoordinatorComesFirst: its rollback meets a branch that is enlisted and has no connection
+// yet.
 func TestCoordinatorComesFirst(t *testing.T) {
 	withShop(t, func(t *testing.T, h *shopFixture) {
 		tx, err := txn.Start(t.Context(), h.Manager, txn.Options{})
@@ -312,7 +312,7 @@ func TestCoordinatorComesFirst(t *testing.T) {
 	})
 }
 
-// TestASecondSessionIsRefused: a resource has one branch of a transaction.
+// TestASecondSessionIsRefused: a participant has one branch of a transaction.
 func TestASecondSessionIsRefused(t *testing.T) {
 	withShop(t, func(t *testing.T, h *shopFixture) {
 		is(t, txn.Run(t.Context(), h.Manager, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {

@@ -16,15 +16,13 @@ type Call struct {
 	Payload []byte // as given at the enlistment
 }
 
-// Service adds a participant that the coordinator asks for its vote, as it does an
-// HTTP service: serve is called to prepare a branch, and then to commit it or to
-// roll it back.
+// Service adds a participant that the coordinator asks for its vote, like an HTTP service:
+// serve is called to prepare a branch, and then to commit it or to roll it back.
 //
-// The vote counts in the phase prepare alone, and has to be [txn.VotePrepared],
-// [txn.VoteReadOnly], or [txn.VoteNo] or [txn.VoteEndedByApplication], whose reason the error
-// is. Any other error
-// means that it is not known what happened: the call is repeated, a prepare until
-// the transaction's deadline. serve has to be safe for concurrent use.
+// The vote counts only in the phase prepare, and has to be [txn.VotePrepared],
+// [txn.VoteReadOnly], or [txn.VoteNo] or [txn.VoteEndedByApplication] with the reason as the
+// error. Any other error means that the result is not known: the call is repeated, a prepare
+// until the transaction's deadline. serve has to be safe for concurrent use.
 func (m *Manager) Service(name string, serve func(ctx context.Context, c Call) (txn.Vote, error)) {
 	m.tb.Helper()
 	m.add(name, service(serve), true)

@@ -18,7 +18,7 @@ import (
 	"github.com/txmgr/txmgr/txn/txntest"
 )
 
-// mail is a service that answers as it is told, one answer for each call.
+// mail is a service with scripted answers, one for each call.
 type mail struct {
 	mu      sync.Mutex
 	answers []answer

@@ -12,17 +12,15 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// sessionCalls are the calls about clients' sessions, as [Manager.Fail] knows them.
+// sessionCalls are the calls about client sessions, as [Manager.Fail] knows them.
 var sessionCalls = []string{"open session", "keep alive", "close session", "list sessions"}
 
-// OpenSession opens a client's session, as a node does: the code under test, or the
-// test, has to call [Manager.KeepAlive] again and again, or what was begun in the
-// session ([txn.Options]) is rolled back. Opening it again, with the same id and
-// options, is a sign of life.
+// OpenSession opens a client session, as a node does: the code under test, or the test, has to
+// call [Manager.KeepAlive] again and again, or the transactions that were begun in the session
+// ([txn.Options]) are rolled back. Opening it again, with the same id and options, renews it.
 //
-// [txn.ErrInvalid]: see [txn.SessionOptions.CheckInvariants], or there are too many.
-// [txn.ErrConflict]: the id is that of a session with other options.
-// [txn.ErrNotFound]: that session has ended.
+// [txn.ErrInvalid]: see [txn.SessionOptions.Check], or there are too many. [txn.ErrConflict]:
+// the id is that of a session with other options. [txn.ErrNotFound]: that session has ended.
 func (m *Manager) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
 	const op = "open session"
 	if o.ID.IsZero() {
@@ -42,8 +40,8 @@ func (m *Manager) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.Cl
 	})
 }
 
-// KeepAlive is a sign of life of a session. Nil means that it is open, and will not
-// expire before its TTL is over.
+// KeepAlive renews a session. Nil means that it is open, and will not expire before its TTL has
+// passed.
 //
 // [txn.ErrNotFound]: it has ended, or is unknown; when it expired, the error is
 // [txn.ErrSessionExpired] too.
@@ -67,15 +65,15 @@ func (m *Manager) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSe
 	})
 }
 
-// renewSessionLocked notes a sign of life of a session that is open.
+// renewSessionLocked renews a session that is open.
 func (m *Manager) renewSessionLocked(id txn.SessionID, ttl time.Duration) txn.ClientSession {
 	m.renewLocked(id, ttl)
 	s, _ := m.machine.Session(id) // it is open
 	return s.Public()
 }
 
-// CloseSession ends a session at the client's wish. What was begun there and is
-// undecided is rolled back, by [txn.CauseClient].
+// CloseSession ends a session at the client's request. Its undecided transactions are rolled
+// back with [txn.CauseClient].
 //
 // [txn.ErrNotFound]: it has expired, or is unknown.
 func (m *Manager) CloseSession(ctx context.Context, id txn.SessionID) error {
@@ -95,8 +93,7 @@ func (m *Manager) CloseSession(ctx context.Context, id txn.SessionID) error {
 	return err
 }
 
-// sessionLocked has a command about a session carried out and turns a refusal into an
-// error.
+// sessionLocked carries out a command about a session and turns a refusal into an error.
 func (m *Manager) sessionLocked(op string, id txn.SessionID, c machine.Command) error {
 	if m.closed {
 		return stoppingError(op, txn.ID{})
@@ -114,7 +111,7 @@ func (m *Manager) sessionLocked(op string, id txn.SessionID, c machine.Command) 
 	return withSessionID(res.ToError(op, txn.ID{}), id)
 }
 
-// withSessionID adds to a refusal which session it is about.
+// withSessionID adds the session's id to a refusal.
 func withSessionID(err error, id txn.SessionID) error {
 	var e *txn.Error
 	if errors.As(err, &e) && errors.Is(e.Err, txn.ErrNotFound) {
@@ -123,8 +120,8 @@ func withSessionID(err error, id txn.SessionID) error {
 	return err
 }
 
-// Sessions lists clients' sessions in the order of their ids, the newest ones when
-// there are more than the filter's limit.
+// Sessions lists client sessions in the order of their ids, the newest ones when there are more
+// than the filter's limit.
 func (m *Manager) Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error) {
 	const op = "list sessions"
 	return withFaults(ctx, m, op, txn.ID{}, func() ([]txn.ClientSession, error) {

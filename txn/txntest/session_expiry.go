@@ -8,19 +8,18 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// rotationsPerTTL is how many rotations of a belt a session lives through when nothing is
-// heard of it, as it is in a node: it expires at most one of them, an eighth of its
-// TTL, late.
+// rotationsPerTTL is how many rotations of a belt a session survives without a keep-alive, as
+// in a node: it expires at most one of them, an eighth of its TTL, late.
 const rotationsPerTTL = 8
 
-// belt are the open sessions of one TTL.
+// belt holds the open sessions of one TTL.
 type belt struct {
 	nextRotation  time.Time             // the next rotation
-	rotationsLeft map[txn.SessionID]int // after how many rotations a session falls off
+	rotationsLeft map[txn.SessionID]int // after how many rotations a session expires
 }
 
-// renewLocked moves a session to the front of its belt. The first one of its TTL sets
-// the belt going.
+// renewLocked moves a session to the front of its belt. The first one of its TTL starts the
+// belt.
 func (m *Manager) renewLocked(id txn.SessionID, ttl time.Duration) {
 	b := m.belts[ttl]
 	if b == nil {
@@ -34,15 +33,15 @@ func (m *Manager) renewLocked(id txn.SessionID, ttl time.Duration) {
 	}
 }
 
-// dropSessionLocked takes a session that was closed off its belt.
+// dropSessionLocked removes a session that was closed from its belt.
 func (m *Manager) dropSessionLocked(id txn.SessionID) {
 	for _, b := range m.belts {
 		delete(b.rotationsLeft, id)
 	}
 }
 
-// rotateLocked rotates the belts whose time has come, stops those that are empty, and
-// has the sessions that fall off expire.
+// rotateLocked rotates the belts that are due, stops those that are empty, and expires the
+// sessions that are dropped.
 func (m *Manager) rotateLocked() {
 	now := time.Now()
 	m.nextRotation = now.Add(time.Hour)
@@ -67,7 +66,7 @@ func (m *Manager) rotateLocked() {
 	m.armLocked()
 }
 
-// takeExpired is one rotation. It appends who falls off.
+// takeExpired is one rotation. It appends the sessions that are dropped.
 func (b *belt) takeExpired(dst []txn.SessionID) []txn.SessionID {
 	for id := range b.rotationsLeft {
 		if b.rotationsLeft[id]--; b.rotationsLeft[id] == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn/txntest"
 )
 
-// TestApplicationGoesSilent: what it has done is undone an hour before its time is over,
-// and it is told why.
+// TestApplicationGoesSilent: its work is rolled back an hour before the deadline, and the error
+// says why.
 func TestApplicationGoesSilent(t *testing.T) {
 	withShop(t, func(t *testing.T, h *shopFixture) {
 		const ttl = 4 * time.Second
@@ -68,8 +68,8 @@ func TestNeverEarly(t *testing.T) {
 	})
 }
 
-// TestLostSignsOfLife: one that does not arrive is none, and one whose answer is lost is
-// one.
+// TestLostSignsOfLife: a keep-alive that does not arrive does not renew the session, and one
+// whose answer is lost does.
 func TestLostSignsOfLife(t *testing.T) {
 	for fault, lives := range map[txntest.Fault]bool{txntest.Unreachable: false, txntest.ResponseLost: true} {
 		withShop(t, func(t *testing.T, h *shopFixture) {

@@ -37,8 +37,8 @@ func TestOrderTimesOut(t *testing.T) {
 	})
 }
 
-// TestThePackageCommentShowsThisTest: what the documentation shows is the test
-// above, letter by letter.
+// TestThePackageCommentShowsThisTest: the package documentation shows the test above, letter by
+// letter.
 func TestThePackageCommentShowsThisTest(t *testing.T) {
 	const head = "func TestOrderTimesOut("
 	shown := func(file, prefix string) string {
@@ -67,8 +67,7 @@ func TestThePackageCommentShowsThisTest(t *testing.T) {
 	}
 }
 
-// TestTimeoutIsOnTime: whatever the phase of the tick, and with or without anybody
-// who looks.
+// TestTimeoutIsOnTime: whatever the phase of the tick, and with or without calls in between.
 func TestTimeoutIsOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := txntest.New(t)
@@ -113,8 +112,8 @@ func TestExtendInABubble(t *testing.T) {
 	})
 }
 
-// TestNothingOpenHasNoTimer: otherwise a bubble whose goroutines all wait for
-// nothing would let time pass for ever instead of saying so.
+// TestNothingOpenHasNoTimer: otherwise time would pass for ever in a bubble whose goroutines
+// all wait for nothing, instead of the bubble reporting it.
 func TestNothingOpenHasNoTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := txntest.New(t)

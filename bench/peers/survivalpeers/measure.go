@@ -13,13 +13,13 @@ import (
 // Span is the largest timeout of the uniform workload in ticks: ten minutes.
 const Span = 6000
 
-// Workload says how far ahead the ends of entries lie.
+// Workload defines how far ahead the ends of entries lie.
 type Workload struct {
 	Name  string
 	Ahead func(r *rand.Rand) survival.Tick
 }
 
-// Workloads are timeouts spread evenly over ten minutes, and one minute for all.
+// Workloads are timeouts spread evenly over ten minutes, and one minute for all entries.
 var Workloads = []Workload{
 	{"uniform", func(r *rand.Rand) survival.Tick { return 1 + survival.Tick(r.Uint64N(Span)) }},
 	{"same", func(*rand.Rand) survival.Tick { return Span / 10 }},
@@ -38,7 +38,7 @@ type Load[H any] struct {
 	last     uint64
 }
 
-// NewLoad returns a contender without entries, which are added and cancelled round at a time.
+// NewLoad returns a contender without entries. Each round adds or cancels round entries.
 func NewLoad[H any](timers Timers[H], w Workload, pending, round int) *Load[H] {
 	return &Load[H]{
 		Timers: timers, workload: w, rand: rand.New(rand.NewPCG(1, 2)),
@@ -47,8 +47,8 @@ func NewLoad[H any](timers Timers[H], w Workload, pending, round int) *Load[H] {
 	}
 }
 
-// Fill adds pending entries, then adds and cancels churn more, so that neighbours are scattered in memory as after some
-// hours of work.
+// Fill adds pending entries, then adds and cancels churn more, so that consecutive entries are
+// scattered in memory as after some hours of work.
 func (l *Load[H]) Fill(pending, churn int) {
 	for range pending / len(l.ids) {
 		l.AddRound()
@@ -87,8 +87,8 @@ func (l *Load[H]) CancelRound() time.Duration {
 	return took
 }
 
-// Drain lets everything that a contender holds end, tick by tick, in batches, and returns how many entries ended, the CPU
-// time of all steps and that of the longest.
+// Drain expires everything that a contender holds, tick by tick, in batches, and returns how many
+// entries ended, the CPU time of all steps and that of the longest.
 func Drain[H any](timers Virtual[H], batch int) (ended int, total, longest time.Duration) {
 	buf := make([]uint64, batch)
 	for tick := range survival.Tick(Span + 1) {
@@ -125,8 +125,8 @@ func (l *Load[H]) CancelAll() {
 // ProcessCPU returns the CPU time that this process has taken.
 func ProcessCPU() time.Duration { return clock(unix.CLOCK_PROCESS_CPUTIME_ID) }
 
-// threadCPU returns the CPU time that do takes on its thread. Unlike the time on the wall it does not count what other
-// processes do meanwhile.
+// threadCPU returns the CPU time that do takes on its thread. Unlike wall-clock time it does not
+// include other processes.
 func threadCPU(do func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

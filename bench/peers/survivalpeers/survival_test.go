@@ -15,7 +15,7 @@ const (
 	round   = million / 20
 )
 
-// step is what one contender did: how many cancels succeeded and what it let end.
+// step is one step of a contender: how many cancels succeeded and which entries ended.
 type step struct {
 	cancelled int
 	ended     []uint64

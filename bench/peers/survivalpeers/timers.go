@@ -8,7 +8,7 @@ import (
 	"github.com/txmgr/txmgr/timeout/survival"
 )
 
-// Interval is the length of a tick where a contender wants a duration.
+// Interval is the length of a tick for contenders that need a duration.
 const Interval = 100 * time.Millisecond
 
 // Timers is a contender. H is what it needs to cancel an entry.
@@ -26,13 +26,13 @@ type Virtual[H any] interface {
 	Expire(to survival.Tick, buf []uint64) int
 }
 
-// Handle is what the owner of a transaction keeps of it for a survival table.
+// Handle is what the owner of a transaction keeps for its entry in a survival table.
 type Handle struct {
 	ID  uint64
 	Ref survival.Ref
 }
 
-// UnlockedSurvival is the contender of the house, without a lock.
+// UnlockedSurvival is package survival without a lock.
 type UnlockedSurvival struct{ table *survival.Table }
 
 // NewUnlockedSurvival returns an empty table at tick 0.
@@ -62,7 +62,7 @@ func (s *UnlockedSurvival) Expire(to survival.Tick, buf []uint64) int {
 	return s.table.Expire(buf)
 }
 
-// LockedSurvival is the same behind a mutex.
+// LockedSurvival is package survival behind a mutex.
 type LockedSurvival struct {
 	mu    sync.Mutex
 	table *survival.Table // guarded by mu
@@ -105,7 +105,7 @@ func (s *LockedSurvival) Expire(to survival.Tick, buf []uint64) int {
 
 // AfterFunc is a runtime timer for each entry.
 type AfterFunc struct {
-	// Fired counts the timers that have ended, Sum adds up their ids.
+	// Fired counts the timers that have ended, Sum adds their ids.
 	Fired, Sum atomic.Uint64
 	// Unit is the length of a tick. Defaults to [Interval].
 	Unit time.Duration

@@ -13,7 +13,7 @@ import (
 type Item struct {
 	id    uint64
 	end   survival.Tick
-	index int // -1 once it is gone
+	index int // -1 once it is removed
 }
 
 // queue is the priority queue of container/heap's documentation.

@@ -1,10 +1,10 @@
 // Command survivaltable measures package survival and its peers in one interleaved run and prints the results and their
 // ratios as Markdown.
 //
-// Every repetition measures all contenders in a new random order, each in a process of its own, so that none inherits
-// another's heap and a change of the machine's mood meets all of them. Times are CPU times: of the process for runtime
-// timers that expire and for collections, of the calling thread for everything else. What other processes do meanwhile
-// does not count, except that they take their share of the caches.
+// Every repetition measures all contenders in a new random order, each in a process of its own, so
+// that none inherits another's heap and a change of the machine's speed affects all of them. Times
+// are CPU times: of the process for runtime timers that expire and for collections, of the calling
+// thread for everything else. Other processes do not count, except that they use the caches, too.
 package main
 
 import (
@@ -47,7 +47,7 @@ var rows = []metric{
 	{"one collection", "µs"},
 }
 
-// contender measures itself once and stores what it finds by the name of the row.
+// contender measures itself once and stores its results by the name of the row.
 type contender struct {
 	name    string
 	measure func(size int, results map[string]float64) error
@@ -101,7 +101,7 @@ func run() error {
 	return nil
 }
 
-// measureOne is what a child process does.
+// measureOne is the work of a child process.
 func measureOne(contenders []contender, name string, size int) error {
 	for _, c := range contenders {
 		if c.name != name {
@@ -155,7 +155,7 @@ func printTable(contenders []contender, seen map[string]map[string][]float64) {
 	}
 }
 
-// ratio says how many times the value is that of the first contender.
+// ratio formats how many times the value is that of the first contender.
 func ratio(value float64, first []float64, same bool) string {
 	if same || len(first) == 0 || median(first) == 0 {
 		return ""
@@ -211,8 +211,8 @@ func pair[H any](l *survivalpeers.Load[H], w survivalpeers.Workload, size int, r
 	results["cancel at random, "+w.Name] = perEntry(cancelling)
 }
 
-// footprint measures the memory of a load, fresh and churned, and what a collection costs because of it. The room for the
-// handles, which the owner keeps in any case, does not count as memory.
+// footprint measures the memory of a load, fresh and churned, and the cost of a collection because
+// of it. The space for the handles, which the owner keeps in any case, does not count as memory.
 func footprint[H any](empty func() survivalpeers.Timers[H], size int, results map[string]float64) {
 	for _, kind := range []struct {
 		row   string
@@ -228,7 +228,8 @@ func footprint[H any](empty func() survivalpeers.Timers[H], size int, results ma
 	}
 }
 
-// afterFunc measures runtime timers. They cannot be told the time: they are let end within two seconds.
+// afterFunc measures runtime timers. They do not take the time from their caller: they end within
+// two seconds.
 func afterFunc(size int, results map[string]float64) error {
 	for _, w := range survivalpeers.Workloads {
 		timers := runtimeTimers()
@@ -268,6 +269,6 @@ func afterFuncExpire(size int, results map[string]float64) error {
 	return nil
 }
 
-// runtimeTimers returns runtime timers whose ticks are so long that none ends while it is measured, as if time stood still. For
-// the other contenders it does.
+// runtimeTimers returns runtime timers whose ticks are so long that none ends during a measurement,
+// as if time stood still. For the other contenders it does.
 func runtimeTimers() *survivalpeers.AfterFunc { return &survivalpeers.AfterFunc{Unit: time.Hour} }

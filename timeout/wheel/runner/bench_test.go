@@ -18,7 +18,7 @@ func BenchmarkPair(b *testing.B) {
 		r.Stop()
 		<-r.Done()
 	})
-	// Others wait, so that nobody has to be woken.
+	// Others wait, so that the goroutine need not be woken.
 	r.Add(&wheel.Task[int]{}, time.Minute)
 	task := func() {
 		t := &wheel.Task[int]{}

@@ -11,10 +11,10 @@ import (
 	"github.com/txmgr/txmgr/timeout/wheel"
 )
 
-// DefaultTick is fine enough for what people and networks wait for.
+// DefaultTick is fine enough for users and networks.
 const DefaultTick = time.Millisecond
 
-// Config says how a [Runner] works. The zero Config lacks Handle.
+// Config configures a [Runner]. The zero Config lacks Handle.
 type Config[T any] struct {
 	// Tick is the length of a tick: a task is up to this much late. Defaults to [DefaultTick].
 	Tick time.Duration
@@ -31,14 +31,15 @@ type Config[T any] struct {
 	Panicked func(t *wheel.Task[T], value any, stack []byte)
 }
 
-// noDeadline is a tick until which nobody sleeps: it stands for no alarm at all.
+// noDeadline is a tick that is never slept for: it stands for no deadline at all.
 const noDeadline = math.MaxUint64
 
-// Runner is a wheel that turns by itself. [Start] makes one; the zero Runner is not usable. All its methods may be called
-// by several goroutines at a time, and by the function that it hands tasks to.
+// Runner is a wheel with a goroutine that advances it. [Start] makes one; the zero Runner is not
+// usable. All its methods may be called by several goroutines at a time, and by the function that
+// it passes tasks to.
 //
-// The runner reads and writes a task from Add until the task is handed over or Cancel has reported true. Between these
-// nobody else may look at it, but for its Value.
+// The runner reads and writes a task from Add until the task is passed on or Cancel has reported
+// true. Between these no other code may access it, except its Value.
 type Runner[T any] struct {
 	unit     time.Duration
 	origin   time.Time // of tick 0
@@ -56,7 +57,8 @@ type Runner[T any] struct {
 	stopped    bool            // guarded by mu
 }
 
-// Start starts a runner at tick 0. It fails with [ErrHandle] or [ErrTick]. Whoever starts one stops it, or its goroutine stays.
+// Start starts a runner at tick 0. It fails with [ErrHandle] or [ErrTick]. The caller has to stop
+// it, or its goroutine stays.
 func Start[T any](c Config[T]) (*Runner[T], error) {
 	switch {
 	case c.Handle == nil:
@@ -80,13 +82,14 @@ func Start[T any](c Config[T]) (*Runner[T], error) {
 	return r, nil
 }
 
-// Add makes a task wait for a time, and then handed over: at once if after is zero or negative. It reports false, and does
-// nothing, if t is nil or waits already, or if the runner was stopped.
+// Add makes a task wait for a time, after which it is passed on: at once if after is zero or
+// negative. It reports false, and does nothing, if t is nil or waits already, or if the runner was
+// stopped.
 func (r *Runner[T]) Add(t *wheel.Task[T], after time.Duration) bool {
 	r.mu.Lock()
 	elapsed := time.Since(r.origin)
-	// The tick that runs is reached already, so that the wheel places the task by what time it is, not by when it was
-	// last looked at.
+	// The current tick is reached already, so that the wheel places the task by the present time,
+	// not by that of the last Advance.
 	r.wheel.Advance(r.tick(elapsed))
 	added := !r.stopped && r.wheel.Add(t, r.end(elapsed, after))
 	next, _ := r.wheel.Next()
@@ -104,8 +107,9 @@ func (r *Runner[T]) Add(t *wheel.Task[T], after time.Duration) bool {
 	return added
 }
 
-// Cancel takes a task back. It reports true if the task waited here, and will not be handed over. It reports false, and does
-// nothing, if it was handed over or cancelled before, is being handed over now, or was never added.
+// Cancel takes a task back. It reports true if the task waited here, and will not be passed on. It
+// reports false, and does nothing, if it was passed on or cancelled before, is being passed on now,
+// or was never added.
 func (r *Runner[T]) Cancel(t *wheel.Task[T]) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,8 +130,9 @@ func (r *Runner[T]) Wakeups() uint64 {
 	return r.wakeups
 }
 
-// Stop ends the runner: no task is taken from now on. It does not wait for a task that is being handed over, so Handle may
-// call it; [Runner.Done] tells when that is over. Stopping again changes nothing.
+// Stop ends the runner: no task is taken from now on. It does not wait for a task that is being
+// passed on, so Handle may call it; [Runner.Done] is closed after that. Stopping again changes
+// nothing.
 func (r *Runner[T]) Stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,8 +145,8 @@ func (r *Runner[T]) Stop() {
 // Done is closed when the runner was stopped and its goroutine has ended.
 func (r *Runner[T]) Done() <-chan struct{} { return r.done }
 
-// Drain stops the runner, takes all tasks that are left, and calls f with each, in the order of their ticks, on the
-// goroutine of the caller. It does not wait for a task that is being handed over.
+// Drain stops the runner, takes all tasks that are left, and calls f with each, in the order of
+// their ticks, on the goroutine of the caller. It does not wait for a task that is being passed on.
 func (r *Runner[T]) Drain(f func(*wheel.Task[T])) {
 	r.Stop()
 	for t := r.popFirst(); t != nil; t = r.popFirst() {
@@ -179,7 +184,7 @@ func (r *Runner[T]) run() {
 	}
 }
 
-// next takes the next task that is due. If none is, it says for how long.
+// next takes the next task that is due. If none is, it returns how long to sleep.
 func (r *Runner[T]) next() (*wheel.Task[T], time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

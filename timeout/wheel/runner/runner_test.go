@@ -41,7 +41,7 @@ func start(t *testing.T, c Config[time.Duration]) *Runner[time.Duration] {
 	return r
 }
 
-// log remembers when tasks were handed over. Value says after how long they should be.
+// log records when tasks were passed on. Value is their due time.
 type log struct {
 	mu    sync.Mutex
 	since time.Time
@@ -62,10 +62,10 @@ func (l *log) len() int {
 	return len(l.tasks)
 }
 
-// wait waits in the time of the bubble.
+// wait waits in the time of the synctest bubble.
 func wait(d time.Duration) { <-time.After(d) }
 
-// A sparse wheel wakes up for what is due and for nothing else, however far away that is.
+// A sparse wheel wakes up for due tasks only, however far away their ends are.
 func TestAwakenings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{since: time.Now()}
@@ -114,8 +114,8 @@ func TestIdleThenBusy(t *testing.T) {
 	})
 }
 
-// Of many tasks, half of which are cancelled, none comes early, none a tick late, none twice, and those that were
-// cancelled do not come.
+// Of many tasks, half of which are cancelled, none comes early, none a tick late, none twice, and
+// the cancelled ones do not come.
 func TestManyTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 20_000
@@ -232,7 +232,7 @@ func TestHandleBlocks(t *testing.T) {
 	})
 }
 
-// After a panic the next task follows.
+// After a panic the next task is passed on.
 func TestHandlePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{since: time.Now()}
@@ -298,7 +298,7 @@ func TestGoexit(t *testing.T) {
 	})
 }
 
-// A task that is added again by the function comes again and again, and keeps no other from coming.
+// A task that is added again by the function comes again and again, and delays no other.
 func TestHandleAddsAgain(t *testing.T) {
 	for _, after := range []time.Duration{time.Second, 1, 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -355,7 +355,8 @@ func TestBadTasks(t *testing.T) {
 	}
 }
 
-// TestConcurrent has goroutines add and cancel against the clock. A task is handed over or cancelled, once, or left.
+// TestConcurrent has goroutines add and cancel against the clock. A task is passed on or cancelled,
+// once, or left.
 func TestConcurrent(t *testing.T) {
 	const goroutines, tasks = 8, 3000
 	var handed [goroutines * tasks]atomic.Int32

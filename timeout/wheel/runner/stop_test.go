@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/timeout/wheel"
 )
 
-// After Stop nothing is handed over. What is left can be cancelled, and taken with Drain.
+// After Stop nothing is passed on. Remaining tasks can be cancelled, and taken with Drain.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{since: time.Now()}
@@ -81,7 +81,7 @@ func TestStopWhileItRuns(t *testing.T) {
 	})
 }
 
-// TestStartStop starts and stops with tasks on their way.
+// TestStartStop starts and stops with tasks under way.
 func TestStartStop(t *testing.T) {
 	for i := range 300 {
 		r, err := Start(Config[int]{Tick: time.Microsecond, Handle: func(*wheel.Task[int]) {}})

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 )
 
-// contender is one way to make pairs, by a number of callers.
+// contender is one way to make pairs, with a number of callers.
 type contender struct {
 	Name    string `json:"name"`
 	Way     string `json:"way"`
@@ -30,12 +30,12 @@ type key struct {
 
 const (
 	etcdWay   = "etcd"   // put and delete, 8 connections
-	jsonWay   = "json"   // plain net/http, as any language could
+	jsonWay   = "json"   // plain net/http, possible in any language
 	unaryWay  = "unary"  // the SDK, a request for each call
-	streamWay = "stream" // the SDK as it is by default
+	streamWay = "stream" // the SDK with its defaults
 )
 
-// contenders opens clients for everybody who is measured. It gives what it has opened even when it fails.
+// contenders opens the clients of all contenders. It returns what it has opened even if it fails.
 func (s *servers) contenders(ctx context.Context, value int) ([]*contender, error) {
 	text := strings.Repeat("v", value)
 	var out []*contender

@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
-// report is everything that one run has found out.
+// report is the result of one run.
 type report struct {
 	Condition rig.Condition     `json:"condition"`
 	Versions  map[string]string `json:"versions"`
@@ -39,7 +39,7 @@ func (r *report) measure(ctx context.Context, cs []*contender, o options) error 
 		r.Rows = append(r.Rows, &row{contender: c})
 	}
 	for n := range o.rounds {
-		// A new order each round: nobody always comes after the same neighbour.
+		// A new order each round, so that no contender always follows the same one.
 		for _, i := range rand.Perm(len(r.Rows)) {
 			row := r.Rows[i]
 			m, err := row.round(ctx, time.Duration(o.seconds*float64(time.Second)))
@@ -167,5 +167,5 @@ func p99(m measure) float64 { return float64(m.Latencies.Percentile(99)) }
 
 func latencies(m measure) *rig.Latencies { return m.Latencies }
 
-// cpu is what a pair costs both sides.
+// cpu is the processor time of a pair on both sides.
 func cpu(m measure) float64 { return float64(m.ServerCPU + m.ClientCPU) }

@@ -11,13 +11,13 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
-// servers are the two processes and where they listen.
+// servers are the two processes and their addresses.
 type servers struct {
 	etcd, txmgr               *rig.Process
 	etcdAddress, txmgrAddress string
 }
 
-// start gives what has been started even when it fails.
+// start returns what has been started even if it fails.
 func start(ctx context.Context, dir string, p rig.Programs) (s servers, err error) {
 	for _, f := range []func(context.Context, string, rig.Programs) error{s.startEtcd, s.startTxmgr} {
 		if err := f(ctx, dir, p); err != nil {

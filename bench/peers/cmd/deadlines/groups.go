@@ -9,11 +9,11 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/insider"
 )
 
-// millionGroup is a group that is measured once: it takes long to fill.
+// millionGroup is a group that is measured once: filling it takes long.
 const millionGroup = 1_000_000
 
-// assumedBeginRate is how many transactions begin a second, before anything was measured. A group that is missed is tried again, with
-// more time.
+// assumedBeginRate is the number of begins per second that is assumed before the first measurement.
+// A group that is missed is tried again, with more time.
 const assumedBeginRate = 20_000
 
 // groups measures txmgr. All sizes take turns.
@@ -41,7 +41,8 @@ func (r *report) groups(ctx context.Context, dir string, o options) (err error) 
 	return nil
 }
 
-// group aims until it hits: a million transactions need to begin before the first of them ends.
+// group repeats until a group is complete: a million transactions have to begin before the first of
+// them ends.
 func (r *report) group(ctx context.Context, crew *insider.Cluster, count int, perSecond float64) (*insider.DeadlineGroup, error) {
 	lead := 5*time.Second + time.Duration(2*float64(count)/perSecond*float64(time.Second))
 	var errs []error
@@ -55,7 +56,7 @@ func (r *report) group(ctx context.Context, crew *insider.Cluster, count int, pe
 		r.Missed++
 		lead *= 2
 		progressf("once more: %v", err)
-		// What has begun meanwhile must end before the next try counts.
+		// The transactions begun so far must end before the next attempt.
 		select {
 		case <-time.After(lead):
 		case <-ctx.Done():

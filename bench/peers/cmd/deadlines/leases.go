@@ -14,17 +14,17 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/trio"
 )
 
-// leases are many of etcd that end within the second that is etcd's finest step.
+// leases are many leases of etcd that end within the same second, which is etcd's resolution.
 type leases struct {
 	Count   int           `json:"count"`
 	Filling time.Duration `json:"filling_ns"` // to grant them, and put a key on each
-	// Late is the time from the end of the last lease until the last key is gone.
+	// Late is the time from the end of the last lease until the last key is deleted.
 	Late time.Duration `json:"late_ns"`
-	// First is the same of the first key; less than zero when it was gone before the last lease ended.
+	// First is the same for the first key; negative if it was deleted before the last lease ended.
 	First time.Duration `json:"first_ns"`
 }
 
-// leaseCallers are over connections connections.
+// leaseCallers grant the leases over connections connections.
 const (
 	leaseCallers     = 256
 	leaseConnections = 8
@@ -71,8 +71,8 @@ func (r *report) leases(ctx context.Context, dir string, count int) (err error) 
 	return nil
 }
 
-// grant makes leases that end at the same time, as near as whole seconds allow, and gives the latest instant at which one of
-// them ends.
+// grant creates leases that end at the same time, as near as whole seconds allow, and returns the
+// latest instant at which one of them ends.
 func grant(ctx context.Context, clients []*clientv3.Client, count int, end time.Time) (last time.Time, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -115,7 +115,7 @@ func grant(ctx context.Context, clients []*clientv3.Client, count int, end time.
 	return last, context.Cause(ctx)
 }
 
-// watch counts keys until all are gone.
+// watch counts deleted keys until all are deleted.
 func (l *leases) watch(ctx context.Context, gone clientv3.WatchChan, last time.Time) error {
 	limit := time.NewTimer(time.Until(last) + 10*time.Minute)
 	defer limit.Stop()

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
-// report is everything that one run has found out.
+// report is the result of one run.
 type report struct {
 	Condition rig.Condition            `json:"condition"`
 	Etcd      string                   `json:"etcd"` // its version
@@ -24,7 +24,7 @@ type report struct {
 // allowed are the seconds within which groups of a size have to be decided.
 var allowed = map[int]float64{20_000: 0.2, 100_000: 1, 1_000_000: 1}
 
-// maxEntry is how many bytes the entry may have that ends a group of any size.
+// maxEntry is the maximum size in bytes of the entry that ends a group of any size.
 const maxEntry = 99
 
 func (r *report) checkGoals() {
@@ -38,7 +38,8 @@ func (r *report) checkGoals() {
 		r.of(largest, func(g *insider.DeadlineGroup) float64 { return float64(g.Bytes) })))
 }
 
-// sizes of the groups, smallest first. A group may lack a few that came too late for its tick.
+// sizes returns the sizes of the groups, smallest first. A group may lack a few transactions that
+// were too late for its tick.
 func (r *report) sizes() (out []int) {
 	for _, g := range r.Groups {
 		out = append(out, asked(g.Count))
@@ -47,7 +48,7 @@ func (r *report) sizes() (out []int) {
 	return slices.Compact(out)
 }
 
-// asked rounds up to what was asked for: of a group that counts 99 of 100 are there.
+// asked rounds up to the requested size: a group counts if it has 99 of 100 transactions.
 func asked(count int) int {
 	for _, n := range []int{20_000, 100_000, 1_000_000} {
 		if count <= n && count >= n*99/100 {

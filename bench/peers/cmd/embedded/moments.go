@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// snapshot takes one under load, and then looks at the same load for as long without one.
+// snapshot takes a snapshot under load, and then measures the same load for as long without one.
 func (w *worker) snapshot(ctx context.Context, callers int) (*pauses, error) {
 	p := new(pauses)
 	during, err := w.under(ctx, callers, func() error {
@@ -68,13 +68,14 @@ func newestSnapshot(dir string) (size int64, err error) {
 	return size, nil
 }
 
-// group lets many transactions run into one deadline.
+// group begins many transactions with one deadline.
 func (w *worker) group(ctx context.Context, count, branches int, lead time.Duration) (*deadlineGroup, error) {
 	expiry, at, interval, err := w.calibrate(ctx, branches, lead)
 	if err != nil {
 		return nil, err
 	}
-	// Half an interval before the tick: neither the time that a call takes nor the rounding puts it into another group.
+	// Half an interval before the tick: neither the duration of a call nor the rounding moves it
+	// into another group.
 	deadline := at.Add(-interval / 2)
 	if err := w.begin(ctx, count-1, branches, func(int) time.Duration { return time.Until(deadline) }); err != nil {
 		return nil, fmt.Errorf("a longer -lead may help: %w", err)
@@ -95,7 +96,7 @@ func (w *worker) group(ctx context.Context, count, branches int, lead time.Durat
 	return w.watch(ctx, members, branches, at)
 }
 
-// calibrate begins one transaction, and tells when the tick begins that ends it.
+// calibrate begins one transaction, and returns the time of the tick that ends it.
 func (w *worker) calibrate(ctx context.Context, branches int, lead time.Duration) (expiry uint64, at time.Time, interval time.Duration, err error) {
 	b, err := w.node.Begin(ctx, txn.Options{Name: "transfer", Timeout: lead, Branches: w.enlistments(branches)})
 	if err != nil {
@@ -113,7 +114,7 @@ func (w *worker) calibrate(ctx context.Context, branches int, lead time.Duration
 	return 0, at, 0, fmt.Errorf("tick %d has no group", b.ExpiryTick)
 }
 
-// watch looks every millisecond what has been decided.
+// watch reads every millisecond what has been decided.
 func (w *worker) watch(ctx context.Context, members, branches int, at time.Time) (*deadlineGroup, error) {
 	<-time.After(time.Until(at) - 100*time.Millisecond)
 	before, err := w.node.Status(ctx)

@@ -27,7 +27,7 @@ func startWorker(ctx context.Context, dir, name string) (*workerProcess, error) 
 	}
 	e := &workerProcess{name: name, cmd: exec.CommandContext(ctx, self, "-worker", "-dir", filepath.Join(dir, name))}
 	e.cmd.Stderr = os.Stderr
-	// An interrupt at the terminal is for the one who gives the orders.
+	// The process that sends the requests handles an interrupt at the terminal.
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if e.stdin, err = e.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func startWorker(ctx context.Context, dir, name string) (*workerProcess, error) 
 	return e, e.cmd.Start()
 }
 
-// call gives an order and waits for the answer.
+// call sends a request and waits for the response.
 func (e *workerProcess) call(o request) (a response, err error) {
 	err = json.NewEncoder(e.stdin).Encode(o)
 	if err == nil {
@@ -55,7 +55,7 @@ func (e *workerProcess) call(o request) (a response, err error) {
 	return a, err
 }
 
-// stop lets it end.
+// stop ends the worker.
 func (e *workerProcess) stop() error {
 	if err := errors.Join(e.stdin.Close(), e.cmd.Wait()); err != nil {
 		return fmt.Errorf("%s node: %w", e.name, err)

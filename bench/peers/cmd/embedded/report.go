@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
-// report is everything that one run has found out.
+// report is the result of one run.
 type report struct {
 	Condition rig.Condition `json:"condition"`
 	// Empty and Full are the throughput of the two nodes by the number of callers, round by round.
@@ -185,7 +185,7 @@ func (r *report) line(w io.Writer, callers int) {
 
 func latencies(p *pairs) *rig.Latencies { return p.Latencies }
 
-// ratios are of the full node to the empty one, round by round.
+// ratios returns the figures of the full node divided by those of the empty one, round by round.
 func (r *report) ratios(callers int, pick func(*pairs) float64) []float64 {
 	out := make([]float64, len(r.Full[callers]))
 	for i := range out {

@@ -6,9 +6,10 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
-// request is a line that a worker reads, and answer the line that it gives back. The fields that count depend on Do.
+// request is a line that a worker reads, and response the line that it writes. The fields in use
+// depend on Do.
 type request struct {
-	Do       string        `json:"do"` // one of the keys of orders
+	Do       string        `json:"do"` // the kind of the request
 	Callers  int           `json:"callers,omitempty"`
 	Span     time.Duration `json:"span,omitempty"`
 	Count    int           `json:"count,omitempty"`
@@ -26,7 +27,7 @@ type response struct {
 	Restart *restartResult `json:"restart,omitempty"`
 }
 
-// pairs is a begin and a commit after the other, each durable before the next.
+// pairs are begins and commits, each durable before the next is sent.
 type pairs struct {
 	rig.Sample
 	Commands uint64        `json:"commands"`
@@ -39,23 +40,23 @@ type pairs struct {
 	LogBytes uint64        `json:"log_bytes_b"` // size of the log's file
 }
 
-// memory is after collecting twice.
+// memory is measured after two collections.
 type memory struct {
 	Heap        int64           `json:"heap_b"`     // live
 	Resident    int64           `json:"resident_b"` // of the process
 	Collections []time.Duration `json:"collections_ns"`
 }
 
-// pauses are what a snapshot does to callers, and what the machine does to them without one.
+// pauses are the effect of a snapshot on callers, and that of the machine alone.
 type pauses struct {
-	Snapshot time.Duration `json:"snapshot_ns"` // all of it
-	Pause    time.Duration `json:"pause_ns"`    // while the state is taken
+	Snapshot time.Duration `json:"snapshot_ns"` // its whole duration
+	Pause    time.Duration `json:"pause_ns"`    // while the state is read
 	Bytes    int64         `json:"bytes"`
 	During   rig.Sample    `json:"during"`
 	Without  rig.Sample    `json:"without"`
 }
 
-// idle is a node that nobody calls.
+// idle is a node without calls.
 type idle struct {
 	Span       time.Duration `json:"span_ns"`
 	CPU        time.Duration `json:"cpu_ns"`
@@ -66,7 +67,7 @@ type idle struct {
 	Checkpoint time.Duration `json:"checkpoint_ns"`
 }
 
-// deadlineGroup is many transactions whose deadline is the same tick.
+// deadlineGroup is many transactions with deadlines at the same tick.
 type deadlineGroup struct {
 	Count    int           `json:"count"`
 	Branches int           `json:"branches"`
@@ -81,5 +82,5 @@ type deadlineGroup struct {
 type restartResult struct {
 	Took time.Duration `json:"took_ns"`
 	Open int           `json:"open"`
-	Log  int64         `json:"log_b"` // files that were there to read
+	Log  int64         `json:"log_b"` // files that were read
 }

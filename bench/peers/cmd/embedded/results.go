@@ -8,7 +8,7 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
-// result is a line of the table. A goal is empty when there is none.
+// result is a line of the table. goal is empty if there is none.
 type result struct {
 	what, measured, goal string
 	met                  bool

@@ -24,7 +24,7 @@ func (w *worker) pair(ctx context.Context, _ int) error {
 	return err
 }
 
-// reading is what a node and its process have counted so far.
+// reading is the counters of a node and its process at one moment.
 type reading struct {
 	status  txn.Status
 	cpu     time.Duration
@@ -68,10 +68,10 @@ func (w *worker) pairs(ctx context.Context, callers int, span time.Duration) (*p
 	}, nil
 }
 
-// spread is over how many different deadlines the open transactions are spread.
+// spread is the number of different deadlines of the open transactions.
 const spread = 1000
 
-// farAway is the earliest of these deadlines: nothing of it ends while this program runs.
+// farAway is the earliest of these deadlines: none is reached while this program runs.
 const farAway = 2 * time.Hour
 
 // fill begins transactions that stay open.
@@ -113,7 +113,7 @@ func (w *worker) memory() (*memory, error) {
 	runtime.GC()
 	runtime.GC()
 	var m memory
-	// Nobody calls the node meanwhile, so the time is the collector's.
+	// No calls are made meanwhile, so the time is the collector's.
 	for range 5 {
 		before, err := rig.OwnCPU()
 		if err != nil {

@@ -19,14 +19,14 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// worker is one node and what it is asked to do with it.
+// worker is one node and the requests to measure it.
 type worker struct {
 	dir  string
 	node *node.Node
 	raft *raftMeter
 }
 
-// work serves orders until there are no more.
+// work serves requests until there are no more.
 func work(orders io.Reader, answers io.Writer, dir string) (err error) {
 	w := &worker{dir: dir, raft: new(raftMeter)}
 	conf := metrics.DefaultConfig("")
@@ -78,7 +78,7 @@ func (w *worker) execute(ctx context.Context, o request) (a response, err error)
 	return a, err
 }
 
-// open starts the node as an application would, with everything at its default.
+// open starts the node as an application would, with the default settings.
 func (w *worker) open() (err error) {
 	level := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})
 	w.node, err = node.Open(context.Background(), node.Config{
@@ -90,7 +90,7 @@ func (w *worker) open() (err error) {
 
 var participants = [...]string{"orders", "payments"}
 
-// nopParticipant is a resource that costs nothing: whatever is asked of it has been done.
+// nopParticipant is a participant that costs nothing: it answers every call with success.
 type nopParticipant struct{}
 
 func (nopParticipant) Commit(context.Context, participant.Branch) (participant.Result, error) {
@@ -109,8 +109,8 @@ func (nopParticipant) Check(context.Context) error { return nil }
 
 func (nopParticipant) Close() error { return nil }
 
-// raftMeter listens to what raft tells of itself. It keeps how long the state machine was held up for the latest snapshot,
-// which nothing else can see.
+// raftMeter reads raft's metrics. It keeps how long the latest snapshot blocked the state machine,
+// which is not visible elsewhere.
 type raftMeter struct {
 	metrics.BlackholeSink
 	mu    sync.Mutex

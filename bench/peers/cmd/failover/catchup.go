@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// catchUp is a follower that was killed, and started again when the others had gone on for long.
+// catchUp is the result for a follower that was killed, and restarted after the others had written
+// many entries.
 type catchUp struct {
-	Entries  uint64        `json:"entries"` // of the log meanwhile
+	Entries  uint64        `json:"entries"` // written to the log meanwhile
 	Downtime time.Duration `json:"away_ns"`
-	CaughtUp time.Duration `json:"caught_up_ns"` // from its start until it had what the leader has, under the same load
+	CaughtUp time.Duration `json:"caught_up_ns"` // from its start until it had applied what the leader had, under the same load
 }
 
-// catchUpCallers make many entries, rather than full ones.
+// catchUpCallers are few: they make many entries, rather than full ones.
 const catchUpCallers = 2
 
 func (t *cluster) catchUp(ctx context.Context, entries int) (*catchUp, error) {

@@ -10,19 +10,19 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// remembered is how many of its latest transactions a caller remembers, to ask for them after a kill.
+// remembered is how many of its latest transactions a caller keeps, to check them after a kill.
 const remembered = 64
 
-// load is callers that make one pair after the other, until they are stopped.
+// load is a set of callers, each of which makes one pair after the other, until they are stopped.
 type load struct {
 	client *client.Client
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
 	mu       sync.Mutex // guards the rest
-	since    time.Time  // pairs that begin after it are looked at
+	since    time.Time  // pairs that begin after it are checked
 	first    []time.Time
-	served   chan struct{} // closed when every caller has ended a pair that it began then
+	served   chan struct{} // closed when every caller has completed a pair that began after since
 	left     int
 	acked    [][]txn.ID // committed, by caller, the latest last
 	pairs    int
@@ -74,7 +74,8 @@ func (l *load) pair(ctx context.Context, caller int) {
 	}
 }
 
-// from begins to look at pairs, and gives what was committed lately.
+// from begins a check of the pairs that begin after t, and returns the transactions that were
+// committed recently.
 func (l *load) from(t time.Time) (acked []txn.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +87,8 @@ func (l *load) from(t time.Time) (acked []txn.ID) {
 	return acked
 }
 
-// awaitService waits until every caller is served again, and says when the first and the last one was.
+// awaitService waits until every caller has completed a pair again, and returns the times of the
+// first and the last caller.
 func (l *load) awaitService(ctx context.Context) (first, last time.Time, err error) {
 	t := time.NewTimer(2 * time.Minute)
 	defer t.Stop()

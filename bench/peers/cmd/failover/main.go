@@ -92,7 +92,7 @@ func failover(ctx context.Context, o options) (err error) {
 	return r.print(os.Stdout, o.output)
 }
 
-// take measures everything, and ends what it has started.
+// take measures everything, and stops what it has started.
 func (r *report) take(ctx context.Context, dir, program string, o options) (err error) {
 	nodes, err := trio.StartTxmgr(ctx, dir, program)
 	defer func() { err = errors.Join(err, nodes.Stop()) }()

@@ -8,7 +8,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// probe is a transaction whose deadline falls into the time around a kill. Its time began between began and begun.
+// probe is a transaction whose deadline falls into the time around a kill. Its timeout started
+// between began and begun.
 type probe struct {
 	id           txn.ID
 	began, begun time.Time
@@ -17,7 +18,8 @@ type probe struct {
 
 const probes = 24
 
-// probe begins transactions that end from half a second to six seconds from now, a quarter of a second apart.
+// probe begins transactions with deadlines from half a second to six seconds from now, a quarter of
+// a second apart.
 func (t *cluster) probe(ctx context.Context) ([]probe, error) {
 	out := make([]probe, probes)
 	return out, each(ctx, probes, func(ctx context.Context, i int) error {
@@ -29,10 +31,11 @@ func (t *cluster) probe(ctx context.Context) ([]probe, error) {
 	})
 }
 
-// clockPrecision is how exact the time of a decision is told, of all processes by the clock of this machine.
+// clockPrecision is the precision of the time of a decision; all processes use the clock of this
+// machine.
 const clockPrecision = 2 * time.Millisecond
 
-// checkProbes compares when the probes were ended with when they had to be.
+// checkProbes compares the times at which the probes ended with their deadlines.
 func (t *cluster) checkProbes(ctx context.Context, k *kill, probes []probe, interval time.Duration) error {
 	for i, p := range probes {
 		info, err := t.client.Wait(ctx, p.id, txn.UntilDecided)

@@ -12,7 +12,7 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
-// report is everything that one run has found out.
+// report is the result of one run.
 type report struct {
 	Condition rig.Condition `json:"condition"`
 	Callers   int           `json:"callers"`
@@ -26,7 +26,8 @@ func (r *report) series() []*series {
 	return slices.DeleteFunc([]*series{r.Few, r.Many}, func(s *series) bool { return s == nil })
 }
 
-// noise is how much longer the median of a few elections may be by chance: each takes from one to two election timeouts.
+// noise is the factor by which the median of a few elections may be longer by chance: each takes
+// from one to two election timeouts.
 const noise = 1.25
 
 func (r *report) checkGoals() {
@@ -52,7 +53,7 @@ func one(n int) []float64 { return []float64{float64(n)} }
 
 func served(k kill) time.Duration { return k.Served }
 
-// of gives one figure of each kill, in seconds.
+// of returns one figure of each kill, in seconds.
 func (s *series) of(pick func(kill) time.Duration) []float64 {
 	return rig.Of(s.Kills, func(k kill) float64 { return pick(k).Seconds() })
 }
@@ -64,8 +65,8 @@ func (s *series) count(pick func(kill) int) (n int) {
 	return n
 }
 
-// served are the times until writes were served again. Of fewer than a thousand kills p99.9 would be the maximum, so it is
-// not shown.
+// served returns the times until writes were served again. Of fewer than a thousand kills p99.9
+// would be the maximum, so it is not shown.
 func (s *series) served() *rig.Latencies {
 	l := new(rig.Latencies)
 	for _, k := range s.Kills {

@@ -14,7 +14,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// fewOpen transactions are open in the first series.
+// fewOpen is the number of open transactions in the first series.
 const fewOpen = 10
 
 // cluster is the cluster and its client.
@@ -24,29 +24,29 @@ type cluster struct {
 	callers int
 }
 
-// series is one number of open transactions, and the kills that happened meanwhile.
+// series is one number of open transactions, and the kills meanwhile.
 type series struct {
 	Open     int            `json:"open"`
 	Filling  time.Duration  `json:"filling_ns"`
 	Kills    []kill         `json:"kills"`
 	Pairs    int            `json:"pairs"`    // that the callers made meanwhile
 	Failures map[string]int `json:"failures"` // of their calls, by code
-	Aborted  int            `json:"aborted"`  // of the open transactions: were not there to be committed
-	Lost     int            `json:"lost"`     // of them: nobody knows them any more
-	Unproved int            `json:"unproved"` // of them: their commit failed otherwise
+	Aborted  int            `json:"aborted"`  // open transactions that could not be committed at the end because they had ended
+	Lost     int            `json:"lost"`     // open transactions that no node knows any more
+	Unproved int            `json:"unproved"` // open transactions whose commit failed otherwise
 }
 
-// kill is one.
+// kill is one kill and what was measured.
 type kill struct {
 	Served   time.Duration `json:"served_ns"`   // until the first pair was made that began after it
 	All      time.Duration `json:"all_ns"`      // until every caller had made one
 	Rejoined time.Duration `json:"rejoined_ns"` // from the restart of the killed node until it had caught up
-	Acked    int           `json:"acked"`       // transactions that were asked for, whose commit had been answered
-	Lost     int           `json:"lost"`        // of these
-	Probes   int           `json:"probes"`      // transactions whose deadlines fell into this time
-	Early    int           `json:"early"`       // of these: ended before their time
-	Late     time.Duration `json:"late_ns"`     // the latest one, after its time
-	Excess   time.Duration `json:"excess_ns"`   // the same beyond one interval and the time without a leader
+	Acked    int           `json:"acked"`       // transactions that were checked: their commit had been acknowledged
+	Lost     int           `json:"lost"`        // of these, not committed
+	Probes   int           `json:"probes"`      // transactions with deadlines in this time
+	Early    int           `json:"early"`       // of these: ended before their deadline
+	Late     time.Duration `json:"late_ns"`     // the longest lag of a deadline
+	Excess   time.Duration `json:"excess_ns"`   // the lag beyond one interval and the time without a leader
 }
 
 // series opens transactions, kills leaders, and commits what it opened.
@@ -99,7 +99,7 @@ func each(ctx context.Context, n int, do func(ctx context.Context, i int) error)
 	return context.Cause(ctx)
 }
 
-// fill begins transactions whose deadlines are far away, and not all the same.
+// fill begins transactions with distant and different deadlines.
 func (t *cluster) fill(ctx context.Context, n int) ([]txn.ID, error) {
 	ids := make([]txn.ID, n)
 	return ids, each(ctx, n, func(ctx context.Context, i int) error {
@@ -109,7 +109,7 @@ func (t *cluster) fill(ctx context.Context, n int) ([]txn.ID, error) {
 	})
 }
 
-// commitOpen commits what was open all the time: that proves that it was.
+// commitOpen commits the open transactions, which proves that they were open all the time.
 func (t *cluster) commitOpen(ctx context.Context, s *series, ids []txn.ID) error {
 	var aborted, lost, unproved atomic.Int64
 	err := each(ctx, len(ids), func(ctx context.Context, i int) error {
@@ -129,9 +129,9 @@ func (t *cluster) commitOpen(ctx context.Context, s *series, ids []txn.ID) error
 	return err
 }
 
-// kill kills the leader once, and returns when the cluster is whole again.
+// kill kills the leader once, and returns when all nodes are in the cluster again.
 func (t *cluster) kill(ctx context.Context, l *load, open int) (k kill, err error) {
-	// Not always at the same moment of anybody's timer.
+	// A random delay, so that the kills do not coincide with a timer.
 	select {
 	case <-time.After(500*time.Millisecond + rand.N(500*time.Millisecond)):
 	case <-ctx.Done():
@@ -169,7 +169,8 @@ func (t *cluster) kill(ctx context.Context, l *load, open int) (k kill, err erro
 	return k, t.checkProbes(ctx, &k, probes, time.Duration(before.Interval))
 }
 
-// forgotten counts those of the transactions that are not committed, though somebody was told so.
+// forgotten counts those of the transactions that are not committed, although their commit was
+// acknowledged.
 func (t *cluster) forgotten(ctx context.Context, acked []txn.ID) (int, error) {
 	var n atomic.Int64
 	err := each(ctx, len(acked), func(ctx context.Context, i int) error {
@@ -184,11 +185,11 @@ func (t *cluster) forgotten(ctx context.Context, acked []txn.ID) (int, error) {
 	return int(n.Load()), err
 }
 
-// rejoinLimit is how long a node may take to catch up before something is wrong with it.
+// rejoinLimit is how long a node may take to catch up before the run fails.
 const rejoinLimit = 10 * time.Minute
 
-// caughtUp waits until a node has decided everything that the leader had decided when it was asked just before, and holds
-// as many open transactions.
+// caughtUp waits until a node has decided everything that the leader had decided just before, and
+// has as many open transactions.
 func (t *cluster) caughtUp(ctx context.Context, i, open int) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

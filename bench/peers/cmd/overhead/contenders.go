@@ -29,7 +29,8 @@ const (
 	myEmbeddedWay = "mariadb-embedded"
 )
 
-// ways says what each is called, and beside what it is measured. Who is measured beside nobody is what others are.
+// ways lists the names of the ways, and what each is compared with. A way without beside is one of
+// those that others are compared with.
 var ways = []struct{ key, name, beside string }{
 	{manualWay, "by hand, one after the other", ""},
 	{manualParallelWay, "by hand, both at once", manualWay},
@@ -61,7 +62,7 @@ type contender struct {
 	server *rig.Process // nil unless the coordinator is a process
 }
 
-// contest is everybody who is measured, and what is there for all of them.
+// contest is all contenders, and what they share.
 type contest struct {
 	databases
 	contenders []*contender
@@ -74,7 +75,7 @@ type closing func() error
 
 func (c closing) Close() error { return c() }
 
-// startContest starts databases and coordinators. It gives what it has started even when it fails.
+// startContest starts databases and coordinators. It returns what it has started even if it fails.
 func startContest(ctx context.Context, dir string, o options) (f *contest, err error) {
 	f = new(contest)
 	for _, k := range o.only {
@@ -122,7 +123,7 @@ func startContest(ctx context.Context, dir string, o options) (f *contest, err e
 }
 
 func (f *contest) open(ctx context.Context, name string, workers int) (*pools, error) {
-	p, err := f.databases.open(ctx, name, workers+1) // one for this program itself
+	p, err := f.databases.open(ctx, name, workers+1) // one more for this program itself
 	f.closers = append(f.closers, closing(p.close))
 	f.pools = append(f.pools, p)
 	return p, err
@@ -169,7 +170,8 @@ func (f *contest) add(key string, c *contender) {
 	f.contenders = append(f.contenders, c)
 }
 
-// awaitPruned waits until the coordinators have cleared away what transactions left in MariaDB, so that nobody else pays for it.
+// awaitPruned waits until the coordinators have pruned the marker rows of their transactions in
+// MariaDB, so that no later contender pays for it.
 func (f *contest) awaitPruned(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -192,7 +194,7 @@ func (f *contest) awaitPruned(ctx context.Context) error {
 	return nil
 }
 
-// close ends everything, the last first.
+// close closes everything, in reverse order.
 func (f *contest) close() error {
 	var errs []error
 	for _, c := range slices.Backward(f.closers) {

@@ -21,13 +21,13 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// The participants, as every coordinator knows them.
+// The participants, as registered with every coordinator.
 const (
 	bankName  = "bank"  // in PostgreSQL
 	stockName = "stock" // in MariaDB
 )
 
-// manager is a coordinator, as this program needs it.
+// manager is the part of a coordinator that this program needs.
 type manager interface {
 	txn.Manager
 	AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error
@@ -35,7 +35,7 @@ type manager interface {
 	Close() error
 }
 
-// register makes the databases known to a coordinator.
+// register registers the databases with a coordinator.
 func register(ctx context.Context, m manager, p *pools) error {
 	return errors.Join(
 		m.AddParticipant(ctx, txn.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": p.pgDSN}}, "", ""),
@@ -43,7 +43,7 @@ func register(ctx context.Context, m manager, p *pools) error {
 	)
 }
 
-// embed opens a coordinator in this process, with everything at its default.
+// embed opens a coordinator in this process, with the default settings.
 func embed(ctx context.Context, dir string) (*node.Node, error) {
 	level := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})
 	return node.Open(ctx, node.Config{
@@ -52,7 +52,7 @@ func embed(ctx context.Context, dir string) (*node.Node, error) {
 	})
 }
 
-// build makes the program of the checkout, in its own module: with the dependencies that it is shipped with.
+// build builds the program of the checkout, in its own module: with the dependencies of a release.
 func build(ctx context.Context, dir string) (program string, err error) {
 	program = filepath.Join(dir, "txmgr")
 	root, err := output(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/txmgr/txmgr")
@@ -80,7 +80,7 @@ type server struct {
 	process *rig.Process
 }
 
-// serve starts a server with everything at its default, and a new data directory.
+// serve starts a server with the default settings, and a new data directory.
 func serve(ctx context.Context, program, dir string) (s *server, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
@@ -130,5 +130,5 @@ func healthy(ctx context.Context, url string) error {
 	return nil
 }
 
-// Close ends the client, and then the process.
+// Close closes the client, and stops the process.
 func (s *server) Close() error { return errors.Join(s.Client.Close(), s.process.Stop()) }

@@ -14,22 +14,23 @@ import (
 	"github.com/txmgr/txmgr/internal/testdb"
 )
 
-// maxWorkers is how many rows there are for transactions of both databases. As many more, behind them, are for those of one.
+// maxWorkers is the number of rows for transactions of both databases. As many more, after them,
+// are for those of one.
 const maxWorkers = 64
 
-// What is done in each transaction, whoever does it.
+// The statements of each transaction, in every way.
 const (
 	pgUpdate = "UPDATE account SET balance = balance - $1 WHERE id = $2"
 	myUpdate = "UPDATE account SET balance = balance + ? WHERE id = ?"
 )
 
-// databases are the two servers. Everybody who is measured has a database of their own on both.
+// databases are the two servers. Every contender has a database of its own on both.
 type databases struct {
 	pg *testdb.Postgres
 	my *testdb.MariaDB
 }
 
-// startDatabases gives what has been started even when it fails.
+// startDatabases returns what has been started even if it fails.
 func startDatabases(ctx context.Context, dir string, maxPrepared int) (d databases, err error) {
 	d.pg, err = testdb.StartPostgres(ctx, testdb.PostgresConfig{
 		Parent: dir, MaxPrepared: maxPrepared, Settings: map[string]string{"max_connections": "400"},
@@ -61,7 +62,7 @@ func (d databases) cpu() (pg, my time.Duration, err error) {
 	return pg, my, errors.Join(errPG, errMy)
 }
 
-// pools are one party's connections to its own databases.
+// pools are one contender's connections to its own databases.
 type pools struct {
 	name  string
 	pg    *pgxpool.Pool
@@ -70,7 +71,8 @@ type pools struct {
 	myDSN string
 }
 
-// open makes the databases of that name, with a row for each worker, and pools that hold conns connections.
+// open creates the databases of that name, with a row for each worker, and pools of conns
+// connections.
 func (d databases) open(ctx context.Context, name string, conns int) (p *pools, err error) {
 	p = &pools{name: name, pgDSN: d.pg.DSN(name), myDSN: d.my.DSN(name)}
 	if err := errors.Join(d.pg.CreateDatabase(ctx, name), d.my.CreateDatabase(ctx, name)); err != nil {
@@ -104,8 +106,8 @@ func (d databases) open(ctx context.Context, name string, conns int) (p *pools, 
 	return p, nil
 }
 
-// moved checks that as many transactions have changed one database as the other, and gives how many: each takes one off
-// here and puts it there.
+// moved checks that as many transactions have changed one database as the other, and returns the
+// number: each subtracts one in one database and adds it in the other.
 func (p *pools) moved(ctx context.Context) (int64, error) {
 	var off, on int64
 	if err := p.pg.QueryRow(ctx, "SELECT -sum(balance)::bigint FROM account WHERE id < $1", maxWorkers).Scan(&off); err != nil {

@@ -23,13 +23,13 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// The goal: rollbacks beside a participant that hangs, to those without it.
+// The goal: the time of rollbacks beside a participant that hangs, divided by the time without it.
 const goalHung = 1.2
 
-// prepareConns is how many connections prepare what is to expire.
+// prepareConns is the number of connections that prepare the expiring transactions.
 const prepareConns = 16
 
-// hungReport is what a run with -hung has found out.
+// hungReport is the result of a run with -hung.
 type hungReport struct {
 	Condition rig.Condition `json:"condition"`
 	Due       int           `json:"due"`
@@ -39,24 +39,24 @@ type hungReport struct {
 // hungCase is one combination, in all rounds.
 type hungCase struct {
 	Name string `json:"name"`
-	// Others is how many transactions of the hung participant alone expire at the same time; with Same the transactions of
-	// PostgreSQL have a branch there, too.
+	// Others is how many transactions of the hung participant alone expire at the same time; with
+	// Same the transactions of PostgreSQL have a branch there, too.
 	Others int          `json:"others"`
 	Same   bool         `json:"same"`
 	Rounds []expiration `json:"rounds"`
 }
 
-// expiration is what was seen of one crowd of transactions.
+// expiration is what was measured for one set of transactions.
 type expiration struct {
 	Span       time.Duration `json:"span_ns"`      // from the deadline until nothing is prepared at PostgreSQL
-	First      time.Duration `json:"first_ns"`     // until the first one was gone
+	First      time.Duration `json:"first_ns"`     // until the first branch was rolled back
 	Most       time.Duration `json:"most_ns"`      // until 99 of 100 were
 	Completing int           `json:"undone"`       // transactions that wait for the hung participant then
 	Conns      int           `json:"calls"`        // connections that it had accepted until then
 	Coord      time.Duration `json:"cpu_ns"`       // of the coordinator, from the deadline on
-	Postgres   time.Duration `json:"pg_cpu_ns"`    // the same
+	Postgres   time.Duration `json:"pg_cpu_ns"`    // of PostgreSQL, likewise
 	Prepared   int           `json:"prepared"`     // at the deadline
-	Making     time.Duration `json:"preparing_ns"` // how long it took to make them
+	Making     time.Duration `json:"preparing_ns"` // how long it took to prepare them
 }
 
 func measureHung(ctx context.Context, o options) (err error) {
@@ -100,7 +100,7 @@ func measureHung(ctx context.Context, o options) (err error) {
 	return r.print(os.Stdout, o.output)
 }
 
-// expiringSet is a crowd of transactions that are about to expire, with a coordinator of its own.
+// expiringSet is a set of transactions that are about to expire, with a coordinator of its own.
 type expiringSet struct {
 	*hungCase
 	databases
@@ -144,7 +144,8 @@ func (b *expiringSet) run(ctx context.Context) (e expiration, err error) {
 	return b.watch(ctx, e)
 }
 
-// fill prepares the branches, from connections that have ended before the deadline: their application has died.
+// fill prepares the branches, on connections that are closed before the deadline: their application
+// has crashed.
 func (b *expiringSet) fill(ctx context.Context) error {
 	pool, err := pgxpool.New(ctx, fmt.Sprintf("%s&pool_max_conns=%d", b.pg.DSN(bankName), prepareConns))
 	if err != nil {
@@ -167,7 +168,7 @@ func (b *expiringSet) fill(ctx context.Context) error {
 	return err
 }
 
-// inParallel does something so many times, some at once, until one fails.
+// inParallel calls do times times, several at once, until one fails.
 func inParallel(times int, do func(i int) error) error {
 	var wg sync.WaitGroup
 	errs := make([]error, prepareConns)
@@ -182,13 +183,13 @@ func inParallel(times int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// sessionQuery asks which session this is, as docs/start.md does.
+// sessionQuery returns the session reference of a connection, as in docs/start.md.
 const sessionQuery = `
 	SELECT format('pid=%s start=%s xid=%s system=%s', pid, to_char(backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
 		pg_current_xact_id(), (SELECT system_identifier FROM pg_control_system()))
 	FROM pg_stat_get_activity(pg_backend_pid())`
 
-// abandon makes a transaction, does its work, prepares it, and says no more.
+// abandon begins a transaction, does its work, prepares it, and makes no further call.
 func (b *expiringSet) abandon(ctx context.Context, pool *pgxpool.Pool, i int) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -217,7 +218,7 @@ func (b *expiringSet) abandon(ctx context.Context, pool *pgxpool.Pool, i int) er
 	return err
 }
 
-// watch sees them go.
+// watch measures until no branch is prepared.
 func (b *expiringSet) watch(ctx context.Context, e expiration) (expiration, error) {
 	conn, err := pgx.Connect(ctx, b.pg.DSN(bankName))
 	if err != nil {

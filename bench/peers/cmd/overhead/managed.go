@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// managed is the same work by txmgr's SDK.
+// managed is the same work with txmgr's SDK.
 type managed struct {
 	m     *timed
 	bank  *postgres.DB
@@ -47,7 +47,7 @@ func (m *managed) onlyMy(ctx context.Context, worker int) error {
 	})
 }
 
-// timed notes how long the calls to the coordinator take.
+// timed measures the duration of the calls to the coordinator.
 type timed struct {
 	manager
 	spent [kinds]stopwatch
@@ -105,7 +105,7 @@ func (t *timed) ReportCompletion(ctx context.Context, id txn.ID, acks ...txn.Com
 	return t.manager.ReportCompletion(ctx, id, acks...)
 }
 
-// spent is how much time went into each kind of call so far.
+// spent is the total time of each kind of call so far.
 type spent [kinds]time.Duration
 
 func (t *timed) read() (s spent) {

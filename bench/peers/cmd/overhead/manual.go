@@ -11,17 +11,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// manualCommit is what a careful program does without a coordinator, on connections that it keeps.
+// manualCommit is the work of a careful program without a coordinator, on connections that it
+// keeps.
 type manualCommit struct {
 	workers []*manualWorker
 }
 
 type manualWorker struct {
 	id   int
-	seq  int // of its transactions; names are never used again
+	seq  int // of its transactions; names are never reused
 	pg   *pgxpool.Conn
 	my   *sql.Conn
-	name string // of the transaction under way
+	name string // of the transaction in progress
 	row  int    // that it changes
 }
 
@@ -54,7 +55,8 @@ func (h *manualCommit) close() error {
 	return errors.Join(errs...)
 }
 
-// sequential does everything one after the other: the work and the prepare here, then there, then both commits.
+// sequential runs every step after the other: the work and the prepare in PostgreSQL, then in
+// MariaDB, then both commits.
 func (h *manualCommit) sequential(ctx context.Context, worker int) error {
 	w := h.begin(worker)
 	for _, step := range []func(context.Context) error{w.preparePG, w.prepareMy, w.commitPG, w.commitMy} {
@@ -65,7 +67,7 @@ func (h *manualCommit) sequential(ctx context.Context, worker int) error {
 	return nil
 }
 
-// parallel does at both databases at once whatever does not depend on the other one.
+// parallel runs the steps in both databases at once, as far as they do not depend on each other.
 func (h *manualCommit) parallel(ctx context.Context, worker int) error {
 	w := h.begin(worker)
 	if err := both(ctx, w.preparePG, w.prepareMy); err != nil {
@@ -126,8 +128,8 @@ func (w *manualWorker) commitPG(ctx context.Context) error {
 	return w.execPG(ctx, "COMMIT PREPARED", "COMMIT PREPARED "+w.name)
 }
 
-// execPG runs a statement and looks at what it really did: PREPARE TRANSACTION and COMMIT of a failed transaction are no
-// errors.
+// execPG runs a statement and checks its command tag: PREPARE TRANSACTION and COMMIT of a failed
+// transaction return no error.
 func (w *manualWorker) execPG(ctx context.Context, want, statement string, args ...any) error {
 	var mode []any
 	if len(args) == 0 {
@@ -143,7 +145,7 @@ func (w *manualWorker) execPG(ctx context.Context, want, statement string, args 
 	return nil
 }
 
-// updateMy stands for the work among statements.
+// updateMy is the place of the work among the statements.
 const updateMy = ""
 
 func (w *manualWorker) prepareMy(ctx context.Context) error {

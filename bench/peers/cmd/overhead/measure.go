@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
-// measure compares the ways, and prints what it found.
+// measure compares the ways, and prints the result.
 func measure(ctx context.Context, o options) (err error) {
 	dir, err := scratch(o.dir)
 	if err != nil {
@@ -38,7 +38,7 @@ func measure(ctx context.Context, o options) (err error) {
 	return r.print(os.Stdout, o.output)
 }
 
-// scratch makes a directory that the databases' accounts can reach, too.
+// scratch creates a directory that the databases' accounts can reach, too.
 func scratch(parent string) (string, error) {
 	dir, err := os.MkdirTemp(parent, "txmgr-overhead-")
 	if err == nil {
@@ -54,14 +54,15 @@ type row struct {
 	Rounds  []round `json:"rounds"`
 }
 
-// round is what was seen of a contender once. Everything but the sample is for each transaction.
+// round is one measurement of a contender. All figures but the sample are per transaction.
 type round struct {
 	rig.Sample
 	Mean time.Duration `json:"mean_ns"` // workers by throughput
 	CPU  usage         `json:"cpu"`
-	// Waited is how much of a transaction's time went into each call of the coordinator, Calls how many there were of all.
+	// Waited is the part of a transaction's time that each call of the coordinator takes, Calls the
+	// number of all calls.
 	Waited map[string]time.Duration `json:"waited_ns,omitempty"`
-	// Entries and Syncs are log entries of the coordinator and disk synchronisations for them.
+	// Entries and Syncs are the log entries of the coordinator and the syncs of the disk for them.
 	Entries float64 `json:"entries,omitempty"`
 	Syncs   float64 `json:"syncs,omitempty"`
 }
@@ -90,7 +91,7 @@ func (r *report) measure(ctx context.Context, f *contest, dir string, o options)
 		}
 		r.Flushes = append(r.Flushes, flush)
 		progressf("round %d of %d: the disk makes a page durable in: %v", n+1, o.rounds, flush)
-		// A new order each round: nobody always comes after the same neighbour.
+		// A new order each round, so that no contender always follows the same one.
 		for _, i := range rand.Perm(len(r.Rows)) {
 			row := r.Rows[i]
 			if err := f.awaitPruned(ctx); err != nil {

@@ -11,22 +11,23 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
-// The goal: a global transaction through a server, beside the same by hand.
+// The goal: the throughput of global transactions through a server, compared with manual commits.
 const (
 	goalRatio   = 1.15
 	goalWorkers = 8
 )
 
-// report is everything that one run has found out.
+// report is the result of one run.
 type report struct {
 	Condition rig.Condition    `json:"condition"`
 	Flushes   []*rig.Latencies `json:"flushes"` // of the disk, at the beginning of each round
 	Rows      []*row           `json:"rows"`
-	// Moved is how many transactions each party's two databases agree on afterwards.
+	// Moved is the number of transactions on which the two databases of each contender agree
+	// afterwards.
 	Moved []string `json:"moved"`
 }
 
-// row finds a contender; nil when it was not measured.
+// row finds a contender; nil if it was not measured.
 func (r *report) row(key string, workers int) *row {
 	for _, row := range r.Rows {
 		if row.Key == key && row.Workers == workers {
@@ -36,7 +37,7 @@ func (r *report) row(key string, workers int) *row {
 	return nil
 }
 
-// ratios compares a row with what it stands beside, round by round; none when that was not measured.
+// ratios compares a row with its beside, round by round; none if that was not measured.
 func (r *report) ratios(of *row, pick func(round) float64) (out []float64) {
 	to := r.row(of.beside, of.Workers)
 	if to == nil {
@@ -100,7 +101,7 @@ func (r *report) line(w io.Writer, row *row) {
 	}
 }
 
-// waits shows how much of a transaction is waiting for the coordinator.
+// waits shows which part of a transaction's time is spent waiting for the coordinator.
 func waits(w io.Writer, row *row) {
 	if row.m == nil {
 		return
@@ -114,7 +115,7 @@ func waits(w io.Writer, row *row) {
 		median(func(m round) float64 { return m.Entries }), median(func(m round) float64 { return m.Syncs }))
 }
 
-// printGoal says whether the goal was met.
+// printGoal prints whether the goal was met.
 func (r *report) printGoal(w io.Writer) error {
 	row := r.row(serverWay, goalWorkers)
 	if row == nil {

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// unresponsiveServer is a server that accepts connections and never says a word: what a process that hangs looks like.
+// unresponsiveServer is a server that accepts connections and never answers, like a process that
+// hangs.
 type unresponsiveServer struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -38,19 +39,19 @@ func (d *unresponsiveServer) accept() {
 	}
 }
 
-// dsn is a connection string of MariaDB that leads here.
+// dsn is a DSN of MariaDB for this server.
 func (d *unresponsiveServer) dsn() string {
 	return fmt.Sprintf("root@tcp(%s)/stock", d.listener.Addr())
 }
 
-// connCount is how many connections there were so far.
+// connCount is the number of connections so far.
 func (d *unresponsiveServer) connCount() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.conns)
 }
 
-// Close hangs up.
+// Close closes the listener and all connections.
 func (d *unresponsiveServer) Close() error {
 	err := d.listener.Close()
 	d.wg.Wait()

@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 )
 
-// key is one way to make pairs, by a number of callers.
+// key is one way to make pairs, with a number of callers.
 type key struct {
 	Way     string `json:"way"`
 	Callers int    `json:"callers"`
@@ -27,7 +27,7 @@ const (
 	engineWay = "txmgr from within"
 )
 
-// ways are all of them, in the order of the table, each with its numbers of callers.
+// ways are all ways, in the order of the table, each with its numbers of callers.
 var ways = []struct {
 	way     string
 	callers []int
@@ -39,7 +39,7 @@ var ways = []struct {
 	{engineWay, []int{256, 1024, 2048, 4096}},
 }
 
-// contenders are those whose way has one of the words in it, or all.
+// contenders returns the contenders whose way contains one of the words, or all.
 func contenders(words []string) (out []key) {
 	for _, w := range ways {
 		if !slices.ContainsFunc(words, func(word string) bool { return strings.Contains(w.way, word) }) {
@@ -52,7 +52,7 @@ func contenders(words []string) (out []key) {
 	return out
 }
 
-// asks reports whether one of the contenders goes one of the ways.
+// asks reports whether one of the contenders uses one of the ways.
 func asks(keys []key, ways ...string) bool {
 	return slices.ContainsFunc(keys, func(k key) bool { return slices.Contains(ways, k.Way) })
 }
@@ -61,11 +61,11 @@ func asks(keys []key, ways ...string) bool {
 type measure struct {
 	rig.Sample
 	ServerCPU time.Duration `json:"server_cpu_ns"` // per pair, of all three processes
-	ClientCPU time.Duration `json:"client_cpu_ns"` // of the callers; zero from within, where the leader's has it
+	ClientCPU time.Duration `json:"client_cpu_ns"` // of the callers; zero from within, where it is part of the leader's
 	Commands  float64       `json:"commands_per_entry,omitempty"`
 }
 
-// errLeaderChanged says that the leader changed while it was measured.
+// errLeaderChanged means that the leader changed during a measurement.
 var errLeaderChanged = errors.New("another node leads than did before")
 
 // round measures one contender once.
@@ -100,7 +100,7 @@ func (s *contestants) round(ctx context.Context, k key, value int, span time.Dur
 	return m, errors.Join(failed, err)
 }
 
-// leaderState is who leads, and what it has counted; etcd counts nothing.
+// leaderState is the leader and its counters; etcd has none.
 type leaderState struct {
 	leader            string
 	commands, entries uint64

@@ -89,7 +89,7 @@ func three(ctx context.Context, o options) (err error) {
 	return r.print(os.Stdout, o.output)
 }
 
-// take measures everything, in turns, and ends what it has started.
+// take measures everything, in turns, and stops what it has started.
 func (r *report) take(ctx context.Context, dir string, o options) (err error) {
 	s := new(contestants)
 	defer func() { err = errors.Join(err, s.stop()) }()
@@ -123,7 +123,7 @@ func (r *report) take(ctx context.Context, dir string, o options) (err error) {
 	return r.measure(ctx, s, o)
 }
 
-// contestants is everybody who is measured; those who are not are nil.
+// contestants are the clusters that are measured; those that are not measured are nil.
 type contestants struct {
 	etcd      *trio.Etcd
 	txmgr     *trio.Txmgr

@@ -15,14 +15,14 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
-// report is everything that one run has found out.
+// report is the result of one run.
 type report struct {
 	Condition rig.Condition  `json:"condition"`
 	Etcd      string         `json:"etcd"` // its version
 	Flush     *rig.Latencies `json:"flush"`
 	Value     int            `json:"value_bytes"`
 	Rows      []*row         `json:"rows"`
-	Moved     int            `json:"leader_moved"` // rounds that were repeated since the leader changed
+	Moved     int            `json:"leader_moved"` // rounds that were repeated because the leader changed
 	Goals     []rig.Goal     `json:"goals"`
 }
 
@@ -32,7 +32,8 @@ type row struct {
 	Rounds []measure `json:"rounds"`
 }
 
-// maxLeaderChanges is how many rounds are repeated before the machine is too busy to measure anything.
+// maxLeaderChanges is how many rounds are repeated before the machine counts as too busy to measure
+// on.
 const maxLeaderChanges = 20
 
 func (r *report) measure(ctx context.Context, s *contestants, o options) error {
@@ -45,7 +46,7 @@ func (r *report) measure(ctx context.Context, s *contestants, o options) error {
 		}
 	}
 	for n := range o.rounds {
-		// A new order each round: nobody always comes after the same neighbour.
+		// A new order each round, so that no contender always follows the same one.
 		for _, i := range rand.Perm(len(r.Rows)) {
 			if err := r.repeat(ctx, s, r.Rows[i], o, fmt.Sprintf("round %d of %d", n+1, o.rounds)); err != nil {
 				return fmt.Errorf("%s with %d callers: %w", r.Rows[i].Way, r.Rows[i].Callers, err)
@@ -61,7 +62,7 @@ func (r *report) measure(ctx context.Context, s *contestants, o options) error {
 	return nil
 }
 
-// repeat measures until the leader stays the same.
+// repeat measures until the leader does not change meanwhile.
 func (r *report) repeat(ctx context.Context, s *contestants, row *row, o options, which string) error {
 	for {
 		m, err := s.round(ctx, row.key, o.value, time.Duration(o.seconds*float64(time.Second)))
@@ -102,8 +103,8 @@ func (r *report) checkGoals() {
 	}
 }
 
-// engine is the one with the most pairs of those whose p99 is good enough, or, if none is, the one with the best p99 beyond
-// 256 callers.
+// engine returns, of the contenders from within with more than 256 callers, the one with the most
+// pairs among those whose p99 is good enough, or, if there is none, the one with the best p99.
 func (r *report) engine() (best *row) {
 	better := func(a, b *row) bool {
 		pa, pb := rig.Median(rig.Of(a.Rounds, p99)), rig.Median(rig.Of(b.Rounds, p99))
@@ -194,5 +195,5 @@ func p99(m measure) float64 { return float64(m.Latencies.Percentile(99)) / float
 
 func latencies(m measure) *rig.Latencies { return m.Latencies }
 
-// cpu is what a pair costs both sides.
+// cpu is the processor time of a pair on both sides.
 func cpu(m measure) float64 { return float64(m.ServerCPU + m.ClientCPU) }

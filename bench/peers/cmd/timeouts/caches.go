@@ -22,15 +22,16 @@ type otterCache struct {
 	taken int // of due
 }
 
-// manualClock is a clock that stands until it is moved.
+// manualClock is a clock that stands still until it is moved.
 type manualClock struct{ now atomic.Int64 }
 
 func (c *manualClock) NowNano() int64 { return c.now.Load() }
 
-// Tick says that nothing happens between two calls.
+// Tick returns a channel without ticks: nothing happens between two calls.
 func (*manualClock) Tick(time.Duration) <-chan time.Time { return nil }
 
-// newOtter has the cache do its maintenance on the goroutine of the caller, where its time counts.
+// newOtter makes the cache do its maintenance on the goroutine of the caller, where its time
+// counts.
 func newOtter(bool) timeoutbench.Timers[struct{}] {
 	c := new(otterCache)
 	c.clock.now.Store(int64(interval))
@@ -74,12 +75,13 @@ func (c *otterCache) Step(to timeout.Tick, buf []uint64) int {
 	return n
 }
 
-// Late allows for its wheel, which looks at a bucket when its time is over: one of a second, one of a minute.
+// Late allows for its wheel, which checks a bucket when its time has passed: one of a second, one
+// of a minute.
 func (*otterCache) Late() timeout.Tick { return 700 }
 
 func (c *otterCache) Stop() { c.cache.StopAllGoroutines() }
 
-// theineCache are entries of the other cache, which goes by the clock on the wall.
+// theineCache are entries of the other cache, which uses the wall clock.
 type theineCache struct {
 	cache *theinecache.Cache[uint64, struct{}]
 	ended atomic.Uint64
@@ -87,7 +89,7 @@ type theineCache struct {
 
 func newTheine(size int) *theineCache {
 	c := new(theineCache)
-	// It is to hold all of them: room for twice as many, so that none is evicted.
+	// Its capacity is twice the number of entries, so that none is evicted.
 	built, err := theinecache.NewBuilder[uint64, struct{}](int64(2*size + 100_000)).
 		RemovalListener(func(_ uint64, _ struct{}, reason theinecache.RemoveReason) {
 			if reason == theinecache.EXPIRED {
@@ -95,7 +97,7 @@ func newTheine(size int) *theineCache {
 			}
 		}).Build()
 	if err != nil {
-		panic(err) // the size is ours
+		panic(err) // the size is a valid one
 	}
 	c.cache = built
 	return c
@@ -120,7 +122,7 @@ func (c *theineCache) Add(ids []uint64, ends []timeout.Tick, _ []struct{}) {
 	}
 }
 
-// Cancel has to believe: the cache does not say whether an entry was there.
+// Cancel counts every entry as cancelled: the cache does not report whether an entry existed.
 func (c *theineCache) Cancel(ids []uint64, _ []struct{}) int {
 	for _, id := range ids {
 		c.cache.Delete(id)

@@ -7,9 +7,10 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// channelWheel is the wheel that many libraries have: a goroutine owns a ring of lists, and is told by channels what to add and what
-// to cancel. An entry that ends later than one turn of the ring counts its turns. Those libraries are driven by a ticker;
-// this one has a channel in its place, so that time can be told.
+// channelWheel is the wheel that many libraries have: a goroutine owns a ring of lists, and
+// receives additions and cancellations on channels. An entry that ends later than one turn of the
+// ring counts its turns. Those libraries are driven by a ticker; this one has a channel in its
+// place, so that its caller controls the time.
 type channelWheel struct {
 	add    chan added
 	cancel chan cancelled
@@ -39,7 +40,7 @@ type slotPosition struct {
 
 type wheelEntry struct {
 	id    uint64
-	turns timeout.Tick // left
+	turns timeout.Tick // that remain
 }
 
 const slots = 3600
@@ -103,7 +104,7 @@ func (c *channelWheel) Cancel(ids []uint64, _ []struct{}) int {
 	for _, id := range ids {
 		c.cancel <- cancelled{id, &hits}
 	}
-	c.Flush() // hits is ours again
+	c.Flush() // the goroutine does not use hits any more
 	return hits
 }
 
@@ -119,7 +120,7 @@ func (c *channelWheel) Step(to timeout.Tick, buf []uint64) int {
 	return n
 }
 
-// Flush makes the time of the whole process count, half of which is the goroutine's.
+// Flush includes the time of the whole process, half of which is the goroutine's.
 func (c *channelWheel) Flush() {
 	done := make(chan struct{})
 	c.sync <- done

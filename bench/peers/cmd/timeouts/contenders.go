@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/timeout/wheel"
 )
 
-// Names that goals speak of.
+// Names of the contenders with goals.
 const (
 	ownSurvival  = "survival"
 	lockedHeap   = "heap+mutex"
@@ -22,7 +22,7 @@ const (
 	channels     = "channel wheel"
 )
 
-// contenders are the structures and their peers, for so many entries.
+// contenders are the structures and their peers, for size entries.
 func contenders(size int) []timeoutbench.Contender {
 	return append(
 		timeoutbench.Contenders(),
@@ -54,7 +54,7 @@ type byHandle[H any] struct{ survivalpeers.Timers[H] }
 
 func (c byHandle[H]) Cancel(_ []uint64, handles []H) int { return c.Timers.Cancel(handles) }
 
-// byHandleAndTime is one that is told the time as well.
+// byHandleAndTime is a byHandle contender that also takes the time from its caller.
 type byHandleAndTime[H any] struct{ survivalpeers.Virtual[H] }
 
 func (c byHandleAndTime[H]) Cancel(_ []uint64, handles []H) int { return c.Virtual.Cancel(handles) }
@@ -63,7 +63,7 @@ func (c byHandleAndTime[H]) Step(to survival.Tick, buf []uint64) int {
 	return c.Virtual.Expire(to, buf)
 }
 
-// runtimeTimers have ticks so long that none ends while it is measured, as if time stood still.
+// runtimeTimers have ticks so long that none ends during a measurement, as if time stood still.
 func runtimeTimers() timeoutbench.Contender {
 	c := timeoutbench.New(afterFunc, func(bool) timeoutbench.Timers[*time.Timer] {
 		return byHandle[*time.Timer]{&survivalpeers.AfterFunc{Unit: time.Hour}}

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// TestPeersEndInTime looks whether those that are told the time let every entry end once: never early, and no later than
-// they say.
+// TestPeersEndInTime checks that contenders that take the time from their caller end every entry
+// once: never early, and no later than they promise.
 func TestPeersEndInTime(t *testing.T) {
 	t.Run(channels, func(t *testing.T) { endInTime(t, newChannelWheel(true)) })
 	t.Run("otter", func(t *testing.T) { endInTime(t, newOtter(true)) })

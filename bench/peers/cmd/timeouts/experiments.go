@@ -10,14 +10,15 @@ import (
 	"github.com/txmgr/txmgr/timeout/hashbelt"
 )
 
-// Parts of what is measured when a container falls off.
+// The two times that are measured when a container is dropped.
 const (
 	wholeCall = "rotation, the whole call"
 	underLock = "rotation, under the lock"
 )
 
-// rotate measures the nanoseconds in which a container with so many objects falls off a belt that others use, and those for
-// which others wait: under its lock a belt turns its ring. Each is the median of some, the first of which does not count.
+// rotate measures the nanoseconds in which a container with so many objects is dropped from a
+// hashbelt in concurrent use, and the time for which other users wait: a belt rotates its ring
+// under its lock. Each is the median of several, without the first.
 func rotate(objects int) (timeoutbench.Figures, error) {
 	belt, err := hashbelt.New(hashbelt.Config[uint64, uint64]{Containers: 1})
 	if err != nil {
@@ -27,7 +28,7 @@ func rotate(objects int) (timeoutbench.Figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	var mu sync.Mutex // the belt's own is out of reach
+	var mu sync.Mutex // the lock of the belt is not accessible
 	call, err := measureRotation(objects, belt.Put, belt.Get, belt.Rotate)
 	if err != nil {
 		return nil, err
@@ -61,7 +62,7 @@ func measureRotation(objects int, put func(key, value uint64) error, get func(ui
 			}
 		}
 		runtime.GC()
-		for n := range uint64(1000) { // others use it
+		for n := range uint64(1000) { // concurrent use
 			if _, ok := get(n); !ok {
 				return 0, fmt.Errorf("object %d was lost", n)
 			}

@@ -27,7 +27,7 @@ type options struct {
 	picture string
 }
 
-// child is what a process is to measure that this program has started.
+// child is the measurement of a process that this program has started.
 type child struct {
 	contender, load, queue string
 	size                   int
@@ -97,7 +97,7 @@ func run(ctx context.Context) error {
 	return compare(ctx, o)
 }
 
-// work is what a child does.
+// work runs the measurement of a child.
 func (c child) work() error {
 	var found timeoutbench.Figures
 	var err error

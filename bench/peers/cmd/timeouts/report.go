@@ -20,10 +20,10 @@ const (
 	rotationName = "rotation"
 )
 
-// rotatedObjects is how many objects the container holds that falls off.
+// rotatedObjects is the number of objects in the container that is dropped.
 const rotatedObjects = 1_000_000
 
-// report is everything that one run has found out.
+// report is the result of one run.
 type report struct {
 	Condition rig.Condition `json:"condition"`
 	timeoutbench.Report
@@ -32,7 +32,7 @@ type report struct {
 	Goals    []rig.Goal                 `json:"goals"`
 }
 
-// experiments runs those that were asked for.
+// experiments runs the selected experiments.
 func (r *report) experiments(ctx context.Context, program string, o options) (err error) {
 	if slices.Contains(o.only, sleepersName) {
 		args := func(queue string) []string { return []string{"-queue", queue} }
@@ -62,12 +62,12 @@ func (r *report) experiments(ctx context.Context, program string, o options) (er
 	return nil
 }
 
-// checkGoals looks at the largest size.
+// checkGoals checks the goals at the largest size.
 func (r *report) checkGoals() {
 	for _, load := range r.Loads {
 		size := slices.Max(r.Sizes)
 		what := fmt.Sprintf("%s, %s", timeoutbench.Count(size), load)
-		// atLeast wants a contender to be so many times as fast as its peer, round by round.
+		// atLeast requires a contender to be want times as fast as its peer, round by round.
 		atLeast := func(want float64, metric, name, peer string) {
 			own, other := r.rounds(name, load, size, metric), r.rounds(peer, load, size, metric)
 			if len(own) > 0 && len(other) > 0 {
@@ -112,7 +112,7 @@ func (r *report) checkGoals() {
 	}
 }
 
-// slept are the rounds of a queue in which sleepers slept, none if none did.
+// slept returns the rounds of a queue in the sleepers experiment, none if it did not run.
 func (r *report) slept(queue string) []float64 {
 	for _, c := range r.Sleepers {
 		if c.Queue == queue {

@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/internal/timeoutbench"
 )
 
-// wallClockContender is a contender that goes by the clock on the wall.
+// wallClockContender is a contender that uses the wall clock.
 type wallClockContender struct {
 	add   func(id uint64, after time.Duration)
 	ended func() uint64 // how many entries have ended so far
@@ -20,8 +20,8 @@ const (
 	endTimeout = 5 * time.Minute
 )
 
-// measureWallClock lets entries end in a window that begins when all have been added, and returns the processor time of the whole
-// process for each, in nanoseconds.
+// measureWallClock lets entries end in a window that begins when all have been added, and returns
+// the processor time of the whole process for each entry, in nanoseconds.
 func measureWallClock(size int, l timeoutbench.Load, c wallClockContender) (float64, error) {
 	r := rand.New(rand.NewPCG(1, 2))
 	lead := time.Second + time.Duration(size)*5*time.Microsecond

@@ -30,8 +30,8 @@ type workerProcess struct {
 	lines *json.Decoder
 }
 
-// Start starts three processes of this program, with the arguments given and the data directory behind them, and forms a
-// cluster of them. It gives what has been started even when it fails.
+// Start starts three processes of this program, with args and the data directory after them, and
+// forms a cluster of them. It returns what has been started even if it fails.
 func Start(ctx context.Context, dir string, args ...string) (*Cluster, error) {
 	c := new(Cluster)
 	var join []string
@@ -63,7 +63,7 @@ func startWorker(name string, args []string) (*workerProcess, error) {
 	}
 	m := &workerProcess{name: name, cmd: exec.Command(self, args...)}
 	m.cmd.Stderr = os.Stderr
-	// An interrupt at the terminal is for the one who gives the orders.
+	// The process that sends the requests handles an interrupt at the terminal.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if m.stdin, err = m.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func startWorker(name string, args []string) (*workerProcess, error) {
 	return m, m.cmd.Start()
 }
 
-// call gives an order and waits for the answer.
+// call sends a request and waits for the response.
 func (m *workerProcess) call(o request) (a response, err error) {
 	err = json.NewEncoder(m.stdin).Encode(o)
 	if err == nil {
@@ -91,7 +91,7 @@ func (m *workerProcess) call(o request) (a response, err error) {
 	return a, err
 }
 
-// complete waits until one leads three voters.
+// complete waits until a leader has three voters.
 func (c *Cluster) complete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -118,7 +118,7 @@ func (c *Cluster) complete(ctx context.Context) error {
 
 var errNoLeader = errors.New("no node leads")
 
-// leader finds the one that leads.
+// leader finds the leader.
 func (c *Cluster) leader() (of *workerProcess, s txn.Status, err error) {
 	for _, m := range c.members {
 		a, err := m.call(request{Do: "status"})
@@ -135,7 +135,7 @@ func (c *Cluster) leader() (of *workerProcess, s txn.Status, err error) {
 	return of, s, nil
 }
 
-// awaitLeader gives the leader, and waits for one if there is none right now.
+// awaitLeader returns the leader, and waits for one if there is none.
 func (c *Cluster) awaitLeader(ctx context.Context) (*workerProcess, txn.Status, error) {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
@@ -152,7 +152,8 @@ func (c *Cluster) awaitLeader(ctx context.Context) (*workerProcess, txn.Status, 
 	}
 }
 
-// Pairs measures in the process of the leader. If another one leads afterwards the sample says so, and has no figures.
+// Pairs measures in the process of the leader. If another node leads afterwards the sample says so,
+// and has no figures.
 func (c *Cluster) Pairs(ctx context.Context, callers int, span time.Duration) (*Pairs, error) {
 	m, before, err := c.awaitLeader(ctx)
 	if err != nil {
@@ -174,7 +175,7 @@ func (c *Cluster) Pairs(ctx context.Context, callers int, span time.Duration) (*
 		return nil, failed
 	}
 	end, err := c.followerCPU(m)
-	// The warm-up is a sixth of the time, and the pairs of the span are what is counted.
+	// The warm-up is a sixth of the time, and only the pairs of the span are counted.
 	a.Pairs.FollowerCPU = (end - crew) * 5 / 6 / time.Duration(a.Pairs.Sample.Pairs)
 	return a.Pairs, err
 }
@@ -194,7 +195,8 @@ func (c *Cluster) followerCPU(m *workerProcess) (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// DeadlineGroup lets count transactions run into one deadline, which is lead away when they begin to begin.
+// DeadlineGroup begins count transactions with one deadline, which is lead away before the first
+// begin.
 func (c *Cluster) DeadlineGroup(ctx context.Context, count int, lead time.Duration) (*DeadlineGroup, error) {
 	m, _, err := c.awaitLeader(ctx)
 	if err != nil {
@@ -213,7 +215,7 @@ func (c *Cluster) DeadlineGroup(ctx context.Context, count int, lead time.Durati
 	return g, nil
 }
 
-// readEntrySizes reads from the log of a follower how many bytes each of the entries has.
+// readEntrySizes reads the sizes of the entries from the log of a follower.
 func (g *DeadlineGroup) readEntrySizes(m *workerProcess) error {
 	a, err := m.call(request{Do: "sizes", First: g.First, Last: g.Last})
 	if err != nil {
@@ -226,7 +228,8 @@ func (g *DeadlineGroup) readEntrySizes(m *workerProcess) error {
 	return nil
 }
 
-// Profile has the leader write what its processors do until the next call, to a file; the empty name ends that.
+// Profile makes the processes write CPU profiles to files whose names begin with file, until the
+// next call; the empty name ends that.
 func (c *Cluster) Profile(ctx context.Context, file string) error {
 	if file == "" {
 		for _, m := range c.members {
@@ -252,7 +255,7 @@ func (c *Cluster) Profile(ctx context.Context, file string) error {
 	return nil
 }
 
-// Stop lets them end.
+// Stop stops the processes.
 func (c *Cluster) Stop() error {
 	var errs []error
 	for _, m := range c.members {

@@ -10,14 +10,15 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// group lets many transactions run into one deadline.
+// group begins many transactions with one deadline.
 func (w *worker) group(ctx context.Context, count int, lead time.Duration) (*DeadlineGroup, error) {
 	began := time.Now()
 	first, at, interval, err := w.calibrate(ctx, lead)
 	if err != nil {
 		return nil, err
 	}
-	// Half an interval before the tick: neither the time that a call takes nor the rounding puts it into another group.
+	// Half an interval before the tick: neither the duration of a call nor the rounding moves it
+	// into another group.
 	deadline := at.Add(-interval / 2)
 	if err := w.begin(ctx, count-1, deadline); err != nil {
 		return nil, err
@@ -43,15 +44,15 @@ func (w *worker) group(ctx context.Context, count int, lead time.Duration) (*Dea
 	return out, err
 }
 
-// errTooBusy says that the machine was too busy to bring all into one group in time.
+// errTooBusy means that the machine was too busy to begin all transactions of one group in time.
 var errTooBusy = fmt.Errorf("the machine is too busy to aim")
 
-// calibrate begins one transaction, and tells when the tick begins that ends it.
+// calibrate begins one transaction, and returns the time of the tick that ends it.
 func (w *worker) calibrate(ctx context.Context, lead time.Duration) (b txn.BeginResult, at time.Time, interval time.Duration, err error) {
 	if b, err = w.node.Begin(ctx, txn.Options{Name: "transfer", Timeout: lead}); err != nil {
 		return b, at, 0, err
 	}
-	now := time.Now() // before it is asked: what is measured from here is rather too long
+	now := time.Now() // before the call: times measured from here are rather too long
 	g, err := w.node.DeadlineGroups(ctx, txn.DeadlineGroupRange{})
 	if err != nil {
 		return b, at, 0, err
@@ -88,10 +89,11 @@ func (w *worker) begin(ctx context.Context, count int, deadline time.Time) error
 	return context.Cause(ctx)
 }
 
-// watch looks every half a millisecond what has been decided. A reader sees that a transaction is timed out as soon as the
-// entry is applied whose tick says so, and its record says it when one of the next entries has moved it.
+// watch reads every half millisecond what has been decided. A reader sees that a transaction is
+// timed out as soon as the entry is applied whose tick ends it, and its record says so when one of
+// the next entries has moved it.
 func (w *worker) watch(ctx context.Context, first txn.ID, members int, at time.Time) (*DeadlineGroup, error) {
-	ctx = txn.AllowStale(ctx) // what is applied here is durable, and nothing is in the way of the log
+	ctx = txn.AllowStale(ctx) // what is applied here is durable, and the reads do not delay the log
 	<-time.After(time.Until(at) - 100*time.Millisecond)
 	before, err := w.node.Status(ctx)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// request is a line that a worker reads, and answer the line that it gives back. The fields that count depend on Do.
+// request is a line that a worker reads, and response the line that it writes. The fields in use
+// depend on Do.
 type request struct {
 	Do      string        `json:"do"`
 	Cluster *node.Cluster `json:"cluster,omitempty"`
@@ -29,7 +30,7 @@ type response struct {
 	Sizes  []int          `json:"sizes,omitempty"`
 }
 
-// Pairs is a begin and a commit after the other, each durable before the next.
+// Pairs are begins and commits, each durable before the next is sent.
 type Pairs struct {
 	rig.Sample
 	Commands    uint64        `json:"commands"`
@@ -37,16 +38,16 @@ type Pairs struct {
 	Syncs       uint64        `json:"syncs"`        // fdatasync calls of the leader
 	LeaderCPU   time.Duration `json:"lead_cpu_ns"`  // per pair, of the leader and the callers in its process
 	FollowerCPU time.Duration `json:"crew_cpu_ns"`  // per pair, of the two others
-	LeaderMoved bool          `json:"leader_moved"` // the leader changed meanwhile: the sample is void
+	LeaderMoved bool          `json:"leader_moved"` // the leader changed meanwhile: the sample is invalid
 }
 
-// DeadlineGroup is many transactions whose deadline is the same tick.
+// DeadlineGroup is many transactions with deadlines at the same tick.
 type DeadlineGroup struct {
 	Count   int           `json:"count"`
 	Filling time.Duration `json:"filling_ns"` // to begin them
-	Decided time.Duration `json:"decided_ns"` // from the tick until the entry that ends the group is applied, and so the fate of all is durable
-	Moved   time.Duration `json:"moved_ns"`   // from the tick until the last one's record says so
-	Entries int           `json:"entries"`    // of the log from the one that ends the group
+	Decided time.Duration `json:"decided_ns"` // from the tick until the entry that ends the group is applied, which makes all their outcomes durable
+	Moved   time.Duration `json:"moved_ns"`   // from the tick until the record of the last one says so
+	Entries int           `json:"entries"`    // from the entry that ends the group on
 	Bytes   int           `json:"bytes"`      // of the first of these entries
 	All     int           `json:"all_bytes"`  // of all of them
 	First   uint64        `json:"first"`      // the indices of these entries

@@ -21,7 +21,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// worker is one node and what it is asked to do with it.
+// worker is one node and the requests to measure it.
 type worker struct {
 	dir     string
 	cluster *node.Cluster
@@ -29,7 +29,7 @@ type worker struct {
 	profile *os.File
 }
 
-// Work serves orders with a node in dir until there are no more.
+// Work serves requests with a node in dir until there are no more.
 func Work(orders io.Reader, answers io.Writer, dir string) (err error) {
 	w := &worker{dir: dir}
 	defer func() { err = errors.Join(err, w.close()) }()
@@ -74,7 +74,7 @@ func (w *worker) execute(ctx context.Context, o request) (a response, err error)
 	return a, err
 }
 
-// open starts the node as an application would, with everything at its default.
+// open starts the node as an application would, with the default settings.
 func (w *worker) open(ctx context.Context) (err error) {
 	level := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})
 	w.node, err = node.Open(ctx, node.Config{DataDir: w.dir, Cluster: w.cluster, Logger: slog.New(level)})
@@ -146,7 +146,7 @@ func (w *worker) sizes(ctx context.Context, first, last uint64) (sizes []int, er
 	return sizes, nil
 }
 
-// caughtUp waits until this node has the entry.
+// caughtUp waits until this node has applied the entry.
 func (w *worker) caughtUp(ctx context.Context, index uint64) error {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()

@@ -20,7 +20,7 @@ import (
 // Func makes one pair.
 type Func = func(ctx context.Context, caller int) error
 
-// etcdConnections is over how many connections the callers are spread; one is slower.
+// etcdConnections is the number of connections over which the callers are spread; one is slower.
 const etcdConnections = 8
 
 type etcdClients []*clientv3.Client
@@ -57,7 +57,7 @@ func Etcd(ctx context.Context, address, value string) (Func, io.Closer, error) {
 	}, cs, nil
 }
 
-// SDK begins and commits by the client library; value is a label.
+// SDK begins and commits with the client library; value is a label.
 func SDK(cfg client.Config, value string) (Func, io.Closer, error) {
 	c, err := client.Open(cfg)
 	if err != nil {
@@ -74,7 +74,7 @@ func SDK(cfg client.Config, value string) (Func, io.Closer, error) {
 	}, c, nil
 }
 
-// jsonClient is what a program without an SDK would write.
+// jsonClient is the client of a program without an SDK.
 type jsonClient struct {
 	http *http.Client
 	base string
@@ -85,7 +85,8 @@ func (c jsonClient) Close() error {
 	return nil
 }
 
-// JSON does the same by plain requests over HTTP/1.1, as any language could; it keeps a connection for each caller.
+// JSON does the same by plain requests over HTTP/1.1, possible in any language; it keeps a
+// connection for each caller.
 func JSON(address, value string, callers int) (Func, io.Closer) {
 	c := jsonClient{
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers, DisableCompression: true}},

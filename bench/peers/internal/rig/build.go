@@ -17,8 +17,8 @@ type Programs struct {
 	Versions    map[string]string // by name
 }
 
-// Build builds both servers in dir: etcd from the version in go.mod, txmgr from the checkout. It is for programs that run in
-// the module bench/peers.
+// Build builds both servers in dir: etcd from the version in go.mod, txmgr from the checkout. It is
+// for programs that run in the module bench/peers.
 func Build(ctx context.Context, dir string) (p Programs, err error) {
 	p.Versions = map[string]string{"txmgr": "checkout"}
 	if p.Etcd, p.Versions["etcd"], err = BuildEtcd(ctx, dir); err != nil {
@@ -28,7 +28,7 @@ func Build(ctx context.Context, dir string) (p Programs, err error) {
 	return p, err
 }
 
-// BuildEtcd is Build of etcd alone.
+// BuildEtcd builds etcd alone.
 func BuildEtcd(ctx context.Context, dir string) (program, version string, err error) {
 	if version, err = output(ctx, "go", "list", "-m", "-f", "{{.Version}}", etcdModule); err != nil {
 		return "", "", err
@@ -38,14 +38,14 @@ func BuildEtcd(ctx context.Context, dir string) (program, version string, err er
 	return program, version, err
 }
 
-// BuildTxmgr is Build of txmgr alone.
+// BuildTxmgr builds txmgr alone.
 func BuildTxmgr(ctx context.Context, dir string) (program string, err error) {
 	root, err := output(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/txmgr/txmgr")
 	if err != nil {
 		return "", err
 	}
 	program = filepath.Join(dir, "txmgr")
-	// In its own module, and so with the dependencies that it is shipped with.
+	// In its own module, and so with the dependencies of a release.
 	_, err = output(ctx, "go", "-C", root, "build", "-trimpath", "-o", program, "./cmd/txmgr")
 	return program, err
 }
@@ -61,7 +61,7 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Healthy is nil when the URL answers 200.
+// Healthy returns nil if the URL answers 200.
 func Healthy(ctx context.Context, url string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Condition is the state of the machine that figures belong to. Texts that cannot be learnt are empty.
+// Condition is the state of the machine to which the figures belong. Unknown texts are empty.
 type Condition struct {
 	Command string    `json:"command"`
 	Date    time.Time `json:"date"`
@@ -20,13 +20,14 @@ type Condition struct {
 	CPUs    int       `json:"cpus"`
 	Kernel  string    `json:"kernel"`
 	Go      string    `json:"go"`
-	Commit  string    `json:"commit"` // of the checkout; "-dirty" behind it when files differ
+	Commit  string    `json:"commit"` // of the checkout; with suffix "-dirty" if files differ
 	Dir     string    `json:"dir"`    // where the logs are written
 	Disk    string    `json:"disk"`   // the file system there
-	// LoadBefore and LoadAfter are the load averages of the last minute. What the program itself burns is in the second.
+	// LoadBefore and LoadAfter are the load averages of the last minute. The load of the program
+	// itself is part of the second.
 	LoadBefore string `json:"load_before"`
 	LoadAfter  string `json:"load_after"`
-	// Share is what others used meanwhile; nil when that was not measured.
+	// Share is the use by other programs meanwhile; nil if it was not measured.
 	Share *CPUShare `json:"share,omitempty"`
 }
 
@@ -41,16 +42,16 @@ func RecordCondition(dir string) Condition {
 	}
 }
 
-// Named says what the program is called by those who run it.
+// Named sets the name of the program as its users call it.
 func (c Condition) Named(program string) Condition {
 	c.Command = strings.Replace(c.Command, "<program>", program, 1)
 	return c
 }
 
-// End notes the load at the end of the run.
+// End records the load at the end of the run.
 func (c *Condition) End() { c.LoadAfter = loadAverage() }
 
-// Print writes the note for people.
+// Print writes the condition as text.
 func (c *Condition) Print(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s\n%s, commit %s, %s\n%d × %s, Linux %s; logs on %s\nload average of the last minute: %s before, %s after\n",
 		c.Command, c.Date.Format(time.RFC3339), c.Commit, c.Go, c.CPUs, c.CPU, c.Kernel, c.Disk, c.LoadBefore, c.LoadAfter)
@@ -98,7 +99,7 @@ func commit() string {
 	return strings.TrimSpace(string(b))
 }
 
-// disk names the file system, for a log in memory must not pass for one on a disk.
+// disk names the file system: a log in memory must not be mistaken for one on a disk.
 func disk(dir string) string {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

@@ -31,8 +31,8 @@ func CPUOf(pid int) (time.Duration, error) {
 	return time.Duration(n[0]+n[1]) * clockTick, nil
 }
 
-// CPUOfTree is that of a process and of its children so far, those that have ended included: of a server with a process
-// for each connection.
+// CPUOfTree is the processor time of a process and of its children so far, including those that
+// have ended: for a server with a process for each connection.
 func CPUOfTree(pid int) (time.Duration, error) {
 	n, err := stat(pid, statUser, statSystem, statEndedUser, statEndedSystem)
 	if err != nil {
@@ -56,7 +56,7 @@ func CPUOfTree(pid int) (time.Duration, error) {
 	return time.Duration(sum) * clockTick, nil
 }
 
-// The places of figures in a process's stat, counted from behind its name.
+// The positions of figures in a process's stat, counted from the end of its name.
 const (
 	statParent      = 1
 	statUser        = 11
@@ -70,7 +70,7 @@ func stat(pid int, places ...int) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The name, in parentheses, may hold anything.
+	// The name, in parentheses, may contain any characters.
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	out := make([]int64, len(places))
 	for i, f := range places {
@@ -84,7 +84,7 @@ func stat(pid int, places ...int) ([]int64, error) {
 	return out, nil
 }
 
-// Written is how many bytes this process has caused to be written to disks so far.
+// Written is the number of bytes that this process has caused to be written to disks so far.
 func Written() (int64, error) {
 	b, err := strconv.ParseInt(firstField("/proc/self/io", "write_bytes"), 10, 64)
 	if err != nil {

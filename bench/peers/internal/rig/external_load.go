@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// ExternalLoad measures what of the machine's processors others have used: it tells a quiet machine from a shared one better
-// than the load average, which what is measured raises itself.
+// ExternalLoad measures the use of the machine's processors by others: it tells an idle machine
+// from a shared one better than the load average, which includes the measured load itself.
 type ExternalLoad struct {
 	began        time.Time
 	busy, stolen time.Duration
 	own          time.Duration
 }
 
-// CPUShare is of all processors of the machine, from 0 to 1.
+// CPUShare is relative to all processors of the machine, from 0 to 1.
 type CPUShare struct {
 	Others float64 `json:"others"` // used by programs that were not started here
 	Stolen float64 `json:"stolen"` // taken by the host
 }
 
-// WatchExternalLoad begins.
+// WatchExternalLoad begins the measurement.
 func WatchExternalLoad() (n ExternalLoad, err error) {
 	n.began = time.Now()
 	if n.busy, n.stolen, err = machineCPU(); err == nil {
@@ -32,7 +32,7 @@ func WatchExternalLoad() (n ExternalLoad, err error) {
 	return n, err
 }
 
-// Share is called when every process that this one has started is over.
+// Share is called when every process that this one has started has ended.
 func (n ExternalLoad) Share() (s CPUShare, err error) {
 	end, err := WatchExternalLoad()
 	if err != nil {
@@ -44,7 +44,8 @@ func (n ExternalLoad) Share() (s CPUShare, err error) {
 	return s, nil
 }
 
-// processTreeCPU is the processor time of this process and of those it has started, once they are over.
+// processTreeCPU is the processor time of this process and of those it has started, once they have
+// ended.
 func processTreeCPU() (time.Duration, error) {
 	own, err := OwnCPU()
 	if err != nil {
@@ -57,7 +58,8 @@ func processTreeCPU() (time.Duration, error) {
 	return own + time.Duration(u.Utime.Nano()+u.Stime.Nano()), nil
 }
 
-// machineCPU is the time that all processors were busy so far, and the time that the host gave to somebody else.
+// machineCPU is the time that all processors were busy so far, and the time that the host gave to
+// other guests.
 func machineCPU() (busy, stolen time.Duration, err error) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {

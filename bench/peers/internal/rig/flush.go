@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flushes writes a page to a file in dir and has it synchronised, again and again, as a database does with its log, and gives
-// how long the disk took to make each durable.
+// Flushes repeatedly writes a page to a file in dir and syncs it, as a database does with its log,
+// and returns how long the disk took to make each durable.
 func Flushes(dir string, times int) (took *Latencies, err error) {
 	file, err := os.CreateTemp(dir, "flush-")
 	if err != nil {

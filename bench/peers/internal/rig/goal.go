@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// Goal is a figure that was promised, and what was measured.
+// Goal is a goal for a figure, and the measured value.
 type Goal struct {
 	Name   string  `json:"name"`
 	Want   string  `json:"want"`
@@ -17,14 +17,15 @@ type Goal struct {
 	Met    bool    `json:"met"`
 }
 
-// AtLeast judges the median of values, one of each round; none of them misses the goal.
+// AtLeast compares the median of values, one of each round, with a minimum; without values the goal
+// is missed.
 func AtLeast(name string, want float64, values []float64) Goal {
 	g := goalOf(name, values)
 	g.Want, g.Met = fmt.Sprintf("≥ %.12g", want), len(values) > 0 && g.Median >= want
 	return g
 }
 
-// AtMost is the same, downwards.
+// AtMost is the same with a maximum.
 func AtMost(name string, want float64, values []float64) Goal {
 	g := goalOf(name, values)
 	g.Want, g.Met = fmt.Sprintf("≤ %.12g", want), len(values) > 0 && g.Median <= want
@@ -39,7 +40,7 @@ func goalOf(name string, values []float64) Goal {
 	return g
 }
 
-// PrintGoals writes them as a table.
+// PrintGoals writes the goals as a table.
 func PrintGoals(w io.Writer, goals []Goal) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "goal\twant\tmedian\tleast\tmost\t")
@@ -53,7 +54,7 @@ func PrintGoals(w io.Writer, goals []Goal) error {
 	return t.Flush()
 }
 
-// figure keeps what a reader wants to see of a number of any size.
+// figure formats a number of any size with a suitable precision.
 func figure(v float64) string {
 	if v == float64(int64(v)) || v >= 1000 {
 		return fmt.Sprintf("%.0f", v)

@@ -9,9 +9,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Latencies counts durations in an HdrHistogram: from a nanosecond to an hour, in buckets of less than 0.1 % of their value.
-// It takes 270 KB however many it counts, and those of several rounds or processes can be merged. The zero value is empty.
-// It must not be used by two goroutines at once.
+// Latencies counts durations in an HdrHistogram: from a nanosecond to an hour, in buckets of less
+// than 0.1 % of their value. It takes 270 KB however many it counts, and those of several rounds or
+// processes can be merged. The zero value is empty. It is not safe for concurrent use.
 type Latencies struct {
 	hdr *hdrhistogram.Histogram // of nanoseconds; nil until something is recorded
 }
@@ -31,7 +31,7 @@ func (l *Latencies) buckets() *hdrhistogram.Histogram {
 	return l.hdr
 }
 
-// Merge adds what others have recorded.
+// Merge adds the durations of others.
 func (l *Latencies) Merge(others ...*Latencies) {
 	for _, o := range others {
 		if o.Count() > 0 {
@@ -40,14 +40,14 @@ func (l *Latencies) Merge(others ...*Latencies) {
 	}
 }
 
-// Merged is what all of them have recorded, such as the rounds of one contender.
+// Merged is the sum of all, such as the rounds of one contender.
 func Merged(all []*Latencies) *Latencies {
 	l := new(Latencies)
 	l.Merge(all...)
 	return l
 }
 
-// Count is how many were recorded.
+// Count is the number of durations.
 func (l *Latencies) Count() int64 {
 	if l == nil || l.hdr == nil {
 		return 0
@@ -55,7 +55,8 @@ func (l *Latencies) Count() int64 {
 	return l.hdr.TotalCount()
 }
 
-// Percentile is the duration that p of 100 do not exceed: the longest of its bucket. It is 0 if nothing was recorded.
+// Percentile is the duration that p of 100 do not exceed: the upper bound of its bucket. It is 0 if
+// nothing was recorded.
 func (l *Latencies) Percentile(p float64) time.Duration {
 	if l.Count() == 0 {
 		return 0
@@ -63,7 +64,7 @@ func (l *Latencies) Percentile(p float64) time.Duration {
 	return time.Duration(l.hdr.ValueAtPercentile(p))
 }
 
-// Max is the longest of the bucket of the longest duration.
+// Max is the upper bound of the bucket of the longest duration.
 func (l *Latencies) Max() time.Duration { return l.Percentile(100) }
 
 // LatencyColumns are the headings of [Latencies.Columns], for a table of package tabwriter.
@@ -74,7 +75,7 @@ func (l *Latencies) Columns() string {
 	return fmt.Sprintf("%.2f\t%.2f\t%.2f\t%.2f\t%.2f", ms(l.Percentile(50)), ms(l.Percentile(90)), ms(l.Percentile(99)), ms(l.Percentile(99.9)), ms(l.Max()))
 }
 
-// String is the same in a line.
+// String is the same on one line.
 func (l *Latencies) String() string {
 	return fmt.Sprintf("p50 %.2f, p90 %.2f, p99 %.2f, p99.9 %.2f, max %.2f ms", ms(l.Percentile(50)), ms(l.Percentile(90)), ms(l.Percentile(99)),
 		ms(l.Percentile(99.9)), ms(l.Max()))
@@ -82,8 +83,8 @@ func (l *Latencies) String() string {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// encoded is the form in JSON: the quantiles for those who read it, and the histogram in HdrHistogram's compressed format
-// (V2, base64), which its tools read, for those who merge.
+// encoded is the form in JSON: the quantiles for readers, and the histogram in HdrHistogram's
+// compressed format (V2, base64), which its tools read, for merging.
 type encoded struct {
 	Count     int64         `json:"count"`
 	P50       time.Duration `json:"p50_ns"`

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Rounds that were recorded in several processes, and came as JSON, have the quantiles of all durations in one list, to
-// within a bucket.
+// Rounds that were recorded in several processes, and merged from JSON, have the quantiles of all
+// durations in one list, to within a bucket.
 func TestMergedLatenciesAgainstAList(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var list []time.Duration

@@ -10,23 +10,24 @@ import (
 	"time"
 )
 
-// Load is a closed loop: each of the callers makes one pair of calls after the other. While a pair takes long, its caller
-// begins no other, so that callers who would have come meanwhile are not counted: latencies are those of the pairs that were
-// made, not corrected for coordinated omission. They compare contenders under as many callers; they do not tell what users
-// who come at a fixed rate would wait. [Sample].Silence and the maximum show the pauses.
+// Load is a closed loop: each of the callers makes one pair of calls after the other. While a pair
+// takes long, its caller begins no other, so calls that would have been made meanwhile are not
+// counted: latencies are those of the pairs that were made, not corrected for coordinated omission.
+// They compare contenders with the same number of callers; they do not tell how long callers that
+// arrive at a fixed rate would wait. [Sample].LongestGap and the maximum show the pauses.
 type Load struct {
 	Callers int
-	// Warm is how long the callers run before anything counts, and Span how long it counts then. With Until it counts until
-	// that is closed instead.
+	// Warm is how long the callers run before anything counts, and Span how long it counts then.
+	// With Until it counts until that is closed instead.
 	Warm, Span time.Duration
 	Until      <-chan struct{}
 	// Pair makes one pair of calls; caller is from 0 to Callers-1.
 	Pair func(ctx context.Context, caller int) error
-	// Meter is read when the span begins and when it ends. Defaults to nothing.
+	// Meter is called when the span begins and when it ends. Defaults to none.
 	Meter func()
 }
 
-// Sample is what was seen during the span of a load.
+// Sample is what was measured during the span of a load.
 type Sample struct {
 	Callers   int           `json:"callers"`
 	Span      time.Duration `json:"span_ns"`
@@ -45,7 +46,7 @@ func (l Load) Run(ctx context.Context) (Sample, error) {
 		wg    sync.WaitGroup
 		start = time.Now()
 		end   atomic.Int64 // nanoseconds from start at which the span ended
-		last  atomic.Int64 // the same at which a pair ended
+		last  atomic.Int64 // the time at which the latest pair ended, likewise
 		quiet atomic.Int64
 		ended = make([]int, l.Callers)
 		mu    sync.Mutex // guards took

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Median is the middle of the values, the upper one of two; zero when there are none.
+// Median is the middle of the values, the upper one of two; zero if there are none.
 func Median[T cmp.Ordered](values []T) T {
 	var zero T
 	if len(values) == 0 {
@@ -15,7 +15,7 @@ func Median[T cmp.Ordered](values []T) T {
 	return sorted[len(sorted)/2]
 }
 
-// Of picks one figure out of each sample.
+// Of picks one figure from each sample.
 func Of[S any, T any](samples []S, pick func(S) T) []T {
 	out := make([]T, len(samples))
 	for i, s := range samples {

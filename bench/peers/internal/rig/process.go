@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Process is a server that is being measured. It ends with [Process.Stop].
+// Process is a server that is being measured. Stop it with [Process.Stop].
 type Process struct {
 	name string
 	cmd  *exec.Cmd
@@ -23,8 +23,8 @@ type Process struct {
 	err  error         // set then
 }
 
-// Start runs a program in dir, where its output goes, too, behind that of an earlier run. It sees almost nothing of the environment, so that no setting of
-// the one who measures tunes it.
+// Start runs a program in dir, where its output is appended to that of an earlier run. The program
+// gets almost no environment, so that no setting of the user tunes it.
 func Start(dir, program string, args ...string) (*Process, error) {
 	name := filepath.Base(program)
 	p := &Process{name: name, cmd: exec.Command(program, args...), log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
@@ -32,10 +32,10 @@ func Start(dir, program string, args ...string) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	defer f.Close() // the process has its own
+	defer f.Close() // the process has its own descriptor
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, f, f
 	p.cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
-	// An interrupt at the terminal is for the program that measures: it ends the others in order.
+	// The program that measures handles an interrupt at the terminal: it stops the others in order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -47,7 +47,7 @@ func Start(dir, program string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// Ready asks until the answer is nil, the process has ended, or a minute is over.
+// Ready repeats ask until it returns nil, the process has ended, or a minute has passed.
 func (p *Process) Ready(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -68,7 +68,7 @@ func (p *Process) Ready(ctx context.Context, ask func(context.Context) error) er
 	}
 }
 
-// exited reports whether it has ended: then it was somebody else who answered.
+// exited reports whether the process has ended: then another process answered.
 func (p *Process) exited() bool {
 	select {
 	case <-p.done:
@@ -78,7 +78,7 @@ func (p *Process) exited() bool {
 	}
 }
 
-// Kill ends it without a word, and returns when it is gone.
+// Kill kills the process, and returns when it has ended.
 func (p *Process) Kill() error {
 	if err := p.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("kill %s: %w", p.name, err)
@@ -90,7 +90,7 @@ func (p *Process) Kill() error {
 // CPU is its processor time so far.
 func (p *Process) CPU() (time.Duration, error) { return CPUOf(p.cmd.Process.Pid) }
 
-// Stop asks it to end, and makes it when it does not within ten seconds.
+// Stop terminates the process, and kills it after ten seconds.
 func (p *Process) Stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	t := time.NewTimer(10 * time.Second)
@@ -108,7 +108,7 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// tail is the end of what it has printed.
+// tail is the end of its output.
 func (p *Process) tail() string {
 	b, err := os.ReadFile(p.log)
 	if err != nil {
@@ -117,20 +117,20 @@ func (p *Process) tail() string {
 	return string(b[max(0, len(b)-2000):])
 }
 
-// Ports are taken from below those that the kernel gives to connections: one of these could be gone by the time a server
-// wants it.
+// Ports are below those that the kernel assigns to outgoing connections: one of these could be
+// taken by the time a server listens on it.
 const (
 	firstPort = 10_000
 	lastPort  = 30_000
 )
 
-// reservedPorts are the ports that were given before, so that no two servers get the same.
+// reservedPorts are the ports that were returned before, so that no two servers get the same.
 var reservedPorts struct {
 	sync.Mutex
 	ports map[int]bool
 }
 
-// FreePort gives a port of the loopback interface that nobody listens on, and never the same again.
+// FreePort returns a free port of the loopback interface, and never the same one again.
 func FreePort() (int, error) {
 	reservedPorts.Lock()
 	defer reservedPorts.Unlock()

@@ -14,14 +14,15 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
-// Etcd are three processes of etcd.
+// Etcd is a cluster of three processes of etcd.
 type Etcd struct {
 	processes []*rig.Process
 	urls      []string
-	client    *clientv3.Client // to ask who leads
+	client    *clientv3.Client // to ask for the leader
 }
 
-// StartEtcd starts them below dir, and waits until they serve. It gives what has been started even when it fails.
+// StartEtcd starts the processes below dir, and waits until they serve. It returns what has been
+// started even if it fails.
 func StartEtcd(ctx context.Context, dir, program string) (*Etcd, error) {
 	e := new(Etcd)
 	var peers, initial []string
@@ -57,7 +58,7 @@ func StartEtcd(ctx context.Context, dir, program string) (*Etcd, error) {
 	return e, err
 }
 
-// Leader is the URL of the process that leads.
+// Leader is the URL of the leader.
 func (e *Etcd) Leader(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -77,7 +78,7 @@ func (e *Etcd) Leader(ctx context.Context) (string, error) {
 // CPU is the processor time of all three so far.
 func (e *Etcd) CPU() (time.Duration, error) { return cpu(e.processes) }
 
-// Stop ends them.
+// Stop stops the processes.
 func (e *Etcd) Stop() error {
 	var errs []error
 	if e.client != nil {

@@ -22,7 +22,7 @@ func twoPorts() (a, b string, err error) {
 	return a, b, nil
 }
 
-// poll asks until there is an answer, or ctx ends.
+// poll repeats ask until it succeeds, or ctx ends.
 func poll[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

@@ -14,15 +14,16 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Txmgr are three processes of txmgr server.
+// Txmgr is a cluster of three processes of txmgr server.
 type Txmgr struct {
 	dir, program string
 	apis, rafts  []string // addresses, without a scheme
 	processes    []*rig.Process
-	clients      []*client.Client // to each of them alone
+	clients      []*client.Client // one for each process
 }
 
-// StartTxmgr starts them below dir, and waits until all three vote. It gives what has been started even when it fails.
+// StartTxmgr starts the processes below dir, and waits until all three vote. It returns what has
+// been started even if it fails.
 func StartTxmgr(ctx context.Context, dir, program string) (*Txmgr, error) {
 	t := &Txmgr{dir: dir, program: program, processes: make([]*rig.Process, len(names))}
 	for range names {
@@ -51,7 +52,7 @@ func StartTxmgr(ctx context.Context, dir, program string) (*Txmgr, error) {
 	return t, t.complete(ctx)
 }
 
-// start starts one process; with a directory that it had before it goes on there.
+// start starts one process; with an existing directory it continues with its data.
 func (t *Txmgr) start(i int) error {
 	home := filepath.Join(t.dir, "txmgr-"+names[i])
 	if err := os.MkdirAll(home, 0o700); err != nil {
@@ -69,7 +70,7 @@ func (t *Txmgr) ready(ctx context.Context, i int) error {
 	return t.processes[i].Ready(ctx, func(ctx context.Context) error { return rig.Healthy(ctx, "http://"+t.apis[i]+"/readyz") })
 }
 
-// complete waits until the leader counts three voters, all of whose URLs are known.
+// complete waits until the leader has three voters, all of whose URLs are known.
 func (t *Txmgr) complete(ctx context.Context) error {
 	_, err := poll(ctx, func() (int, error) {
 		i, s, err := t.leading(ctx)
@@ -93,20 +94,20 @@ func (t *Txmgr) complete(ctx context.Context) error {
 // Restart starts a process that was killed, and returns at once.
 func (t *Txmgr) Restart(i int) error { return t.start(i) }
 
-// Kill ends a process without a word.
+// Kill kills a process.
 func (t *Txmgr) Kill(i int) error { return t.processes[i].Kill() }
 
-// Ready waits until a process says that it is.
+// Ready waits until a process reports that it is ready.
 func (t *Txmgr) Ready(ctx context.Context, i int) error { return t.ready(ctx, i) }
 
-// Status is what one node says of itself. It is short of patience, and may be asked of one that is down.
+// Status is the status of one node. Its timeout is short, and the node may be down.
 func (t *Txmgr) Status(ctx context.Context, i int) (txn.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	return t.clients[i].Status(ctx)
 }
 
-// Leader tells which process leads, and what it says of itself.
+// Leader returns the leader and its status.
 func (t *Txmgr) Leader(ctx context.Context) (int, txn.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -121,7 +122,7 @@ func (t *Txmgr) Leader(ctx context.Context) (int, txn.Status, error) {
 	return a.i, a.s, err
 }
 
-// leading asks all three; of two that say they lead, the one of the later term does.
+// leading calls all three; of two that report that they lead, the one with the higher term does.
 func (t *Txmgr) leading(ctx context.Context) (leader int, of txn.Status, err error) {
 	leader = -1
 	var errs []error
@@ -138,10 +139,10 @@ func (t *Txmgr) leading(ctx context.Context) (leader int, of txn.Status, err err
 	return leader, of, nil
 }
 
-// Nodes is how many there are.
+// Nodes is the number of nodes.
 func (t *Txmgr) Nodes() int { return len(names) }
 
-// URL is where one process serves.
+// URL is the URL of one process.
 func (t *Txmgr) URL(i int) string { return "http://" + t.apis[i] }
 
 // URLs are all of them, separated by commas, as a client is configured.
@@ -150,7 +151,7 @@ func (t *Txmgr) URLs() string { return "http://" + strings.Join(t.apis, ",http:/
 // CPU is the processor time of all three so far.
 func (t *Txmgr) CPU() (time.Duration, error) { return cpu(t.processes) }
 
-// Stop ends them.
+// Stop stops the processes.
 func (t *Txmgr) Stop() error {
 	var errs []error
 	for _, c := range t.clients {

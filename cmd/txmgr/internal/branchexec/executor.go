@@ -15,31 +15,31 @@ import (
 
 // Executor runs statements at one participant.
 type Executor interface {
-	// Run runs a statement in the transaction's branch at the participant, which
-	// it opens when it is the first.
+	// Run runs a statement in the transaction's branch at the participant. The first statement
+	// enlists the branch.
 	Run(ctx context.Context, tx *txn.Tx, statement string) (Result, error)
-	// Close lets go of the participant. What is prepared stays prepared.
+	// Close closes the connections to the participant. Prepared branches stay prepared.
 	Close() error
 }
 
-// Result is what a statement answered.
+// Result is the result of a statement.
 type Result struct {
-	// Affected is the number of rows that were changed, or read.
+	// Affected is the number of rows that were changed or read.
 	Affected int64 `json:"affected"`
-	// Columns and Rows are what was read; empty when nothing was.
+	// Columns and Rows are the rows that were read; empty if there are none.
 	Columns []string   `json:"columns"`
 	Rows    [][]string `json:"rows"`
-	// Deferred says that nothing was done yet: the coordinator asks for it when the
-	// transaction is to be committed.
+	// Deferred means that nothing was done yet: the coordinator calls the participant when the
+	// transaction prepares.
 	Deferred bool `json:"deferred,omitempty"`
 }
 
-// maxRows bounds what one statement reads; the rest is cut off with an error,
-// since a transaction must not commit what was seen only in part.
+// maxRows bounds the rows of one statement. More are an error, since a transaction must not commit
+// on the basis of a partial result.
 const maxRows = 10_000
 
-// Open gives the application's side of a registered participant. env looks the
-// environment up. Nothing is connected yet. Errors are [txn.ErrInvalid].
+// Open returns the application's side of a registered participant. env looks up environment
+// variables. It does not connect yet. Errors are [txn.ErrInvalid].
 func Open(ctx context.Context, p txn.Participant, env func(string) string) (Executor, error) {
 	switch p.Kind {
 	case ledger.Kind:
@@ -58,7 +58,7 @@ func Open(ctx context.Context, p txn.Participant, env func(string) string) (Exec
 	return nil, fmt.Errorf("%w: participant %s is of kind %q, which takes no statements", txn.ErrInvalid, p.Name, p.Kind)
 }
 
-// lookUpDSN finds the address of a database as the settings say.
+// lookUpDSN determines the DSN of a database from the settings.
 func lookUpDSN(p txn.Participant, env func(string) string) (string, error) {
 	if dsn := p.Settings["dsn"]; dsn != "" {
 		return dsn, nil

@@ -17,8 +17,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// OpenMariaDB gives the application's pool for a registered database. It does not
-// connect yet. Nothing that it says holds a password.
+// OpenMariaDB returns the application's pool for a registered database. It does not connect yet.
+// Its errors never contain a password.
 func OpenMariaDB(p txn.Participant, env func(string) string) (*sql.DB, error) {
 	dsn, err := lookUpDSN(p, env)
 	if err != nil {
@@ -42,8 +42,8 @@ func OpenMariaDB(p txn.Participant, env func(string) string) (*sql.DB, error) {
 	return db, nil
 }
 
-// checkPort keeps a password that is in the wrong place from being looked up as the
-// name of a port, which the network's errors would show.
+// checkPort refuses an invalid port, so that a misplaced password is not resolved as a port name,
+// which the errors of package net would show.
 func checkPort(address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err == nil {
@@ -52,7 +52,7 @@ func checkPort(address string) error {
 	return err
 }
 
-// NewMariaDB gives the application's side of a registered database over its pool.
+// NewMariaDB returns the application's side of a registered database over its pool.
 func NewMariaDB(p txn.Participant, pool *sql.DB) *mariadb.DB {
 	db := mariadb.New(p.Name, pool)
 	db.MarkerTable = p.Settings["proof"]
@@ -72,8 +72,8 @@ func openMariaDBExecutor(p txn.Participant, env func(string) string) (Executor, 
 	return &mariadbExecutor{db: NewMariaDB(p, pool), pool: pool}, nil
 }
 
-// Run implements [Executor]. How many rows were changed is asked afterwards: a query
-// that gives rows and one that does not are made in the same way here.
+// Run implements [Executor]. It asks for the number of changed rows afterwards: queries with and
+// without result rows run in the same way.
 func (s *mariadbExecutor) Run(ctx context.Context, tx *txn.Tx, statement string) (Result, error) {
 	r, err := s.read(ctx, tx, statement)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *mariadbExecutor) Run(ctx context.Context, tx *txn.Tx, statement string)
 	if r.Affected = int64(len(r.Rows)); len(r.Columns) > 0 {
 		return r, nil
 	}
-	// -1 after what changes nothing and reads nothing.
+	// ROW_COUNT is -1 after a statement that neither changes nor reads rows.
 	err = s.db.QueryRow(ctx, tx, "SELECT GREATEST(ROW_COUNT(), 0)").Scan(&r.Affected)
 	return r, err
 }
@@ -92,7 +92,7 @@ func (s *mariadbExecutor) read(ctx context.Context, tx *txn.Tx, statement string
 	if err != nil {
 		return Result{}, err
 	}
-	defer func() { _ = rows.Close() }() // Err has what went wrong
+	defer func() { _ = rows.Close() }() // Err returns the error
 	columns, err := rows.Columns()
 	if err != nil {
 		return Result{}, err

@@ -11,11 +11,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// maxConns is enough for a tour; a single transaction needs one.
+// maxConns is enough for a demo; a single transaction needs one.
 const maxConns = 16
 
-// OpenPostgres gives the application's pool for a registered database. It does
-// not connect yet. Nothing that it says holds a password.
+// OpenPostgres returns the application's pool for a registered database. It does not connect yet.
+// Its errors never contain a password.
 func OpenPostgres(ctx context.Context, p txn.Participant, env func(string) string) (*pgxpool.Pool, error) {
 	dsn, err := lookUpDSN(p, env)
 	if err != nil {

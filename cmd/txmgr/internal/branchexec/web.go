@@ -14,8 +14,8 @@ type webExecutor struct {
 	service *web.Service
 }
 
-// Run implements [Executor]. The statement is the payload, which the coordinator hands
-// to the service in every phase.
+// Run implements [Executor]. The statement is the payload, which the coordinator sends to the
+// service in every phase.
 func (s *webExecutor) Run(ctx context.Context, tx *txn.Tx, statement string) (Result, error) {
 	err := s.service.Enlist(ctx, tx, []byte(statement))
 	if errors.Is(err, txn.ErrConflict) && !errors.Is(err, txn.ErrNotActive) {

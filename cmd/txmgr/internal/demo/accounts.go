@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// expectedBalances is the tour's own record of what the databases must hold: it is told the
-// outcomes of transactions, and nothing else.
+// expectedBalances are the balances that the databases must hold. They are derived from the
+// outcomes of transactions alone.
 type expectedBalances [2]map[string]int64
 
 const (
@@ -17,7 +17,7 @@ const (
 
 func accountName(i int) string { return fmt.Sprintf("account%02d", i) }
 
-// alice is the account that the quiet scenes use.
+// alice is the account that the scenarios without concurrency use.
 var alice = accountName(0)
 
 func openingBalances() map[string]int64 {
@@ -28,10 +28,10 @@ func openingBalances() map[string]int64 {
 	return m
 }
 
-// add notes that an account of a database has changed.
+// add records a change of an account of a database.
 func (b *expectedBalances) add(db int, account string, amount int64) { b[db][account] += amount }
 
-// differences describes what is wrong; empty when all is right.
+// differences describes the differences; empty if there are none.
 func (b *expectedBalances) differences(db int, got map[string]int64) string {
 	for _, a := range slices.Sorted(maps.Keys(b[db])) {
 		if got[a] != b[db][a] {
@@ -44,7 +44,7 @@ func (b *expectedBalances) differences(db int, got map[string]int64) string {
 	return ""
 }
 
-// sum is all the money there is.
+// sum is the sum of all balances.
 func (b *expectedBalances) sum() int64 {
 	var sum int64
 	for _, db := range b {

@@ -16,14 +16,14 @@ const (
 	chaosKills     = 4
 	chaosTxTimeout = 5 * time.Second
 	chaosLimit     = 2 * time.Minute // for a machine that is very busy
-	// chaosTries bounds how often one transfer is tried again that was rolled
-	// back because it met another one.
+	// chaosTries bounds the retries of one transfer that was rolled back because of a conflict with
+	// another one.
 	chaosTries = 50
-	// idleTimeout bounds the wait for what the storm left to recovery.
+	// idleTimeout bounds the wait for the work that is left to recovery.
 	idleTimeout = 20 * time.Second
 )
 
-// chaosTransfer is one transfer of the storm and what became of it.
+// chaosTransfer is one transfer of the chaos scenario and its result.
 type chaosTransfer struct {
 	from         int
 	payer, payee string
@@ -61,9 +61,9 @@ func (t *demo) chaos(ctx context.Context) error {
 	return nil
 }
 
-// collect waits for the transfers, and kills and restarts the coordinator at
-// random points of their progress. The book takes only what was said to be
-// committed. cancel ends the transfers when there is no coordinator any more.
+// collect waits for the transfers, and kills and restarts the coordinator at random points of their
+// progress. It records only transfers that were reported committed. cancel ends the transfers if no
+// coordinator is left.
 func (t *demo) collect(ctx context.Context, cancel context.CancelFunc, done <-chan chaosTransfer) (committed, rolledBack int, err error) {
 	step, hide := t.reporter.progress("transfers", chaosTransfers)
 	defer hide()
@@ -95,8 +95,8 @@ func (t *demo) collect(ctx context.Context, cancel context.CancelFunc, done <-ch
 	return committed, rolledBack, errors.Join(failed...)
 }
 
-// killAndRestart kills the node that leads, and starts it again at once. Of one
-// alone nothing is left in between; of several another takes over.
+// killAndRestart kills the leader and restarts it at once. A single node is unavailable meanwhile;
+// in a cluster another node is elected.
 func (t *demo) killAndRestart(ctx context.Context, n int) error {
 	lead, _, err := t.nodes.awaitLeader(ctx)
 	if err != nil {
@@ -124,8 +124,8 @@ func (t *demo) killAndRestart(ctx context.Context, n int) error {
 	return nil
 }
 
-// runTransfer carries one transfer out as an application would: it tries again what was
-// rolled back, and asks about what is in doubt.
+// runTransfer carries out one transfer as an application would: it retries what was rolled back,
+// and reads the outcome of what is in doubt.
 func (t *demo) runTransfer(ctx context.Context, mv *chaosTransfer) {
 	for range chaosTries {
 		err := t.transfer(ctx, t.m, chaosTxTimeout, mv.from, mv.payer, mv.payee, mv.amount)
@@ -163,7 +163,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// awaitIdle waits until the coordinator has nothing left to do.
+// awaitIdle waits until the coordinator has no unfinished work.
 func (t *demo) awaitIdle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, idleTimeout)
 	defer cancel()

@@ -15,16 +15,16 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// coordinators is the coordinator of a tour: one process, or three that stand in for one
-// another. It is for one goroutine at a time.
+// coordinators is the coordinator of a demo: one process, or a cluster of three. It is for one
+// goroutine at a time.
 type coordinators struct {
 	nodes []*coordinator
 }
 
-// statusTimeout bounds one question to one node.
+// statusTimeout bounds one status call to one node.
 const statusTimeout = time.Second
 
-// newCoordinators makes the nodes; none of them runs yet.
+// newCoordinators creates the nodes; none of them runs yet.
 func newCoordinators(n int, program, dir string, env []string) (*coordinators, error) {
 	ports, err := freePorts(2 * n)
 	if err != nil {
@@ -49,10 +49,10 @@ func newCoordinators(n int, program, dir string, env []string) (*coordinators, e
 	return f, nil
 }
 
-// clustered reports whether the nodes stand in for one another.
+// clustered reports whether there are several nodes.
 func (f *coordinators) clustered() bool { return len(f.nodes) > 1 }
 
-// addresses are those of all nodes, as a client takes them.
+// addresses are the addresses of all nodes, in the form that a client expects.
 func (f *coordinators) addresses() string {
 	var all []string
 	for _, c := range f.nodes {
@@ -61,7 +61,7 @@ func (f *coordinators) addresses() string {
 	return strings.Join(all, ",")
 }
 
-// start starts the nodes that are down, and waits until one leads.
+// start starts the nodes that do not run, and waits until one leads.
 func (f *coordinators) start(ctx context.Context) error {
 	errs := make([]error, len(f.nodes))
 	var all sync.WaitGroup
@@ -78,8 +78,8 @@ func (f *coordinators) start(ctx context.Context) error {
 	return err
 }
 
-// leader gives the node that leads a cluster, by its own word, and its status; nil when
-// none says so. Of two the one with the higher term is right: the other has not heard yet.
+// leader returns the node that reports that it leads a cluster, and its status; nil if none does.
+// Of two the one with the higher term leads: the other does not know of the election yet.
 func (f *coordinators) leader(ctx context.Context) (lead *coordinator, s txn.Status) {
 	for _, c := range f.nodes {
 		if c.run == nil {
@@ -102,7 +102,7 @@ func (f *coordinators) awaitLeader(ctx context.Context) (lead *coordinator, s tx
 	return lead, s, err
 }
 
-// awaitApplied waits until a node has applied the log up to an entry.
+// awaitApplied waits until a node has applied the log up to index.
 func (f *coordinators) awaitApplied(ctx context.Context, c *coordinator, index uint64) error {
 	return f.poll(ctx, c.name+" does not catch up", func(ctx context.Context) bool {
 		s, err := c.client.Status(ctx)
@@ -110,7 +110,7 @@ func (f *coordinators) awaitApplied(ctx context.Context, c *coordinator, index u
 	})
 }
 
-// poll looks again and again until done, or startPatience is over.
+// poll repeats until done returns true or startTimeout has passed.
 func (f *coordinators) poll(ctx context.Context, otherwise string, done func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -126,7 +126,7 @@ func (f *coordinators) poll(ctx context.Context, otherwise string, done func(con
 	return nil
 }
 
-// logTails is what the nodes have to say about themselves.
+// logTails is the end of each node's log.
 func (f *coordinators) logTails() string {
 	var b strings.Builder
 	for _, c := range f.nodes {
@@ -137,7 +137,7 @@ func (f *coordinators) logTails() string {
 	return b.String()
 }
 
-// kill ends all nodes at once, as a power cut does, and says how many there were.
+// kill kills all nodes at once, as a power failure does, and returns their number.
 func (f *coordinators) kill() (killed int, err error) {
 	for _, c := range f.nodes {
 		if c.run != nil {
@@ -148,7 +148,7 @@ func (f *coordinators) kill() (killed int, err error) {
 	return killed, err
 }
 
-// stop asks all nodes to end.
+// stop stops all nodes.
 func (f *coordinators) stop() error {
 	errs := make([]error, len(f.nodes))
 	var all sync.WaitGroup
@@ -159,7 +159,7 @@ func (f *coordinators) stop() error {
 	return errors.Join(errs...)
 }
 
-// close stops the nodes and lets go.
+// close stops the nodes and closes their clients.
 func (f *coordinators) close() error {
 	err := f.stop()
 	for _, c := range f.nodes {

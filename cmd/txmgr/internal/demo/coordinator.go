@@ -15,25 +15,25 @@ import (
 	"github.com/txmgr/txmgr/internal/tailbuf"
 )
 
-// coordinator is a coordinator, or one of its nodes, in a process of its own, so that
-// it can be killed as a crash kills: without a word. It is for one goroutine at a time.
+// coordinator is a coordinator, or one of its nodes, in a process of its own, so that it can be
+// killed as a crash does. It is for one goroutine at a time.
 type coordinator struct {
 	program string   // this program
 	name    string   // for people
 	dir     string   // its data directory and its address file
-	env     []string // what it finds in its environment
-	listen  string   // where it listens, kept over restarts
+	env     []string // its environment
+	listen  string   // its API address, kept over restarts
 	peers   []string // the flags of one of several nodes
 	client  *client.Client
 
-	run *running // nil: down
+	run *running // nil: not running
 }
 
 // running is one process.
 type running struct {
 	cmd    *exec.Cmd
 	log    *tailbuf.Buffer
-	exited chan struct{} // closed when it has ended and was waited for
+	exited chan struct{} // closed when the process has ended and was waited for
 }
 
 const (
@@ -42,8 +42,8 @@ const (
 	pollInterval = 5 * time.Millisecond
 )
 
-// start starts the process, at the address that it had before, and waits until it
-// listens. A coordinator that is alone is ready then.
+// start starts the process at its previous address, and waits until it listens. A single node is
+// ready then.
 func (c *coordinator) start(ctx context.Context) error {
 	file := filepath.Join(c.dir, "address")
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -89,7 +89,7 @@ func spawn(program string, env []string, args ...string) (*running, error) {
 		if err != nil {
 			return
 		}
-		_ = r.cmd.Wait() // how it ended is in its log
+		_ = r.cmd.Wait() // the log tells how it ended
 		close(r.exited)
 	}()
 	return r, <-started
@@ -100,7 +100,7 @@ func (c *coordinator) address() string { return "http://" + c.listen }
 // kill ends the coordinator as a crash does (kill -9).
 func (c *coordinator) kill() error { return c.terminate(os.Kill) }
 
-// stop asks the coordinator to end.
+// stop terminates the coordinator.
 func (c *coordinator) stop() error { return c.terminate(syscall.SIGTERM) }
 
 func (c *coordinator) pid() int { return c.run.cmd.Process.Pid }
@@ -122,7 +122,7 @@ func (c *coordinator) terminate(sig os.Signal) error {
 		return nil
 	case <-limit.C:
 	}
-	_ = run.cmd.Process.Kill() // it may be gone by now, which is as good
+	_ = run.cmd.Process.Kill() // it may have ended already
 	<-run.exited
 	return fmt.Errorf("the coordinator did not end within %v and was killed: %s", stopTimeout, run.log)
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// crashBeforeCommit is the coordinator as an application sees it that dies when
-// all its branches are prepared: nobody asks for the decision, and the sessions
-// are gone.
+// crashBeforeCommit simulates an application that crashes when all its branches are prepared: no
+// decision is requested, and its connections are closed.
 type crashBeforeCommit struct {
 	txn.Manager
 	id txn.ID
@@ -20,8 +19,8 @@ func (m *crashBeforeCommit) Commit(_ context.Context, id txn.ID, _ txn.CommitReq
 	return txn.Outcome{}, &txn.Error{Op: "commit", ID: id, Err: txn.ErrInDoubt}
 }
 
-// killAfterCommit is the coordinator as an application sees it that dies, with
-// the coordinator, or with the node that leads, between the decision and phase two.
+// killAfterCommit simulates an application that crashes together with the coordinator, or with the
+// leader, between the decision and phase two.
 type killAfterCommit struct {
 	txn.Manager
 	kill    func() error
@@ -29,7 +28,7 @@ type killAfterCommit struct {
 	decided txn.State
 }
 
-// Commit is carried out, and nobody hears of it.
+// Commit is carried out, but its answer is lost.
 func (m *killAfterCommit) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.Outcome, error) {
 	m.id = id
 	out, err := m.Manager.Commit(ctx, id, c)

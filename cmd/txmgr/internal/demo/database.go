@@ -10,11 +10,11 @@ import (
 // below zero. The context bounds every call.
 type database interface {
 	name() string
-	// registration is what the coordinator is told.
+	// registration is the registration for the coordinator.
 	registration() txn.Participant
 	// describe describes it for the banner.
 	describe() string
-	// create makes the accounts.
+	// create creates the accounts.
 	create(ctx context.Context, balances map[string]int64) error
 	// add changes an account within a global transaction. A balance below zero is
 	// refused, by the statement or when the branch prepares.
@@ -24,11 +24,11 @@ type database interface {
 	deposit(ctx context.Context, account string, amount int64) error
 	// balances reads all accounts.
 	balances(ctx context.Context) (map[string]int64, error)
-	// prepared lists what the database, or its server, holds prepared.
+	// prepared lists the prepared branches of the database or of its server.
 	prepared(ctx context.Context, prefix string) ([]string, error)
-	// rollbackManually ends a prepared branch as somebody does who uses the tools of
-	// the database, and says what he types.
+	// rollbackManually ends a prepared branch as an operator does at the database, and returns the
+	// command typed.
 	rollbackManually(ctx context.Context, xid string) (typed string, err error)
-	// close removes the accounts and lets go.
+	// close removes the accounts and closes the connections.
 	close(ctx context.Context) error
 }

@@ -14,22 +14,21 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Config says on what the tour runs and where it tells its story.
+// Config configures a demo.
 type Config struct {
-	// Program is this program, which is also the coordinator.
+	// Program is the path of txmgr, which is also the coordinator.
 	Program string
-	// Nodes is how many processes the coordinator is: one, or three that stand in for
-	// one another. Defaults to 1.
+	// Nodes is the number of processes of the coordinator: 1 or 3. Defaults to 1.
 	Nodes int
 	// Databases is auto, embedded, scratch, or NAME=DSN,NAME=DSN. Defaults to auto.
 	Databases string
-	// Environ is the environment that the coordinator gets.
+	// Environ is the environment of the coordinator.
 	Environ []string
-	// Reporter receives the story.
+	// Reporter prints the steps.
 	Reporter Reporter
 }
 
-// Summary is how the tour went.
+// Summary is the result of a demo.
 type Summary struct {
 	OK        bool         `json:"ok"`
 	Nodes     int          `json:"nodes"`
@@ -39,14 +38,14 @@ type Summary struct {
 	Took      txn.Duration `json:"took"`
 }
 
-// Database is one of the databases of the tour.
+// Database is one of the databases of a demo.
 type Database struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
 	What string `json:"what"`
 }
 
-// Scenario is one scene and what was checked in it.
+// Scenario is one scenario and its checks.
 type Scenario struct {
 	Title  string       `json:"title"`
 	OK     bool         `json:"ok"`
@@ -54,15 +53,15 @@ type Scenario struct {
 	Checks []Check      `json:"checks"`
 }
 
-// Check is something that the tour looked up.
+// Check is one property that the demo checked.
 type Check struct {
 	What string `json:"what"`
 	OK   bool   `json:"ok"`
-	// Found says what was there instead.
+	// Found describes what was found instead.
 	Found string `json:"found"`
 }
 
-// demo is a tour under way.
+// demo is a demo in progress.
 type demo struct {
 	reporter Reporter
 	summary  Summary
@@ -72,7 +71,7 @@ type demo struct {
 	dbs      [2]database
 	expected expectedBalances
 	service  service
-	used     map[string]int64 // what the service must have granted for good
+	used     map[string]int64 // what the service must have granted and used
 }
 
 // service is the web service that has to agree to every transfer.
@@ -83,15 +82,15 @@ type service interface {
 	used(ctx context.Context) (used map[string]int64, held int64, err error)
 }
 
-// scenario is the body of a scene. An error means that it could not be played; what
-// did not hold is recorded by check.
+// scenario is the body of a scenario. An error means that it could not be run; check records what
+// did not hold.
 type scenario struct {
 	title string
 	run   func(*demo, context.Context) error
 }
 
-// Run gives the tour. The error says why it could not go on; without one,
-// [Summary.OK] says whether all that was promised held.
+// Run runs the demo. The error says why it could not continue; without one, [Summary.OK] reports
+// whether every check passed.
 func Run(ctx context.Context, c Config) (s Summary, err error) {
 	began := time.Now()
 	c.Nodes = cmp.Or(c.Nodes, 1)
@@ -131,7 +130,7 @@ func Run(ctx context.Context, c Config) (s Summary, err error) {
 	return t.summary, err
 }
 
-// scenarios are those for one process, or for several.
+// scenarios are the scenarios for one node, or for several.
 func (t *demo) scenarios() []scenario {
 	all := []scenario{
 		{"A transfer commits", (*demo).transferCommits},
@@ -157,23 +156,23 @@ func (t *demo) runAll(ctx context.Context) error {
 			t.current().OK = false
 			return fmt.Errorf("scene %d, %s: %w", i+1, s.title, err)
 		}
-		// A service hears of a decision after the application.
+		// A service is called with the decision after the application has its answer.
 		if err := errors.Join(t.awaitIdle(ctx), t.checkDatabases(ctx)); err != nil {
 			t.current().OK = false
 			return fmt.Errorf("scene %d, %s: %w", i+1, s.title, err)
 		}
 		t.current().Took = txn.Duration(time.Since(began).Round(time.Millisecond))
 		if !t.current().OK {
-			return nil // what comes after would only be confusing
+			return nil // later results would only confuse
 		}
 	}
 	return nil
 }
 
-// current is the scene that is being played.
+// current is the scenario in progress.
 func (t *demo) current() *Scenario { return &t.summary.Scenarios[len(t.summary.Scenarios)-1] }
 
-// check records whether something holds. found says what is there otherwise.
+// check records whether a property holds. found describes what is there otherwise.
 func (t *demo) check(ok bool, what, found string) {
 	s := t.current()
 	if ok {
@@ -193,7 +192,7 @@ func (t *demo) passed() bool {
 	return true
 }
 
-// checkDatabases compares the databases with what they must hold.
+// checkDatabases compares the databases with the expected balances.
 func (t *demo) checkDatabases(ctx context.Context) error {
 	var wrong, left []string
 	for i, db := range t.dbs {

@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// stubDatabase holds what it is told to hold.
+// stubDatabase returns the contents that it is given.
 type stubDatabase struct {
 	holds map[string]int64
 	left  []string
@@ -33,7 +33,7 @@ func (d *stubDatabase) rollbackManually(context.Context, string) (string, error)
 	return "", d.err
 }
 
-// stubService has granted what it is told.
+// stubService returns the amounts that it is given.
 type stubService struct {
 	grants map[string]int64
 	held   int64
@@ -46,7 +46,7 @@ func (s *stubService) used(context.Context) (map[string]int64, int64, error) {
 	return s.grants, s.held, nil
 }
 
-// The audit of a scene must find every way in which databases can be wrong.
+// The check of a scenario must detect every kind of difference.
 func TestAuditFindsWhatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(a, b *stubDatabase, s *stubService)
@@ -115,7 +115,7 @@ func TestDatabasesThatAreGiven(t *testing.T) {
 	}
 }
 
-// A deadline is kept only by a rollback for its sake, at its time.
+// A deadline is met only by a rollback with the cause timeout, at its time.
 func TestDeadlineKept(t *testing.T) {
 	timedOut := txn.Info{State: txn.RolledBack, Cause: txn.CauseTimeout}
 	for name, c := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// environment is the databases of a tour and whatever had to be started for them.
+// environment is the databases of a demo and the servers that were started for them.
 type environment struct {
 	dbs     [2]database
 	claim   string
@@ -30,10 +30,10 @@ func (s *environment) close() error {
 	return errors.Join(errs...)
 }
 
-// Names of the databases that the tour makes itself.
+// databaseNames are the names of the databases that the demo creates itself.
 var databaseNames = [2]string{"bank", "savings"}
 
-// openEnvironment finds, or starts, the databases. dir is the tour's own directory.
+// openEnvironment finds, or starts, the databases. dir is the directory of the demo.
 func openEnvironment(ctx context.Context, c Config, dir string) (*environment, error) {
 	switch c.Databases {
 	case "", "auto":
@@ -54,8 +54,7 @@ func ledgerEnvironment(dir string) *environment {
 	}
 }
 
-// servers are the private servers of a tour, with the errors of those that could
-// not be started.
+// servers are the private servers of a demo, with the errors of those that could not be started.
 type servers struct {
 	pg         *testdb.Postgres
 	maria      *testdb.MariaDB
@@ -71,8 +70,8 @@ func startServers(ctx context.Context) (s servers) {
 	return s
 }
 
-// privateEnvironment starts private servers. Unless both are required, a ledger stands in
-// for one that is not to be had.
+// privateEnvironment starts private servers. Unless both are required, a ledger replaces one that
+// is not available.
 func privateEnvironment(ctx context.Context, reporter Reporter, dir string, required bool) (_ *environment, err error) {
 	began := time.Now()
 	started := startServers(ctx)
@@ -118,7 +117,7 @@ func privateEnvironment(ctx context.Context, reporter Reporter, dir string, requ
 	return s, nil
 }
 
-// claimOf says what a tour on these servers shows.
+// claimOf describes what a demo on these servers shows.
 func claimOf(s servers) string {
 	switch {
 	case s.pgErr == nil && s.err == nil:
@@ -153,7 +152,7 @@ func firstLine(err error) string {
 	return line
 }
 
-// userEnvironment takes databases of the user.
+// userEnvironment uses databases of the user.
 func userEnvironment(ctx context.Context, list, dir string) (*environment, error) {
 	given, err := parseDatabases(list)
 	if err != nil {
@@ -173,8 +172,8 @@ func userEnvironment(ctx context.Context, list, dir string) (*environment, error
 	return s, nil
 }
 
-// parseDatabases reads NAME=DSN,NAME=DSN. A DSN may hold commas: what follows a
-// comma begins a database only when it begins like one.
+// parseDatabases parses NAME=DSN,NAME=DSN. A DSN may contain commas: the text after a comma begins
+// a database only if it looks like one.
 func parseDatabases(list string) (given [2]struct{ name, dsn string }, err error) {
 	wrong := fmt.Errorf("%w: --databases wants auto, embedded, scratch, or two databases as NAME=DSN,NAME=DSN; a DSN is like postgres://host/database, or user@tcp(host:3306)/database for MariaDB", txn.ErrInvalid)
 	n := 0
@@ -199,7 +198,7 @@ func parseDatabases(list string) (given [2]struct{ name, dsn string }, err error
 	return given, nil
 }
 
-// looksLikeDatabase tells the address of a database from another piece of text.
+// looksLikeDatabase reports whether a text looks like the DSN of a database.
 func looksLikeDatabase(dsn string) bool {
 	if strings.Contains(dsn, "://") {
 		return true

@@ -10,19 +10,18 @@ import (
 )
 
 const (
-	// openTimeout is the time of a transaction that lives through the death of a
-	// leader; the others take over in less.
+	// openTimeout is the timeout of a transaction that stays open while a leader crashes; a new
+	// leader is elected in less.
 	openTimeout = 6 * time.Second
-	// takeoverTimeout is what is allowed on a busy machine; two seconds are usual.
+	// takeoverTimeout allows for a busy machine; two seconds are usual.
 	takeoverTimeout = 15 * time.Second
-	// maxLateness is how late a deadline may be on a busy machine. Only when there was no
-	// leader for longer it may be as late as that.
+	// maxLateness is the permitted lag of a deadline on a busy machine. The lag may be longer only
+	// if there was no leader for longer.
 	maxLateness = time.Second
 )
 
-// leaderCrashes kills the leader between a decision and phase two, while another
-// transaction is open. The decision has to be carried out, the deadline kept, and
-// the node has to find its way back.
+// leaderCrashes kills the leader between a decision and phase two, while another transaction is
+// open. The decision has to be carried out, the deadline met, and the node has to rejoin.
 func (t *demo) leaderCrashes(ctx context.Context) error {
 	lead, before, err := t.nodes.awaitLeader(ctx)
 	if err != nil {
@@ -69,13 +68,13 @@ func (t *demo) leaderCrashes(ctx context.Context) error {
 	return t.restartNode(ctx, lead, next)
 }
 
-// openTransaction is a transaction that is open, of an application that is gone.
+// openTransaction is an undecided transaction of an application that has crashed.
 type openTransaction struct {
 	began time.Time
 	info  txn.Info
 }
 
-// leaveOpen prepares a transfer that nobody will decide.
+// leaveOpen prepares a transfer for which no decision is requested.
 func (t *demo) leaveOpen(ctx context.Context) (openTransaction, error) {
 	m := &crashBeforeCommit{Manager: t.m}
 	p := openTransaction{began: time.Now()}
@@ -92,16 +91,16 @@ func (t *demo) leaveOpen(ctx context.Context) (openTransaction, error) {
 	return p, nil
 }
 
-// tick is the one at which it was looked at.
+// tick is the tick at which the transaction was read.
 func (p openTransaction) tick() uint64 { return p.info.ExpiryTick - p.info.RemainingInvocations }
 
-// onTime reports whether the transaction ended at its time: not before, and not later
-// than that by more than late.
+// onTime reports whether the transaction ended at its deadline: not before it, and at most late
+// after it.
 func (p openTransaction) onTime(end txn.Info, took, late time.Duration) bool {
 	return end.State == txn.RolledBack && end.Cause == txn.CauseTimeout && took >= openTimeout && took < openTimeout+late
 }
 
-// checkDeadline waits for the end of a transaction that has seen two leaders.
+// checkDeadline waits for the end of a transaction that was open during a change of leader.
 func (t *demo) checkDeadline(ctx context.Context, p openTransaction, late time.Duration) error {
 	now, err := t.m.Get(ctx, p.info.ID)
 	if err != nil {
@@ -122,7 +121,7 @@ func (t *demo) checkDeadline(ctx context.Context, p openTransaction, late time.D
 	return nil
 }
 
-// restartNode starts a node again, which has to learn what it has missed.
+// restartNode restarts a node, which has to catch up with the log.
 func (t *demo) restartNode(ctx context.Context, c, lead *coordinator) error {
 	missed, err := lead.client.Status(ctx)
 	if err != nil {

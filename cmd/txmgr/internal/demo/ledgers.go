@@ -46,8 +46,7 @@ func (d *ledgerDatabase) add(ctx context.Context, tx *txn.Tx, account string, am
 	return d.l.Add(ctx, tx, account, amount)
 }
 
-// deposit tries again while the account is locked: a ledger refuses, it does not
-// let anybody wait.
+// deposit retries while the account is locked: a ledger refuses a locked account, it does not wait.
 func (d *ledgerDatabase) deposit(ctx context.Context, account string, amount int64) error {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
@@ -88,7 +87,7 @@ func (d *ledgerDatabase) prepared(ctx context.Context, prefix string) ([]string,
 	return xids, err
 }
 
-// rollbackManually goes behind the coordinator's back.
+// rollbackManually rolls a branch back without the coordinator.
 func (d *ledgerDatabase) rollbackManually(ctx context.Context, xid string) (string, error) {
 	cluster, id, branch, _ := txn.ParseXID(xid)
 	p, err := ledger.Driver(ctx, d.registration(), cluster)
@@ -99,5 +98,5 @@ func (d *ledgerDatabase) rollbackManually(ctx context.Context, xid string) (stri
 	return "a rollback of " + xid, errors.Join(err, p.Close())
 }
 
-// close leaves the file to whoever removes the directory.
+// close leaves the file; it is removed with its directory.
 func (d *ledgerDatabase) close(context.Context) error { return nil }

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// open starts the coordinator and introduces the databases to it.
+// open starts the coordinator and registers the databases.
 func (t *demo) open(ctx context.Context) error {
 	if err := t.nodes.start(ctx); err != nil {
 		return err
@@ -21,8 +21,8 @@ func (t *demo) open(ctx context.Context) error {
 		return err
 	}
 	t.m = m
-	// Another node may not have heard yet what the cluster's tag is, without which
-	// nothing prepared would be found.
+	// Another node may not know the cluster id yet, without which no prepared branch would be
+	// found.
 	_, status, err := t.nodes.awaitLeader(ctx)
 	if err != nil {
 		return err
@@ -51,8 +51,8 @@ func (t *demo) open(ctx context.Context) error {
 	return t.m.TestParticipant(ctx, p.Name)
 }
 
-// close finishes what is open, which is much only after an interruption, and
-// lets the databases go; what was made in them is removed.
+// close finishes open transactions, of which there are several only after an interruption, and
+// closes the databases; what the demo created in them is removed.
 func (t *demo) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), idleTimeout)
 	defer cancel()
@@ -60,14 +60,14 @@ func (t *demo) close() error {
 	if t.m != nil {
 		errs = append(errs, t.finish(ctx), t.m.Close())
 	}
-	errs = append(errs, t.nodes.stop()) // it looks after the databases, while they are there
+	errs = append(errs, t.nodes.stop()) // the coordinator drains while the databases still run
 	for _, db := range t.dbs {
 		errs = append(errs, db.close(ctx))
 	}
 	return errors.Join(errs...)
 }
 
-// finish leaves nothing prepared in databases that outlive the tour.
+// finish leaves nothing prepared in databases that outlive the demo.
 func (t *demo) finish(ctx context.Context) error {
 	if err := t.nodes.start(ctx); err != nil {
 		return err
@@ -99,8 +99,8 @@ func (t *demo) banner(s *environment) {
 	t.reporter.printf("%-12s %s", "shows", s.claim)
 }
 
-// childEnvironment is the environment without what would configure a server: the
-// tour's own coordinator is as the tour made it.
+// childEnvironment is the environment without the variables that configure a server: only the demo
+// configures its coordinator.
 func childEnvironment(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(e string) bool { return strings.HasPrefix(e, "TXMGR_") })
 }

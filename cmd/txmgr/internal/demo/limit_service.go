@@ -16,15 +16,14 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// dailyLimit is how much may leave an account while the tour lasts.
+// dailyLimit is the amount that may leave an account during the demo.
 const dailyLimit = 90
 
 const serviceName = "limits"
 
-// limitService is a web service that has to agree to every transfer: it grants each
-// account a limit, of which prepare sets a part aside, commit uses it, and rollback
-// gives it back. It keeps the parts in a ledger of its own, as account/left,
-// account/held and account/used.
+// limitService is a web service that has to agree to every transfer. Each account has a limit:
+// prepare reserves a part of it, commit uses the reservation, and rollback releases it. The service
+// keeps the amounts in a ledger of its own, as account/left, account/held and account/used.
 type limitService struct {
 	server  *http.Server
 	url     string
@@ -32,13 +31,13 @@ type limitService struct {
 	handler *web.Service
 }
 
-// request is what a transfer asks of the service.
+// request is the payload of a branch at the service.
 type request struct {
 	Account string `json:"account"`
 	Amount  int64  `json:"amount"`
 }
 
-// startLimitService serves on a free port of this machine.
+// startLimitService serves on a free port of loopback.
 func startLimitService(ctx context.Context, dir string) (*limitService, error) {
 	l := &limitService{store: ledger.New(serviceName, filepath.Join(dir, serviceName+".db")), handler: web.New(serviceName)}
 	var grants strings.Builder
@@ -99,7 +98,7 @@ func parseRequest(payload []byte) (r request, err error) {
 	return r, nil
 }
 
-// enlist asks for the service's agreement to a transfer.
+// enlist enlists the service for a transfer.
 func (l *limitService) enlist(ctx context.Context, tx *txn.Tx, account string, amount int64) error {
 	return l.handler.EnlistJSON(ctx, tx, request{account, amount})
 }
@@ -110,7 +109,7 @@ func (l *limitService) registration() txn.Participant {
 
 func (l *limitService) describe() string { return "web service at " + l.url }
 
-// used says how much has left each account, and how much is set aside in all.
+// used returns how much has left each account, and how much is reserved in all.
 func (l *limitService) used(ctx context.Context) (used map[string]int64, held int64, err error) {
 	all, err := l.store.Balances(ctx)
 	if err != nil {

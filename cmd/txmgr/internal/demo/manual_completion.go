@@ -9,9 +9,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// manualCompletion plays the one thing that no coordinator can prevent: somebody ends a
-// branch himself, and otherwise than decided. It has to be seen, proved, and kept
-// until somebody has repaired it.
+// manualCompletion shows what no coordinator can prevent: an operator ends a branch at the
+// database, otherwise than decided. The heuristic outcome has to be detected, proved, and kept
+// until it is repaired and forgotten.
 func (t *demo) manualCompletion(ctx context.Context) error {
 	m := &killAfterCommit{Manager: t.m, kill: t.killAll}
 	const amount = 30
@@ -46,21 +46,21 @@ func (t *demo) manualCompletion(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.expected.add(1, alice, amount) // the other did as was decided
+	t.expected.add(1, alice, amount) // the other branch ended as decided
 	if err := t.checkHeuristic(ctx, info); err != nil {
 		return err
 	}
 	return t.repair(ctx, info.ID, amount)
 }
 
-// killAll leaves no coordinator, so that there is time to do something by hand.
+// killAll stops every coordinator, so that there is time to end a branch manually.
 func (t *demo) killAll() error {
 	killed, err := t.nodes.kill()
 	t.summary.Kills += killed
 	return err
 }
 
-// checkHeuristic looks whether it is said, and who is said to be at fault.
+// checkHeuristic checks that the heuristic outcome is reported, with the branch that caused it.
 func (t *demo) checkHeuristic(ctx context.Context, info txn.Info) error {
 	inDoubt, err := t.m.InDoubts(ctx)
 	if err != nil {
@@ -86,8 +86,8 @@ func (t *demo) checkHeuristic(ctx context.Context, info txn.Info) error {
 	return nil
 }
 
-// repair does what a person does then: takes the money that should have gone, and
-// says so.
+// repair does what an operator does then: it debits the missing amount and forgets the heuristic
+// outcome.
 func (t *demo) repair(ctx context.Context, id txn.ID, amount int64) error {
 	if err := t.dbs[0].deposit(ctx, alice, -amount); err != nil {
 		return fmt.Errorf("repair the damage: %w", err)

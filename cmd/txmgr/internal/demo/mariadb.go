@@ -18,20 +18,20 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// mariadbDatabase is a MariaDB database. Its accounts, and its proof, are in tables
-// that the tour makes and drops.
+// mariadbDatabase is a MariaDB database. Its accounts, and its marker rows, are in tables that the
+// demo creates and drops.
 type mariadbDatabase struct {
 	p     txn.Participant
 	where string
 	pool  *sql.DB
 	db    *mariadb.DB
-	made  bool // the table is ours
+	made  bool // the demo has created the table
 }
 
 const demoMarkerTable = "txmgr_demo_proof"
 
-// newMariaDBDatabase takes the address of a database. The coordinator finds it in a
-// file: it may hold a password.
+// newMariaDBDatabase connects to a database. The coordinator reads the DSN from a file, since it
+// may contain a password.
 func newMariaDBDatabase(name, dsn, where, dir string) (*mariadbDatabase, error) {
 	file := filepath.Join(dir, name+".dsn")
 	if err := os.WriteFile(file, []byte(dsn), 0o600); err != nil {
@@ -83,7 +83,7 @@ func (d *mariadbDatabase) balances(ctx context.Context) (map[string]int64, error
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // Err has what went wrong
+	defer func() { _ = rows.Close() }() // Err returns the error
 	all := map[string]int64{}
 	for rows.Next() {
 		var account string
@@ -96,14 +96,14 @@ func (d *mariadbDatabase) balances(ctx context.Context) (map[string]int64, error
 	return all, rows.Err()
 }
 
-// prepared reads XA RECOVER, which is about the whole server: the cluster is ours
-// alone, and has no other database there.
+// prepared reads XA RECOVER, which lists the branches of the whole server: the cluster belongs to
+// the demo alone, and has no other database there.
 func (d *mariadbDatabase) prepared(ctx context.Context, prefix string) (xids []string, err error) {
 	rows, err := d.pool.QueryContext(ctx, "XA RECOVER")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // Err has what went wrong
+	defer func() { _ = rows.Close() }() // Err returns the error
 	for rows.Next() {
 		var format, gtrid, bqual int
 		var data string
@@ -117,9 +117,9 @@ func (d *mariadbDatabase) prepared(ctx context.Context, prefix string) (xids []s
 	return xids, rows.Err()
 }
 
-const unknownXID = 1397 // also while the connection is not gone that prepared it
+const unknownXID = 1397 // also while the connection that prepared it is still open
 
-// rollbackManually repeats until the connection is gone that prepared the branch.
+// rollbackManually repeats until the connection that prepared the branch is closed.
 func (d *mariadbDatabase) rollbackManually(ctx context.Context, xid string) (string, error) {
 	script, err := mariadb.ManualSQL(xid, "")
 	if err != nil {

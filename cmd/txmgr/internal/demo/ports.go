@@ -7,15 +7,15 @@ import (
 	"net"
 )
 
-// Ports are taken below those that systems give to outgoing connections: a node
-// that was killed has to find its own free when it comes back.
+// Ports are below the range that systems use for outgoing connections: a node that was killed has
+// to find its port free when it restarts.
 const (
 	lowestPort  = 20_000
 	highestPort = 30_000
 	portTries   = 200
 )
 
-// freePorts finds addresses of loopback at which nobody listens.
+// freePorts returns free addresses of loopback.
 func freePorts(n int) (addresses []string, err error) {
 	var held []net.Listener // so that no port is found twice
 	defer func() {

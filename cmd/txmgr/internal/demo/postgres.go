@@ -12,18 +12,18 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// postgresDatabase is a PostgreSQL database. Its accounts are in a table that
-// the tour makes and drops.
+// postgresDatabase is a PostgreSQL database. Its accounts are in a table that the demo creates and
+// drops.
 type postgresDatabase struct {
 	p     txn.Participant
 	where string
 	pool  *pgxpool.Pool
 	db    *postgres.DB
-	made  bool // the table is ours
+	made  bool // the demo has created the table
 }
 
-// newPostgresDatabase takes the address of a database. The coordinator finds it
-// in a file: it may hold a password.
+// newPostgresDatabase connects to a database. The coordinator reads the DSN from a file, since it
+// may contain a password.
 func newPostgresDatabase(ctx context.Context, name, dsn, where, dir string) (*postgresDatabase, error) {
 	file := filepath.Join(dir, name+".dsn")
 	if err := os.WriteFile(file, []byte(dsn), 0o600); err != nil {
@@ -43,8 +43,7 @@ func (d *postgresDatabase) describe() string { return d.where }
 
 func (d *postgresDatabase) registration() txn.Participant { return d.p }
 
-// The check is deferred: it is made when the transaction prepares, which lets the
-// database vote no.
+// The check is deferred: it is made when the transaction prepares, so that the database votes no.
 const makeTable = `
 CREATE TABLE txmgr_demo (account text PRIMARY KEY, balance bigint NOT NULL);
 CREATE FUNCTION txmgr_demo_check() RETURNS trigger LANGUAGE plpgsql AS $$

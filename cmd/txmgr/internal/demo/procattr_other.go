@@ -4,6 +4,5 @@ package demo
 
 import "syscall"
 
-// attributes are the system's own: elsewhere a coordinator outlives a tour that
-// is killed.
-func attributes() *syscall.SysProcAttr { return nil }
+// sysProcAttr are the defaults of the system: here a coordinator outlives a demo that is killed.
+func sysProcAttr() *syscall.SysProcAttr { return nil }

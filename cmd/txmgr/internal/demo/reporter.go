@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Reporter is where the tour tells what happens. The zero Reporter tells it to nobody.
+// Reporter prints the steps of the demo. The zero Reporter discards them.
 type Reporter struct {
-	// Out receives the story. Defaults to nowhere.
+	// Out receives the text. Defaults to none.
 	Out io.Writer
 	// Color allows colours.
 	Color bool
-	// Progress begins to show how far a long scene is: step counts, hide makes
-	// room for a line of the story. Defaults to nothing.
+	// Progress begins to show the progress of a long scenario: step counts, hide clears the line
+	// for other output. Defaults to none.
 	Progress func(what string, total int) (step, hide func())
 }
 
@@ -21,7 +21,7 @@ const indent = "     "
 
 func (s Reporter) line(text string) {
 	if s.Out != nil {
-		_, _ = fmt.Fprintln(s.Out, strings.TrimRight(text, " ")) // nobody to tell
+		_, _ = fmt.Fprintln(s.Out, strings.TrimRight(text, " ")) // an error of standard output has no recipient
 	}
 }
 
@@ -37,7 +37,7 @@ func (s Reporter) heading(n int, title string) {
 	s.line(s.paint("1", fmt.Sprintf("  %d  %s", n, title)))
 }
 
-// printf tells one step of a scene.
+// printf prints one step of a scenario.
 func (s Reporter) printf(format string, args ...any) { s.line(indent + fmt.Sprintf(format, args...)) }
 
 func (s Reporter) check(ok bool, what, found string) {

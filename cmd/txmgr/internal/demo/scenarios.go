@@ -10,9 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// transfer moves money from one database to the other, in one transaction to which
-// the service has to agree. m is the coordinator, or one of the accidents of this
-// package.
+// transfer moves money from one database to the other, in one transaction to which the service has
+// to agree. m is the coordinator, or one of the crashing clients of this package.
 func (t *demo) transfer(ctx context.Context, m txn.Manager, timeout time.Duration, from int, payer, payee string, amount int64) error {
 	return txn.Run(ctx, m, txn.Options{Name: "transfer", Timeout: timeout}, func(ctx context.Context, tx *txn.Tx) error {
 		if err := t.work(ctx, tx, from, payer, payee, amount); err != nil {
@@ -22,18 +21,16 @@ func (t *demo) transfer(ctx context.Context, m txn.Manager, timeout time.Duratio
 	})
 }
 
-// transferWithoutService is a transfer that needs nobody's agreement: the databases alone take part.
-// An application then ends its branches itself, and has a moment for it; so it can
-// die in that moment.
+// transferWithoutService is a transfer in which the two databases alone take part. The application
+// then completes its branches itself and has a grace period for it, so it can crash in that period.
 func (t *demo) transferWithoutService(ctx context.Context, m txn.Manager, amount int64) error {
 	return txn.Run(ctx, m, txn.Options{Name: "rebook", Timeout: unusedTimeout}, func(ctx context.Context, tx *txn.Tx) error {
 		return t.work(ctx, tx, 0, alice, alice, amount)
 	})
 }
 
-// work uses the databases always in the same order: transfers that go both ways
-// must not wait for each other's rows, or connections, in a circle that no database
-// can see.
+// work uses the databases always in the same order: transfers in both directions must not wait for
+// each other's rows, or connections, in a cycle that no database can detect.
 func (t *demo) work(ctx context.Context, tx *txn.Tx, from int, payer, payee string, amount int64) error {
 	account, change := [2]string{payer, payee}, [2]int64{-amount, amount}
 	if from == 1 {
@@ -47,14 +44,14 @@ func (t *demo) work(ctx context.Context, tx *txn.Tx, from int, payer, payee stri
 	return nil
 }
 
-// recordTransfer notes in the book that a transfer was committed.
+// recordTransfer records a committed transfer in the expected balances.
 func (t *demo) recordTransfer(from int, payer, payee string, amount int64) {
 	t.expected.add(from, payer, -amount)
 	t.expected.add(1-from, payee, amount)
 	t.used[payer] += amount
 }
 
-// reportBalances tells what alice has, as the databases say.
+// reportBalances reports alice's balances as read from the databases.
 func (t *demo) reportBalances(ctx context.Context) error {
 	var has [2]int64
 	for i, db := range t.dbs {
@@ -83,7 +80,7 @@ func (t *demo) transferCommits(ctx context.Context) error {
 	return t.reportBalances(ctx)
 }
 
-// voteNo has first a database refuse, then the service.
+// voteNo makes first a database vote no, then the service.
 func (t *demo) voteNo(ctx context.Context) error {
 	t.reporter.printf("%s pays in 500 while %s must pay out 500, which it has not got", t.dbs[0].name(), t.dbs[1].name())
 	err := t.transfer(ctx, t.m, unusedTimeout, 1, alice, alice, 500)
@@ -101,7 +98,7 @@ func (t *demo) voteNo(ctx context.Context) error {
 	return t.reportBalances(ctx)
 }
 
-// refusalReason is why a transaction rolled back, as the one who refused says it.
+// refusalReason is the reason of a rollback, as the participant that refused gives it.
 func refusalReason(err error) string {
 	var e *txn.Error
 	if !errors.As(err, &e) {
@@ -113,8 +110,8 @@ func refusalReason(err error) string {
 
 const (
 	abandonedTimeout = 3 * time.Second
-	// maxTimeoutLateness is what is allowed on a busy machine. An interval and a commit of
-	// the log is what it takes.
+	// maxTimeoutLateness allows for a busy machine. One interval and one commit of the log are
+	// usual.
 	maxTimeoutLateness = 5 * time.Second
 )
 
@@ -152,7 +149,7 @@ func (t *demo) abandoned(ctx context.Context) error {
 
 // checkPrepared checks that both databases really hold a transaction's branch.
 func (t *demo) checkPrepared(ctx context.Context, id txn.ID) error {
-	held := map[string]bool{} // by name: two databases of one server may both tell of it
+	held := map[string]bool{} // by name: two databases of one server may both list it
 	for _, db := range t.dbs {
 		list, err := db.prepared(ctx, txn.ClusterPrefix(t.cluster))
 		if err != nil {

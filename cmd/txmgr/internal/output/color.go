@@ -10,13 +10,13 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// IsTerminal reports whether a person looks at what is written to w.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// WidthOf gives the columns of the terminal that w is; 0 when it is none.
+// WidthOf returns the width of the terminal w in columns; 0 if w is no terminal.
 func WidthOf(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -29,8 +29,8 @@ func WidthOf(w io.Writer) int {
 	return width
 }
 
-// ColorFor reports whether to colour what goes to w. mode is auto, always or
-// never; noColor says that NO_COLOR is set, or the terminal is a dumb one.
+// ColorFor reports whether to colour the output to w. mode is auto, always or never; noColor means
+// that NO_COLOR is set, or that the terminal is a dumb one.
 func ColorFor(mode string, noColor bool, w io.Writer) bool {
 	switch mode {
 	case "always":
@@ -41,7 +41,7 @@ func ColorFor(mode string, noColor bool, w io.Writer) bool {
 	return !noColor && IsTerminal(w)
 }
 
-// palette paints words, or leaves them as they are.
+// palette colours words, or leaves them as they are.
 type palette bool
 
 func (p palette) paint(code, s string) string {
@@ -57,7 +57,7 @@ func (p palette) yellow(s string) string { return p.paint("33", s) }
 func (p palette) bold(s string) string   { return p.paint("1", s) }
 func (p palette) faint(s string) string  { return p.paint("2", s) }
 
-// state paints the words that tell good from bad.
+// state colours the names of good and bad states.
 func (p palette) state(s string) string {
 	switch s {
 	case txn.Committed.String(), "yes", "ok":

@@ -2,8 +2,8 @@ package output
 
 import "github.com/txmgr/txmgr/txn"
 
-// CodeInterrupted is the code of a command that was stopped by a signal. The
-// coordinator knows nothing of it.
+// CodeInterrupted is the code of a command that was stopped by a signal. It is not a code of the
+// coordinator.
 const CodeInterrupted txn.Code = "INTERRUPTED"
 
 // Exit is one row of the table of exit codes.
@@ -13,7 +13,7 @@ type Exit struct {
 	Meaning string
 }
 
-// ExitCodes is the contract with scripts. A code that is not in it exits as ERROR.
+// ExitCodes is the contract with scripts. A code that is not listed exits as ERROR.
 func ExitCodes() []Exit {
 	return []Exit{
 		{0, txn.CodeOK, "what was asked for is true: committed, listed (also an empty list), healthy"},
@@ -31,7 +31,7 @@ func ExitCodes() []Exit {
 	}
 }
 
-// ExitCode gives the exit code for a code.
+// ExitCode returns the exit code for a code.
 func ExitCode(c txn.Code) int {
 	for _, e := range ExitCodes() {
 		if e.Code == c {

@@ -11,17 +11,17 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Failure is an error as a person wants to hear it. It wraps what happened.
+// Failure is an error in the form in which it is printed. It wraps the error that occurred.
 type Failure struct {
 	Code  txn.Code
-	What  string // what was tried and how it ended
+	What  string // the action and its result
 	Cause string // why
-	State string // where things are now
-	Next  string // what to do
+	State string // the present state
+	Next  string // the next step
 	Err   error  // may be nil
 }
 
-// Error gives what and why in one line.
+// Error returns What and Cause in one line.
 func (f *Failure) Error() string {
 	if f.Cause == "" {
 		return f.What
@@ -29,21 +29,21 @@ func (f *Failure) Error() string {
 	return f.What + ": " + f.Cause
 }
 
-// Unwrap gives the error behind the failure.
+// Unwrap returns the error behind the failure.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Usage makes the failure of a call that cannot be meant so.
+// Usage returns the failure of a wrong call.
 func Usage(next, format string, args ...any) *Failure {
 	return &Failure{Code: txn.CodeUsage, What: fmt.Sprintf(format, args...), Next: next}
 }
 
-// Explain turns any error into a failure. An error that is one already is kept.
+// Explain turns any error into a failure. A [Failure] is returned as it is.
 func Explain(err error) *Failure {
 	var f *Failure
 	if errors.As(err, &f) {
 		return f
 	}
-	// That the caller is to blame is said by the exit code; what is wrong comes first.
+	// The exit code says already that the call was wrong; the details come first.
 	f = &Failure{Code: txn.CodeOf(err), What: strings.TrimPrefix(err.Error(), txn.ErrInvalid.Error()+": "), Err: err}
 	if f.Code == txn.CodeError && errors.Is(err, context.Canceled) {
 		return &Failure{Code: CodeInterrupted, What: "interrupted", Err: err}
@@ -63,7 +63,7 @@ func Explain(err error) *Failure {
 	return f
 }
 
-// whatAndCause takes an error about a transaction apart: what, why.
+// whatAndCause splits an error about a transaction into What and Cause.
 func whatAndCause(e *txn.Error) (what, cause string) {
 	what = e.Op
 	if !e.ID.IsZero() {
@@ -104,13 +104,13 @@ func stateText(e *txn.Error) string {
 		return e.State.String() + ": the other branches are rolled back, or will be"
 	}
 	if e.State.Finished() && !errors.Is(e, txn.ErrRolledBack) {
-		return e.State.String() // whether every branch ended so, the error does not know
+		return e.State.String() // the error does not tell whether every branch ended so
 	}
 	return e.State.String() + ": " + StateMeaning(e.State)
 }
 
-// Meaning says where a transaction is, and does not say more than is known: with
-// a hazard, the state is what was decided and not what became of every branch.
+// Meaning describes the state of a transaction, and only as far as it is known: with a heuristic
+// outcome, the state is the decision and not the end of every branch.
 func Meaning(s txn.State, h txn.Heuristic) string {
 	switch h {
 	case 0:
@@ -121,20 +121,20 @@ func Meaning(s txn.State, h txn.Heuristic) string {
 	return "decided, but a branch ended otherwise"
 }
 
-// InfoMeaning is [Meaning] of a transaction, which may have a branch that statements of the
-// application's own have ended.
+// InfoMeaning is [Meaning] of a transaction, which may have a branch that was ended by statements
+// of the application.
 func InfoMeaning(i txn.Info) string {
 	if i.EndedByApplication() && i.Heuristic == 0 && i.State.Decided() && !i.State.Commits() {
 		return "decided to roll back, but statements of the application's own ended a branch: what came after that may be committed"
 	}
 	heuristic := i.Heuristic
 	for _, b := range i.Branches {
-		heuristic = cmp.Or(heuristic, b.Heuristic) // that a person has forgotten it does not change the data
+		heuristic = cmp.Or(heuristic, b.Heuristic) // the data is the same after the heuristic outcome was forgotten
 	}
 	return Meaning(i.State, heuristic)
 }
 
-// StateMeaning says what a state means to somebody who waits for it.
+// StateMeaning describes a state to a caller that waits for it.
 func StateMeaning(s txn.State) string {
 	switch s {
 	case txn.Active:
@@ -153,10 +153,10 @@ func StateMeaning(s txn.State) string {
 	return "unknown"
 }
 
-// Unreachable is what to do when no coordinator gave an answer.
+// Unreachable is the next step if no coordinator answered.
 const Unreachable = "check the address, --address or TXMGR_ADDR, and that a server runs there"
 
-// advice says what to do about an error of which only the code is known.
+// advice is the next step after an error of which only the code is known.
 func advice(code txn.Code, e *txn.Error) string {
 	id := "TX"
 	if e != nil && !e.ID.IsZero() {
@@ -182,14 +182,14 @@ func advice(code txn.Code, e *txn.Error) string {
 	return ""
 }
 
-// Fail writes an error to Err and gives the exit code. A nil error is 0.
+// Fail writes an error to Err and returns the exit code. The code of a nil error is 0.
 func (p *Printer) Fail(err error) int {
 	if err == nil {
 		return 0
 	}
 	f := Explain(err)
 	if p.Format.Structured() {
-		_ = writeJSON(p.Err, f.object(), "") // nobody to tell
+		_ = writeJSON(p.Err, f.object(), "") // an error of standard error has no recipient
 	} else {
 		f.write(p.Err, palette(p.ColorErr))
 	}
@@ -226,9 +226,9 @@ func (f *Failure) write(w io.Writer, c palette) {
 		}
 		for n, text := range strings.Split(l.text, "\n") {
 			if n > 0 {
-				label = strings.Repeat(" ", len(l.label)) // of the same, not a label of somebody else's making
+				label = strings.Repeat(" ", len(l.label)) // a continuation line; its text must not look like a label
 			}
-			_, _ = fmt.Fprintln(w, label+Sanitize(text)) // nobody to tell
+			_, _ = fmt.Fprintln(w, label+Sanitize(text)) // an error of standard error has no recipient
 		}
 	}
 }

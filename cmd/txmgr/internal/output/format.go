@@ -14,11 +14,11 @@ type Format string
 // The formats. Table is the default.
 const (
 	TableFormat Format = "table" // for people
-	WideFormat  Format = "wide"  // for people with broad terminals: more columns
+	WideFormat  Format = "wide"  // for wide terminals: more columns
 	JSONFormat  Format = "json"  // one indented value
-	JSONLFormat Format = "jsonl" // one line for each thing
-	YAMLFormat  Format = "yaml"  // the json, easier on the eye
-	IDFormat    Format = "id"    // only the names, for loops of shells
+	JSONLFormat Format = "jsonl" // one line for each element
+	YAMLFormat  Format = "yaml"  // the json as yaml
+	IDFormat    Format = "id"    // only the ids, for loops in shells
 )
 
 // Formats lists all formats.
@@ -43,13 +43,12 @@ func ParseFormat(s string) (Format, error) {
 	}
 }
 
-// Structured reports whether a program reads the output.
+// Structured reports whether the output is for programs.
 func (f Format) Structured() bool {
 	return f == JSONFormat || f == JSONLFormat || f == YAMLFormat
 }
 
-// Suggest gives the candidate that s was probably meant to be; ok is false when
-// none is near.
+// Suggest returns the candidate closest to s; ok is false if none is close.
 func Suggest(s string, candidates []string) (closest string, ok bool) {
 	s = strings.ToLower(s)
 	best := len(s)/2 + 1
@@ -64,7 +63,7 @@ func Suggest(s string, candidates []string) (closest string, ok bool) {
 	return closest, closest != "" && best <= 3
 }
 
-// DidYouMean is [Suggest] as a sentence; empty when nothing is near.
+// DidYouMean is [Suggest] as a sentence; empty if no candidate is close.
 func DidYouMean(s string, candidates []string, prefix string) string {
 	c, ok := Suggest(s, candidates)
 	if !ok {
@@ -73,8 +72,8 @@ func DidYouMean(s string, candidates []string, prefix string) string {
 	return fmt.Sprintf("did you mean %s%s?", prefix, c)
 }
 
-// editDistance is the number of letters to insert, delete, replace or swap with
-// their neighbour that makes b of a (optimal string alignment).
+// editDistance is the number of letters to insert, delete, replace or swap with an adjacent one in
+// order to turn a into b (optimal string alignment).
 func editDistance(a, b string) int {
 	var before, last []int
 	row := make([]int, len(b)+1)

@@ -70,7 +70,7 @@ func TestEmptyListIsAnAnswer(t *testing.T) {
 	}
 }
 
-// Rule 3: nothing that a name holds reaches the terminal as a control.
+// Rule 3: no name reaches the terminal with a control character.
 func TestCellsHoldNoControls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cell := rapid.String().Draw(t, "cell")
@@ -96,7 +96,7 @@ func TestCellsHoldNoControls(t *testing.T) {
 	})
 }
 
-// YAML says the same as JSON, whatever the texts are.
+// YAML equals JSON, whatever the texts are.
 func TestYAMLIsTheJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.MapOf(rapid.String(), rapid.SliceOf(rapid.String())).Draw(t, "value")
@@ -290,7 +290,7 @@ func TestQuietAndProgramsHearNoNotes(t *testing.T) {
 	}
 }
 
-// A committed transaction of which a branch got lost is not called applied.
+// A committed transaction with a lost branch is not described as applied.
 func TestMeaningWithAHazard(t *testing.T) {
 	for h, want := range map[txn.Heuristic]string{0: "applied on every", txn.HeuristicHazard: "not known", txn.HeuristicMixed: "otherwise"} {
 		if got := output.Meaning(txn.Committed, h); !strings.Contains(got, want) {
@@ -299,8 +299,8 @@ func TestMeaningWithAHazard(t *testing.T) {
 	}
 }
 
-// TestMeaningOfABranchEndedByHand: it is not said that nothing was applied, unless that is
-// known; a commit is a commit.
+// TestMeaningOfABranchEndedByHand: the meaning does not claim that nothing was applied, unless that
+// is known; a commit is a commit.
 func TestMeaningOfABranchEndedByHand(t *testing.T) {
 	info := txn.Info{Branches: []txn.BranchInfo{{Vote: txn.VotePrepared}, {Vote: txn.VoteEndedByApplication}}}
 	for _, s := range []txn.State{txn.RollingBack, txn.RolledBack} {

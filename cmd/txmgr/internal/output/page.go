@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Page is for people where a table would not do: titles, and under them rows whose
-// last cell is a text of any length. The zero Page is empty. A page keeps the rules
-// of tables: nothing in it moves the cursor.
+// Page is output for people that does not fit a table: titles, and under them rows whose last cell
+// is a text of any length. The zero Page is empty. The rules of tables apply: nothing in a page
+// moves the cursor.
 type Page struct{ items []pageItem }
 
 type pageItem struct {
@@ -19,8 +19,7 @@ type pageItem struct {
 	paste bool     // text is never broken: it is to be pasted
 }
 
-// Title begins a part. The first word stands out, and a word that is a state has
-// its colour.
+// Title begins a part. The first word is emphasized, and a word that names a state has its colour.
 func (p *Page) Title(words ...string) {
 	p.items = append(p.items, pageItem{title: true, cells: words})
 }
@@ -31,8 +30,8 @@ func (p *Page) Row(text string, cells ...string) {
 	p.items = append(p.items, pageItem{text: text, cells: cells})
 }
 
-// Paste adds a line under the text of the row before that is to be pasted, and is
-// therefore never broken.
+// Paste adds a line under the text of the previous row, for copying into a shell or client: it is
+// never broken.
 func (p *Page) Paste(command string) {
 	p.items = append(p.items, pageItem{text: command, paste: true})
 }

@@ -46,11 +46,12 @@ b1 at bank
 	}
 }
 
-// A page breaks at its width, loses no word, and lets no control through.
+// A page breaks at its width, loses no word, and contains no control character.
 func TestPageKeepsItsWidth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
-		// A label is one short word: a text gets 40 columns at least, and a line that is too long is told by its words.
+		// A label is one short word: a text gets at least 40 columns, and a line that is too long
+		// is identified by its words.
 		label := rapid.StringN(0, 10, -1).Filter(func(s string) bool {
 			s = output.Sanitize(s)
 			return utf8.RuneCountInString(s) <= 13 && len(strings.Fields(s)) <= 1

@@ -8,8 +8,7 @@ import (
 	"sync"
 )
 
-// Printer writes what commands have to say. The zero Printer is of no use: Out
-// and Err must be set.
+// Printer writes the results, notes and errors of commands. Out and Err must be set.
 type Printer struct {
 	Out, Err io.Writer
 	// Format is how results are written. Defaults to a table.
@@ -84,18 +83,18 @@ func (p *Printer) lines(lines []string) error {
 	return nil
 }
 
-// Note tells a person something that is not the result, on Err. Programs, and
-// people who asked for quiet, are spared.
+// Note writes a note to Err: something for the operator that is not the result. It writes nothing
+// if the output is for programs, or Quiet is set.
 func (p *Printer) Note(format string, args ...any) {
 	if p.Quiet || p.Format.Structured() || p.Format == IDFormat {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, _ = fmt.Fprintf(p.Err, format+"\n", args...) // nobody to tell
+	_, _ = fmt.Fprintf(p.Err, format+"\n", args...) // an error of standard error has no recipient
 }
 
-// elements gives the elements of a slice, or the value itself.
+// elements returns the elements of a slice, or the value itself.
 func elements(v any) []any {
 	r := reflect.ValueOf(v)
 	if r.Kind() != reflect.Slice {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Progress shows how far a long job is: a bar on a terminal, a line every ten
-// seconds elsewhere, nothing to programs and people who asked for quiet. It is
-// for several goroutines.
+// Progress shows the progress of a long job: a bar on a terminal, a line every ten seconds
+// elsewhere, nothing if the output is for programs or Quiet is set. It may be used by several
+// goroutines.
 type Progress struct {
 	p     *Printer
 	what  string
@@ -27,12 +27,12 @@ const (
 	lineEvery = 10 * time.Second
 )
 
-// Progress begins a job of total steps; total is at least 1. now is when.
+// Progress begins a job of total steps; total is at least 1. now is the present time.
 func (p *Printer) Progress(what string, total int, now time.Time) *Progress {
 	return &Progress{p: p, what: what, total: max(total, 1), bar: IsTerminal(p.Err), last: now}
 }
 
-// Step counts one step done at the time now.
+// Step counts one completed step; now is the present time.
 func (g *Progress) Step(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -53,8 +53,7 @@ func (g *Progress) Step(now time.Time) {
 	g.draw(fmt.Sprintf("\r  %s  [%s%s] %d/%d", g.what, strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), g.done, g.total))
 }
 
-// Hide takes the bar away until the next step, so that what is printed next
-// stands alone.
+// Hide removes the bar until the next step, so that the next output stands on a line of its own.
 func (g *Progress) Hide() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,5 +68,5 @@ func (g *Progress) draw(s string) {
 	}
 	g.p.mu.Lock()
 	defer g.p.mu.Unlock()
-	_, _ = fmt.Fprint(g.p.Err, s) // nobody to tell
+	_, _ = fmt.Fprint(g.p.Err, s) // an error of standard error has no recipient
 }

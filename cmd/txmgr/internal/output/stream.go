@@ -2,18 +2,18 @@ package output
 
 import "fmt"
 
-// Stream writes things one after the other, as they happen: json and jsonl are
-// a line each, yaml a document each.
+// Stream writes elements one after the other, as they happen: in json and jsonl each is a line, in
+// yaml a document.
 type Stream struct {
 	p       *Printer
 	columns []Column
 	begun   bool
 }
 
-// Stream begins a stream whose table has the columns given.
+// Stream begins a stream whose table has the given columns.
 func (p *Printer) Stream(columns ...Column) *Stream { return &Stream{p: p, columns: columns} }
 
-// Emit writes one thing: value for programs, id for -o id, cells for people.
+// Emit writes one element: value for programs, id for -o id, cells for people.
 func (s *Stream) Emit(value any, id string, cells ...string) error {
 	first := !s.begun
 	s.begun = true

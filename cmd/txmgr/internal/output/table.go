@@ -11,7 +11,7 @@ type Column struct {
 	Name string
 	// Wide columns are shown with -o wide alone.
 	Wide bool
-	// State columns hold a word that tells good from bad, and have its colour.
+	// State columns hold the name of a state, and have its colour.
 	State bool
 	// Width is the least width. Only a [Stream], which cannot look ahead, needs
 	// it. Defaults to the width of the widest cell.
@@ -99,5 +99,5 @@ func (t *Table) line(b *strings.Builder, row []string, width []int, wide bool, p
 		b.WriteString(paint(col, cell))
 		owed = strings.Repeat(" ", width[i]-min(width[i], utf8.RuneCountInString(cell))) + gap
 	}
-	b.WriteByte('\n') // what is owed to the right of the last cell is not paid
+	b.WriteByte('\n') // the last cell is not padded
 }

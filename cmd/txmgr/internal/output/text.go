@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Sanitize makes a text from elsewhere fit for one line of a terminal: control
-// characters, and what is not text, are written as escapes.
+// Sanitize makes a text of any origin safe for one line of a terminal: control characters and
+// invalid UTF-8 are written as escapes.
 func Sanitize(s string) string {
 	if !strings.ContainsFunc(s, unprintable) && utf8.ValidString(s) {
 		return s
@@ -36,11 +36,11 @@ func Sanitize(s string) string {
 	return b.String()
 }
 
-// unprintable also holds for the invisible letters that turn the direction of
-// writing round: they make a line read as what it is not.
+// unprintable also reports the invisible characters that change the direction of writing: with them
+// a line looks like another text.
 func unprintable(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 
-// OrDash gives a placeholder for what is empty, so that every cell has a word.
+// OrDash returns a placeholder for an empty text, so that every cell has a word.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"
@@ -48,8 +48,7 @@ func OrDash(s string) string {
 	return s
 }
 
-// Since writes a duration as coarsely as people say it: 850ms, 12.3s, 4m12s,
-// 3h5m, 2d7h.
+// Since formats a duration with at most two units: 850ms, 12.3s, 4m12s, 3h5m, 2d7h.
 func Since(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -68,7 +67,7 @@ func Since(d time.Duration) string {
 	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// Plural gives "1 branch", "2 branches".
+// Plural returns "1 branch", "2 branches".
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -10,8 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// writeYAML goes by way of JSON, so that names, forms and order are the same in
-// both.
+// writeYAML converts the JSON, so that names, forms and order are the same in both.
 func writeYAML(w io.Writer, v any) error {
 	var b bytes.Buffer
 	if err := writeJSON(&b, v, ""); err != nil {
@@ -44,7 +43,7 @@ func yamlOf(dec *json.Decoder) (*yaml.Node, error) {
 		if t == '{' {
 			n.Kind = yaml.MappingNode
 		}
-		for dec.More() { // names are values like others
+		for dec.More() { // names are values too
 			child, err := yamlOf(dec)
 			if err != nil {
 				return nil, err
@@ -52,13 +51,13 @@ func yamlOf(dec *json.Decoder) (*yaml.Node, error) {
 			n.Content = append(n.Content, child)
 		}
 		if len(n.Content) == 0 {
-			n.Style = yaml.FlowStyle // there is no other way to write what is empty
+			n.Style = yaml.FlowStyle // an empty map or list has no other form
 		}
 		_, err = dec.Token() // the end
 	case string:
 		n.Tag, n.Value = "!!str", t
 		if strings.ContainsFunc(t, unprintable) {
-			n.Style = yaml.DoubleQuotedStyle // a block of lines loses some of them
+			n.Style = yaml.DoubleQuotedStyle // a block scalar loses some line breaks
 		}
 	case json.Number:
 		n.Value = t.String()

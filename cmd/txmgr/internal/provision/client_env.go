@@ -13,12 +13,12 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// addressLine is how the line with the addresses of a client's environment begins.
+// addressLine is the beginning of the line with the addresses in a client's environment file.
 const addressLine = "export TXMGR_ADDR='"
 
-// addToClients adds the nodes of this run to the environments of clients where they are
-// missing: a client that does not know of a new node does not find it when the others
-// are gone. All else in these files stays.
+// addToClients adds the nodes of this run to the environment files of existing clients: a client
+// that does not know a new node cannot reach it when the others are down. The rest of these files
+// is unchanged.
 func (k *provisioner) addToClients() error {
 	paths, err := filepath.Glob(k.path("*", "env"))
 	if err != nil {
@@ -30,7 +30,7 @@ func (k *provisioner) addToClients() error {
 			return err
 		}
 		if !info.Mode().IsRegular() || info.Size() > maxSettings {
-			continue // none of ours
+			continue // not a file of this package
 		}
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -48,7 +48,7 @@ func (k *provisioner) addToClients() error {
 	return nil
 }
 
-// withAddresses is an environment with the nodes of this run.
+// withAddresses adds the nodes of this run to an environment file.
 func (k *provisioner) withAddresses(env []byte) []byte {
 	lines := strings.Split(string(env), "\n")
 	for i, line := range lines {
@@ -68,7 +68,7 @@ func (k *provisioner) withAddresses(env []byte) []byte {
 	return []byte(strings.Join(lines, "\n"))
 }
 
-// markChanged says that a file was changed.
+// markChanged records that a file was changed.
 func (k *provisioner) markChanged(path string) {
 	for i, f := range k.files {
 		if f.Path == path {

@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Ports of a node for which none is given.
+// The default ports of a node.
 const (
 	APIPort  = 7460
 	RaftPort = 7461
@@ -23,9 +23,8 @@ type Node struct {
 	Raft int    // port
 }
 
-// ParseNode reads NAME=HOST, NAME=HOST:PORT or NAME=HOST:PORT:PORT: the port of the
-// API, and the one for the other nodes, which is the next one when it is left out.
-// Errors are [txn.ErrInvalid].
+// ParseNode parses NAME=HOST, NAME=HOST:PORT or NAME=HOST:PORT:PORT: the port of the API, and the
+// raft port, which defaults to the next one. Errors are [txn.ErrInvalid].
 func ParseNode(s string) (Node, error) {
 	bad := func(why string) (Node, error) {
 		return Node{}, fmt.Errorf("%w: node %q: %s: want for example a=10.0.0.1 or a=10.0.0.1:7460:7461", txn.ErrInvalid, s, why)
@@ -77,11 +76,11 @@ func ParseNode(s string) (Node, error) {
 
 const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._"
 
-// APIAddress is where the node's server listens.
+// APIAddress is the address on which the node's server listens.
 func (n Node) APIAddress() string { return net.JoinHostPort(n.Host, strconv.Itoa(n.API)) }
 
-// RaftAddress is where it listens for the others.
+// RaftAddress is the address on which the node listens for other nodes.
 func (n Node) RaftAddress() string { return net.JoinHostPort(n.Host, strconv.Itoa(n.Raft)) }
 
-// URL is where clients reach it.
+// URL is the URL for clients.
 func (n Node) URL() string { return "https://" + n.APIAddress() }

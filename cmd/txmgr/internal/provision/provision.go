@@ -14,28 +14,28 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Spec is what shall be there.
+// Spec describes the files to provide.
 type Spec struct {
-	Dir     string   // made when it is missing
-	Cluster string   // the name in certificates; empty: that of the authority that is there, or "txmgr"
+	Dir     string   // created if it is missing
+	Cluster string   // the name in certificates; empty: that of the existing authority, or "txmgr"
 	Nodes   []Node   // at most 99
 	Clients []string // names of client certificates
 }
 
-// File is one file of a kit.
+// File is one provisioned file.
 type File struct {
 	Path string `json:"path"`
 	What string `json:"what"`
-	Made bool   `json:"made"` // otherwise it was there
-	// Changed says that it was there, and nodes were added to it.
+	Made bool   `json:"made"` // false if it existed already
+	// Changed means that the file existed, and nodes were added to it.
 	Changed bool `json:"changed"`
 }
 
-// MaxNodes is the most nodes of a plan.
+// MaxNodes is the maximum number of nodes of a [Spec].
 const MaxNodes = 99
 
-// Make makes what is missing and says what there is. Errors are [txn.ErrInvalid] and
-// those of the file system; what was made before one stays.
+// Make creates the files that are missing and lists all. Errors are [txn.ErrInvalid] and those of
+// the file system; files that were created before an error stay.
 func Make(p Spec) ([]File, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (p Spec) check() error {
 	return nil
 }
 
-// provisioner is one run.
+// provisioner is one call of [Make].
 type provisioner struct {
 	spec  Spec
 	ca    *certs.Authority
@@ -110,7 +110,7 @@ func (k *provisioner) path(elem ...string) string {
 	return filepath.Join(append([]string{k.spec.Dir}, elem...)...)
 }
 
-// authority loads the authority that is there, or makes one.
+// authority loads the existing authority, or creates one.
 func (k *provisioner) authority() error {
 	cert, key := k.path("ca.pem"), k.path("ca.key")
 	there, err := bothExist(cert, key)
@@ -137,8 +137,8 @@ func (k *provisioner) authority() error {
 	return k.writePair(cert, key, "the authority of cluster "+k.spec.Cluster, there, func() (certs.Pair, error) { return k.ca.Pair(), nil })
 }
 
-// writePair makes a certificate and its key, the key first: a certificate that is there
-// without one would never be completed.
+// writePair writes a certificate and its key, the key first: a certificate without a key would
+// never be completed by a later run.
 func (k *provisioner) writePair(cert, key, what string, there bool, issue func() (certs.Pair, error)) error {
 	var p certs.Pair
 	if !there {
@@ -153,7 +153,7 @@ func (k *provisioner) writePair(cert, key, what string, there bool, issue func()
 	return k.write(cert, what, p.Cert, 0o644)
 }
 
-// bothExist reports whether two files are there that make sense only together.
+// bothExist reports whether two files exist of which neither is of use without the other.
 func bothExist(a, b string) (bool, error) {
 	_, errA := os.Stat(a)
 	_, errB := os.Stat(b)
@@ -171,7 +171,7 @@ func bothExist(a, b string) (bool, error) {
 	return false, errors.Join(errA, errB)
 }
 
-// write makes a file unless it is there.
+// write creates a file unless it exists.
 func (k *provisioner) write(path, what string, data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (k *provisioner) write(path, what string, data []byte, mode fs.FileMode) er
 	return nil
 }
 
-// rootToken gives the root token, which all nodes share.
+// rootToken returns the root token, which all nodes share.
 func (k *provisioner) rootToken() (string, error) {
 	path := k.path("root.token")
 	secret := "txm_root_" + strings.ToLower(rand.Text()+rand.Text())
@@ -203,7 +203,7 @@ func (k *provisioner) rootToken() (string, error) {
 	return string(data), err
 }
 
-// node makes the directory of a node.
+// node creates the directory of a node.
 func (k *provisioner) node(n Node, root string, old []nodeSettings) error {
 	for _, s := range old {
 		if s.Name == n.Name {
@@ -230,7 +230,7 @@ func (k *provisioner) node(n Node, root string, old []nodeSettings) error {
 	)
 }
 
-// hosts are the names by which clients may call a node.
+// hosts are the host names by which clients may call a node.
 func (k *provisioner) hosts(n Node) []string {
 	all := []string{n.Host, "localhost", "127.0.0.1", "::1"}
 	slices.Sort(all)

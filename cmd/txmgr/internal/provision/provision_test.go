@@ -69,8 +69,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// Invariants 1 and 2: whatever is missing is made, whatever is there stays, and what
-// is secret is nobody else's.
+// Invariants 1 and 2: missing files are created, existing ones stay, and secrets are readable by
+// their owner only.
 func TestEveryInterruptionIsMended(t *testing.T) {
 	dir := t.TempDir()
 	plan := Spec{Dir: dir, Cluster: "shop", Nodes: nodes(t, "a=10.0.0.1", "b=10.0.0.2", "c=10.0.0.3"), Clients: []string{"app"}}
@@ -93,10 +93,10 @@ func TestEveryInterruptionIsMended(t *testing.T) {
 	}
 	for path := range whole {
 		if strings.HasSuffix(path, ".pem") && !strings.HasSuffix(path, "/ca.pem") || strings.HasSuffix(path, ".key") || path == "/ca.pem" {
-			continue // half of a pair: a person has to look
+			continue // half of a pair: the operator has to check it
 		}
 		if path == "/root.token" {
-			continue // a new one would not be that of the nodes
+			continue // a new one would not be the one of the nodes
 		}
 		if err := os.Remove(dir + path); err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestEveryInterruptionIsMended(t *testing.T) {
 	}
 }
 
-// The certificates are what nodes and servers accept.
+// Nodes and servers accept the certificates.
 func TestCertificates(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Make(Spec{Dir: dir, Cluster: "shop", Nodes: nodes(t, "a=db.example"), Clients: []string{"app"}}); err != nil {

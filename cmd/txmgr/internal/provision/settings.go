@@ -16,7 +16,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// nodeSettings are what a later run has to know of a node that was made before.
+// nodeSettings are the settings of a node that later runs need.
 type nodeSettings struct {
 	Name   string `yaml:"name"`
 	API    string `yaml:"api_advertise"`
@@ -24,10 +24,10 @@ type nodeSettings struct {
 	Expect int    `yaml:"bootstrap_expect"`
 }
 
-// maxSettings is the most bytes of a file of settings.
+// maxSettings is the maximum size of a settings file in bytes.
 const maxSettings = 1 << 20
 
-// existingNodes reads the settings of the nodes that are there.
+// existingNodes reads the settings of the existing nodes.
 func existingNodes(dir string) ([]nodeSettings, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*", "server.yaml"))
 	if err != nil {
@@ -60,7 +60,7 @@ func existingNodes(dir string) ([]nodeSettings, error) {
 	return all, nil
 }
 
-// bootstrapExpect is how many nodes a new one forms a cluster with; 0 when it joins one.
+// bootstrapExpect is bootstrap_expect of a new node; 0 if it joins an existing cluster.
 func (k *provisioner) bootstrapExpect(old []nodeSettings) int {
 	waiting, of := 0, 0
 	for _, s := range old {
@@ -71,7 +71,7 @@ func (k *provisioner) bootstrapExpect(old []nodeSettings) int {
 	switch {
 	case len(old) == 0:
 		return len(k.spec.Nodes)
-	case waiting < of: // a run that was interrupted
+	case waiting < of: // an earlier run was interrupted
 		return of
 	}
 	return 0
@@ -119,8 +119,7 @@ func (k *provisioner) settings(n Node, old []nodeSettings) []byte {
 	return b.Bytes()
 }
 
-// client makes the directory of a client: its certificate, and what its environment
-// needs.
+// client creates the directory of a client: its certificate, and its environment file.
 func (k *provisioner) client(name string, nodes []nodeSettings) error {
 	cert, key := k.path(name, "client.pem"), k.path(name, "client.key")
 	there, err := bothExist(cert, key)

@@ -1,4 +1,5 @@
-// Package inversion takes two locks in both orders, one after the other, so that nothing stops.
+// Package inversion takes two locks in both orders, one after the other, so that no deadlock
+// occurs.
 package inversion
 
 import "sync"
