@@ -22,7 +22,14 @@ TIME     ?= 3m
 # the product must not.
 NESTED = $(filter-out ./tools,$(patsubst %/go.mod,%,$(wildcard ./*/go.mod ./*/*/go.mod)))
 
-UNIT = $(shell $(GO) list ./... | grep -vE '/internal/soak$$')
+# What needs neither a database, nor root, nor the network, and does not take long.
+QUICK = $(shell $(GO) list ./... | grep -vE '/(cmd/txmgr|examples/(mailer|sdk|transfer)|participant/(mariadb|postgres|web)|internal/(adaptivebench|adaptivesim|adaptivestudy|bank|cluster|crash|doctest|planted|sim|soak|testdb|timeoutbench))$$')
+
+# What `make test` adds: real databases, and programs that are killed.
+REAL = $(shell $(GO) list ./... | grep -E '/(cmd/txmgr|examples/(mailer|sdk|transfer)|participant/(mariadb|postgres|web)|internal/(adaptivebench|adaptivesim|adaptivestudy|bank|crash|doctest|planted|testdb|timeoutbench))$$')
+
+# What `make ci` adds to both: several nodes, and many runs.
+LONG = $(shell $(GO) list ./... | grep -E '/internal/(cluster|sim)$$')
 
 # What runs goroutines, and so is worth the race detector's time: everything but
 # the core, which starts none, the tests of source and documentation, and the bank,
@@ -30,19 +37,28 @@ UNIT = $(shell $(GO) list ./... | grep -vE '/internal/soak$$')
 # runs there, and a line of its own.
 RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/(heap|wheel|survival|timeouttest))?|txn/machine|cmd/txmgr|internal/(archtest|bank|cluster|crash|doctest|family|gosrc|planted|plantedtest|sim|soak))$$')
 
-.PHONY: help demo build test check unit soak sim sim-adaptive race locks planted mutants fuzz bench generate generated deps nested clean
+.PHONY: help demo build quick test ci check long slowest soak sim sim-adaptive race locks planted mutants fuzz bench generate generated deps nested clean
 .DEFAULT_GOAL := help
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## the guided tour: real transactions, faults and deadlines, in a minute
+demo: ## the demo: real transactions, faults and deadlines, in a minute
 	$(GO) run ./cmd/txmgr demo
 
 build: ## bin/txmgr, stamped with VERSION: the last tag and the commit
 	$(GO) build -trimpath -ldflags '-X github.com/txmgr/txmgr/node.release=$(VERSION)' -o bin/txmgr ./cmd/txmgr
 
-test: deps check generated nested demo unit soak sim planted fuzz race locks ## all that CI runs; installs what is missing (root on Debian)
+quick: ## no database, no root, no network: at most 3 minutes on two cores
+	@echo '== go vet'
+	@$(GO) vet ./...
+	$(GO) test -count=1 -timeout 5m $(QUICK)
+
+test: deps check ## quick, and all on real databases; installs what is missing (root on Debian): at most 10 minutes
+	$(GO) test -count=1 -timeout 10m $(QUICK)
+	$(GO) test -count=1 -timeout 15m $(REAL)
+
+ci: test generated nested demo long soak sim planted fuzz race locks ## all that CI runs: at most 40 minutes
 
 check: ## format, vet, staticcheck, go.mod, house rules
 	@echo '== gofumpt'
@@ -57,8 +73,11 @@ check: ## format, vet, staticcheck, go.mod, house rules
 	@echo '== house rules'
 	@$(GO) test ./internal/archtest
 
-unit: ## every test but the soak once, with private databases
-	$(GO) test -count=1 -timeout 15m $(UNIT)
+long: ## three nodes with faults of network and disk, and the simulation's own tests
+	$(GO) test -count=1 -timeout 15m $(LONG)
+
+slowest: ## the tests that take longest: PKG=./node/...
+	@scripts/slowest $(PKG)
 
 # By itself: beside the tests of other packages it would measure how busy they keep the machine.
 soak: ## everything that the API offers at once, under faults, for TIME (3m); then what is left is compared; TIME=1h

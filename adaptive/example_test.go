@@ -47,7 +47,7 @@ func Example_httpHandler() {
 func ExamplePool() {
 	pool, err := adaptive.New(adaptive.Config{
 		Optimizer: adaptive.Fixed(2),
-		OnError:   func(err error) { fmt.Println("nobody waited for:", err) },
+		OnError:   func(err error) { fmt.Println("no submitter waited for:", err) },
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -72,7 +72,7 @@ func ExamplePool() {
 	fmt.Println(pool.TrySubmit(func() error { return nil }))
 	// Output:
 	// adaptive: the task panicked: lost my keys
-	// nobody waited for: disk full
+	// no submitter waited for: disk full
 	// 100 ran; 102 completed
 	// adaptive: the pool is closed
 }

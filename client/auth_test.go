@@ -190,10 +190,10 @@ func TestClientCertificate(t *testing.T) {
 	t.Cleanup(ts.Close)
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address, cfg.CACertFile = ts.URL, filepath.Join(dir, "ca.pem")
-		stranger := open(t, cfg)
+		outsider := open(t, cfg)
 		started := time.Now()
 		// In doubt where an earlier connection broke before the reason for that arrived.
-		if _, err := stranger.Commit(t.Context(), newID(1), txn.CommitRequest{}); !errors.Is(err, txn.ErrDenied) && !errors.Is(err, txn.ErrInDoubt) || !strings.Contains(err.Error(), "certificate") || time.Since(started) > 3*time.Second {
+		if _, err := outsider.Commit(t.Context(), newID(1), txn.CommitRequest{}); !errors.Is(err, txn.ErrDenied) && !errors.Is(err, txn.ErrInDoubt) || !strings.Contains(err.Error(), "certificate") || time.Since(started) > 3*time.Second {
 			t.Errorf("without a certificate: %v after %v", err, time.Since(started))
 		}
 		cfg.CertFile, cfg.KeyFile = filepath.Join(dir, "app.pem"), filepath.Join(dir, "app.key")

@@ -46,7 +46,7 @@ type endpoint struct {
 	streams      txmgrv1connect.TransactionServiceClient
 	participants txmgrv1connect.ParticipantServiceClient
 	timeouts     txmgrv1connect.TimeoutServiceClient
-	inDoubt      txmgrv1connect.DoubtServiceClient
+	inDoubt      txmgrv1connect.InDoubtServiceClient
 	cluster      txmgrv1connect.ClusterServiceClient
 	backup       txmgrv1connect.ClusterServiceClient // over HTTP/2
 	tokens       txmgrv1connect.TokenServiceClient
@@ -132,7 +132,7 @@ func (c *Client) newEndpoint(base string) *endpoint {
 	e.streams = txmgrv1connect.NewTransactionServiceClient(streams, base, options...)
 	e.participants = txmgrv1connect.NewParticipantServiceClient(unary, base, options...)
 	e.timeouts = txmgrv1connect.NewTimeoutServiceClient(unary, base, options...)
-	e.inDoubt = txmgrv1connect.NewDoubtServiceClient(unary, base, options...)
+	e.inDoubt = txmgrv1connect.NewInDoubtServiceClient(unary, base, options...)
 	e.cluster = txmgrv1connect.NewClusterServiceClient(unary, base, options...)
 	e.backup = txmgrv1connect.NewClusterServiceClient(streams, base, options...)
 	e.tokens = txmgrv1connect.NewTokenServiceClient(unary, base, options...)

@@ -89,7 +89,7 @@ func (p *pipeline) serveStream(e *endpoint, followLeader bool) (end streamResult
 	defer cancel()
 	dialTimer := time.AfterFunc(dialTimeout, cancel)
 	defer dialTimer.Stop()
-	stream, err := e.streams.Pipe(ctx)
+	stream, err := e.streams.Pipeline(ctx)
 	if err != nil {
 		return streamResult{err: streamRefusalOr(e.base, err)}
 	}

@@ -24,9 +24,9 @@ func (c *Client) Scan(ctx context.Context, participant string, apply bool) ([]tx
 
 // InDoubts lists the transactions that may need an operator.
 func (c *Client) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
-	var res *txmgrv1.ListDoubtsResponse
-	err := c.longCall(ctx, "doubt list", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
-		res, err = e.inDoubt.List(ctx, &txmgrv1.ListDoubtsRequest{})
+	var res *txmgrv1.ListInDoubtResponse
+	err := c.longCall(ctx, "indoubt list", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
+		res, err = e.inDoubt.List(ctx, &txmgrv1.ListInDoubtRequest{})
 		return err
 	})
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Client) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
 // participants.
 func (c *Client) Explain(ctx context.Context, id txn.ID) (txn.Explanation, error) {
 	var res *txmgrv1.Explanation
-	err := c.fanoutCall(ctx, "doubt explain", id, func(ctx context.Context, e *endpoint) (err error) {
+	err := c.fanoutCall(ctx, "indoubt explain", id, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.inDoubt.Explain(ctx, &txmgrv1.ExplainRequest{Id: id.String()})
 		return err
 	})
@@ -56,7 +56,7 @@ func (c *Client) Retry(ctx context.Context, id txn.ID) error {
 	if !id.IsZero() {
 		r.Id = id.String()
 	}
-	return c.fanoutCall(ctx, "doubt retry", id, func(ctx context.Context, e *endpoint) error {
+	return c.fanoutCall(ctx, "indoubt retry", id, func(ctx context.Context, e *endpoint) error {
 		_, err := e.inDoubt.Retry(ctx, r)
 		return err
 	})
@@ -66,7 +66,7 @@ func (c *Client) Retry(ctx context.Context, id txn.ID) error {
 // [txn.ErrConflict]: it is not in doubt, or only votes can commit it.
 func (c *Client) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Outcome, error) {
 	request := wire.FromResolution(id, r)
-	return c.outcomeCall(ctx, c.fanoutCall, "doubt resolve", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
+	return c.outcomeCall(ctx, c.fanoutCall, "indoubt resolve", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
 		return e.inDoubt.Resolve(ctx, request)
 	})
 }
@@ -75,7 +75,7 @@ func (c *Client) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.
 // not finished.
 func (c *Client) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Outcome, error) {
 	request := &txmgrv1.ForgetRequest{Id: id.String(), By: wire.Text(by), Reason: wire.Text(reason)}
-	return c.outcomeCall(ctx, c.unaryCall, "doubt forget", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
+	return c.outcomeCall(ctx, c.unaryCall, "indoubt forget", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
 		return e.inDoubt.Forget(ctx, request)
 	})
 }

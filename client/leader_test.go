@@ -13,7 +13,7 @@ import (
 
 const (
 	commitPath = "TransactionService/Commit"
-	pipePath   = "TransactionService/Pipe"
+	pipePath   = "TransactionService/Pipeline"
 	getPath    = "TransactionService/Get"
 )
 

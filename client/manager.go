@@ -164,7 +164,7 @@ func (c *Client) ReportCompletion(ctx context.Context, id txn.ID, acks ...txn.Co
 	if c.cfg.Unary {
 		return c.doneUnary(ctx, id, acks)
 	}
-	_, err := c.do(ctx, "done", id, 12*len(acks), &txmgrv1.Command{Call: &txmgrv1.Command_Done{Done: wire.FromCompletionReports(acks)}})
+	_, err := c.do(ctx, "done", id, 12*len(acks), &txmgrv1.Command{Call: &txmgrv1.Command_ReportCompletion{ReportCompletion: wire.FromCompletionReports(acks)}})
 	return err
 }
 

@@ -17,7 +17,7 @@ func (c *Client) beginUnary(ctx context.Context, o txn.Options) (txn.BeginResult
 		r.Timeout = o.Timeout.String()
 	}
 	for _, e := range o.Branches {
-		r.Branches = append(r.Branches, &txmgrv1.Enlistment{Participant: wire.Text(e.Participant), Payload: e.Payload, Session: wire.Text(e.SessionRef)})
+		r.Branches = append(r.Branches, &txmgrv1.Enlistment{Participant: wire.Text(e.Participant), Payload: e.Payload, SessionRef: wire.Text(e.SessionRef)})
 	}
 	var res *txmgrv1.BeginResponse
 	err := c.unaryCall(ctx, "begin", o.ID, func(ctx context.Context, e *endpoint) (err error) {
@@ -58,7 +58,7 @@ func branchOf(m *txmgrv1.Branch) (txn.Branch, error) {
 }
 
 func (c *Client) enlistUnary(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
-	r := &txmgrv1.EnlistRequest{Id: id.String(), Participant: wire.Text(e.Participant), Payload: e.Payload, Session: wire.Text(e.SessionRef)}
+	r := &txmgrv1.EnlistRequest{Id: id.String(), Participant: wire.Text(e.Participant), Payload: e.Payload, SessionRef: wire.Text(e.SessionRef)}
 	var res *txmgrv1.Branch
 	err := c.unaryCall(ctx, "enlist", id, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.transactions.Enlist(ctx, r)
@@ -75,7 +75,7 @@ func (c *Client) enlistUnary(ctx context.Context, id txn.ID, e txn.Enlistment) (
 }
 
 func (c *Client) commitUnary(ctx context.Context, id txn.ID, m txn.CommitRequest) (txn.Outcome, error) {
-	r := &txmgrv1.CommitRequest{Id: id.String(), OwnPhaseTwo: m.ClientCompletes, Votes: votesOf(m.Votes)}
+	r := &txmgrv1.CommitRequest{Id: id.String(), ClientCompletes: m.ClientCompletes, Votes: votesOf(m.Votes)}
 	return c.decideUnary(ctx, "commit", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
 		return e.transactions.Commit(ctx, r)
 	})
@@ -89,7 +89,7 @@ func votesOf(votes []txn.BranchVote) (ms []*txmgrv1.Vote) {
 }
 
 func (c *Client) voteUnary(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome, error) {
-	r := &txmgrv1.VoteRequest{Id: id.String(), OwnPhaseTwo: b.ClientCompletes, Votes: votesOf(b.Votes), Reason: wire.Text(b.Reason)}
+	r := &txmgrv1.VoteRequest{Id: id.String(), ClientCompletes: b.ClientCompletes, Votes: votesOf(b.Votes), Reason: wire.Text(b.Reason)}
 	return c.decideUnary(ctx, "vote", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
 		return e.transactions.Vote(ctx, r)
 	})
@@ -136,11 +136,11 @@ func (c *Client) outcomeCall(
 	if err != nil {
 		return outcomeOf(err), err
 	}
-	o := txn.Outcome{EndedByApplication: res.GetEndedByHand()}
+	o := txn.Outcome{EndedByApplication: res.GetEndedByApplication()}
 	for _, f := range []struct {
 		into interface{ UnmarshalText([]byte) error }
 		name string
-	}{{&o.State, res.GetState()}, {&o.Cause, res.GetCause()}, {&o.Heuristic, res.GetHazard()}} {
+	}{{&o.State, res.GetState()}, {&o.Cause, res.GetCause()}, {&o.Heuristic, res.GetHeuristic()}} {
 		if err := f.into.UnmarshalText([]byte(f.name)); err != nil {
 			return o, newError(op, id, err)
 		}
@@ -149,12 +149,12 @@ func (c *Client) outcomeCall(
 }
 
 func (c *Client) doneUnary(ctx context.Context, id txn.ID, acks []txn.CompletionReport) error {
-	r := &txmgrv1.DoneRequest{Id: id.String()}
+	r := &txmgrv1.ReportCompletionRequest{Id: id.String()}
 	for _, a := range acks {
-		r.Acks = append(r.Acks, &txmgrv1.Ack{Branch: a.Branch.String(), State: a.State.String()})
+		r.Reports = append(r.Reports, &txmgrv1.CompletionReport{Branch: a.Branch.String(), State: a.State.String()})
 	}
 	return c.unaryCall(ctx, "done", id, func(ctx context.Context, e *endpoint) error {
-		_, err := e.transactions.Done(ctx, r)
+		_, err := e.transactions.ReportCompletion(ctx, r)
 		return err
 	})
 }

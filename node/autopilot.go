@@ -107,7 +107,7 @@ func (n *Node) pollMembers(ctx context.Context) {
 			n.autopilot.record(who.ID, who.Applied)
 			n.addressOverrides.record(who.ID, string(s.Address), who.RaftAddr)
 			if err := n.upsertMember(ctx, who); err != nil && ctx.Err() == nil {
-				n.logger.Warn("cannot note what a node says of itself", "node", who.ID, "error", err)
+				n.logger.Warn("failed to update member metadata", "node", who.ID, "error", err)
 			}
 			// A node with an empty log may still take the log of another cluster, and the
 			// entries that it has applied may be another cluster's.
@@ -178,7 +178,7 @@ func (n *Node) reconcileMembers(ctx context.Context) {
 	}
 	defer n.membershipMu.Unlock()
 	if err := n.updateAddress(n.env.id, n.peerServer.Addr()); err != nil && ctx.Err() == nil {
-		n.logger.Warn("cannot note this node's new address", "error", err)
+		n.logger.Warn("failed to update this node's address", "error", err)
 	}
 	// The members first: each of them was in raft's configuration before.
 	var members []machine.Member
@@ -188,8 +188,8 @@ func (n *Node) reconcileMembers(ctx context.Context) {
 		if len(servers) == 0 || k.Node == string(n.env.id) || slices.ContainsFunc(servers, func(s raft.Server) bool { return string(s.ID) == k.Node }) {
 			continue
 		}
-		if err := n.tombstoneID(ctx, k.Node, "txmgr", "it was removed before, and the log did not say so"); err != nil && ctx.Err() == nil {
-			n.logger.Warn("cannot strike the id of a node that was removed", "node", k.Node, "error", err)
+		if err := n.tombstoneID(ctx, k.Node, "txmgr", "removed earlier; the tombstone was missing"); err != nil && ctx.Err() == nil {
+			n.logger.Warn("failed to tombstone removed node", "node", k.Node, "error", err)
 		}
 	}
 }

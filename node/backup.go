@@ -90,13 +90,13 @@ func (i contextReader) Read(p []byte) (int, error) {
 type BackupContents struct {
 	Transactions int               `json:"transactions"`
 	States       map[txn.State]int `json:"states"`
-	Heuristics   int               `json:"hazards"`
+	Heuristics   int               `json:"heuristics"`
 	// Participants are the registered participants, in the order of their registration.
 	Participants   []BackupParticipant `json:"participants"`
 	Members        int                 `json:"members"`
 	Tokens         int                 `json:"tokens"`
-	Audit          int                 `json:"audit"` // records
-	RecoveryPaused bool                `json:"held"`  // taken of a restored cluster whose recovery was paused
+	Audit          int                 `json:"audit"`           // records
+	RecoveryPaused bool                `json:"recovery_paused"` // taken of a restored cluster whose recovery was paused
 	Release        string              `json:"release"`
 }
 

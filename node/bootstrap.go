@@ -155,9 +155,9 @@ func (n *Node) bootstrapWith(ctx context.Context, expect int, seen []peer.Identi
 	}
 	switch {
 	case len(all) > expect:
-		return fmt.Sprintf("somebody to leave: %d nodes are here, and %d are expected", len(all), expect)
+		return fmt.Sprintf("fewer nodes: %d found, bootstrap_expect is %d; stop one or change the setting", len(all), expect)
 	case len(all) < expect:
-		return fmt.Sprintf("%d more of %d nodes; nobody answers at %s", expect-len(all), expect, orElse(strings.Join(unreachable, ", "), "any further address in --join"))
+		return fmt.Sprintf("%d more of %d nodes; no answer from %s", expect-len(all), expect, orElse(strings.Join(unreachable, ", "), "any further address in --join"))
 	}
 	f := &bootstrapPlan{}
 	for _, p := range all {
@@ -166,7 +166,7 @@ func (n *Node) bootstrapWith(ctx context.Context, expect int, seen []peer.Identi
 	slices.SortFunc(f.Members, func(a, b peer.Member) int { return strings.Compare(a.ID, b.ID) })
 	f.Bootstrapper = f.Members[0].ID
 	if f.Bootstrapper != me.ID {
-		return "the node with the smallest id, " + f.Bootstrapper + ", to found the cluster"
+		return "the node with the smallest id, " + f.Bootstrapper + ", to bootstrap the cluster"
 	}
 	if err := n.grantConsent(f); err != nil {
 		return err.Error()
@@ -183,7 +183,7 @@ func (n *Node) bootstrapWith(ctx context.Context, expect int, seen []peer.Identi
 	if err := n.raft.BootstrapCluster(raft.Configuration{Servers: servers}).Error(); err != nil {
 		return "raft: " + err.Error()
 	}
-	n.logger.Info("founded a cluster", "nodes", len(f.Members))
+	n.logger.Info("bootstrapped a cluster", "nodes", len(f.Members))
 	return ""
 }
 
@@ -199,11 +199,11 @@ func (n *Node) grantConsent(f *bootstrapPlan) error {
 		return fmt.Errorf("%w: this node has asked cluster %s to take it in, or was taken in there: empty its data directory to found another one with it", txn.ErrConflict, a.Cluster)
 	}
 	if !f.includes(string(n.env.id)) {
-		return fmt.Errorf("%w: this node is not among those that found the cluster", txn.ErrConflict)
+		return fmt.Errorf("%w: this node is not among those that bootstrap the cluster", txn.ErrConflict)
 	}
 	if old := n.consentedPlan.Load(); old != nil {
 		if !old.equal(f) {
-			return fmt.Errorf("%w: this node has consented to found a cluster with other nodes (%v): empty the data directories of all, nothing is in them yet", txn.ErrConflict, old.Members)
+			return fmt.Errorf("%w: this node has consented to bootstrap a cluster with other nodes (%v): empty the data directories of all, nothing is in them yet", txn.ErrConflict, old.Members)
 		}
 		return nil
 	}
@@ -223,7 +223,7 @@ func (n *Node) commitToCluster(to peer.Identity) error {
 	case to.Cluster == "":
 		return fmt.Errorf("%w: it has no leader yet", txn.ErrUnavailable)
 	case n.checkPlan(to) != nil:
-		return fmt.Errorf("%w: this node has consented to found a cluster with other nodes (%v): empty its data directory, nothing is in it yet", txn.ErrConflict, f.Members)
+		return fmt.Errorf("%w: this node has consented to bootstrap a cluster with other nodes (%v): empty its data directory, nothing is in it yet", txn.ErrConflict, f.Members)
 	default:
 		return n.adoptCluster(clusterIdentity{to.Cluster, to.Incarnation})
 	}

@@ -70,7 +70,7 @@ func TestANodeIsTakenInOnce(t *testing.T) {
 		}
 		f := &bootstrapPlan{Bootstrapper: "n_a", Members: []peer.Member{{ID: "n_a", RaftAddr: "127.0.0.1:1"}, {ID: string(n.env.id), RaftAddr: addr[2]}}}
 		if err := n.grantConsent(f); !errors.Is(err, txn.ErrConflict) {
-			t.Errorf("it consented to found a cluster: %v", err)
+			t.Errorf("it consented to bootstrap a cluster: %v", err)
 		}
 		if _, err := two.Join(t.Context(), addr[2], "test"); err == nil {
 			t.Error("a second cluster added it")
@@ -89,11 +89,11 @@ func TestANodeIsTakenInOnce(t *testing.T) {
 	}
 }
 
-// TestAFounderHearsNoOtherCluster: the bootstrapping node has a log before it has a cluster id.
+// TestBootstrapperIgnoresOtherClusters: the bootstrapping node has a log before it has a cluster id.
 // Another cluster that was about to add it must not reach it in between, since raft would not
 // distinguish the two first entries. Once it knows its cluster, it accepts all nodes of that
 // cluster, also those that joined later.
-func TestAFounderHearsNoOtherCluster(t *testing.T) {
+func TestBootstrapperIgnoresOtherClusters(t *testing.T) {
 	addr := freePorts(t, 2)
 	n := openMember(t, t.TempDir(), Cluster{Listen: addr[0]})
 	me := peer.Member{ID: string(n.env.id), RaftAddr: addr[0]}
@@ -101,10 +101,10 @@ func TestAFounderHearsNoOtherCluster(t *testing.T) {
 	if err := n.grantConsent(f); err != nil {
 		t.Fatal(err)
 	}
-	stranger := peer.Identity{ID: "n_a", Cluster: "abcdef"}
+	outsider := peer.Identity{ID: "n_a", Cluster: "abcdef"}
 	check := func(when string) {
 		t.Helper()
-		if err := n.admitRaft(stranger); !errors.Is(err, peer.ErrClusterMismatch) {
+		if err := n.admitRaft(outsider); !errors.Is(err, peer.ErrClusterMismatch) {
 			t.Errorf("%s it hears another cluster: %v", when, err)
 		}
 		if err := n.admitRaft(peer.Identity{ID: "n_z"}); err != nil {
@@ -136,7 +136,7 @@ func TestAFounderHearsNoOtherCluster(t *testing.T) {
 	if err := late.commitToCluster(joined); err != nil {
 		t.Errorf("it does not ask a node that joined its cluster later: %v", err)
 	}
-	if err := late.admitRaft(stranger); !errors.Is(err, peer.ErrClusterMismatch) {
+	if err := late.admitRaft(outsider); !errors.Is(err, peer.ErrClusterMismatch) {
 		t.Errorf("it hears another cluster: %v", err)
 	}
 }

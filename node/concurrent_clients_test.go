@@ -59,7 +59,7 @@ func TestOneIDTwice(t *testing.T) {
 	}
 	info := finished(t, n, id)
 	if b, err := bank.Balances(t.Context()); err != nil || b["a"] != 90 || info.State != txn.Committed || info.Heuristic != 0 {
-		t.Errorf("the ledger has %v, %v; the log %v, hazard %q", b, err, info.State, info.Heuristic)
+		t.Errorf("the ledger has %v, %v; the log %v, heuristic %q", b, err, info.State, info.Heuristic)
 	}
 }
 

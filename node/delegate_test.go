@@ -86,7 +86,7 @@ func TestDelegatedIsSettledAtTheDeadline(t *testing.T) {
 				t.Errorf("%s: settled after %v", name, took)
 			}
 			if info.State != c.state || info.Heuristic != 0 || bank.outcomeLookups() != 1 {
-				t.Errorf("%s: %v, hazard %v, asked %d times", name, info.State, info.Heuristic, bank.outcomeLookups())
+				t.Errorf("%s: %v, heuristic %v, asked %d times", name, info.State, info.Heuristic, bank.outcomeLookups())
 			}
 		}
 	})
@@ -186,7 +186,7 @@ func TestDelegatedThatNobodyCanSettleIsInDoubt(t *testing.T) {
 		}
 		pass(2 * time.Second)
 		ds, err := n.InDoubts(t.Context())
-		if err != nil || len(ds) != 1 || ds[0].ID != b.ID || !strings.Contains(ds[0].Why, "bank: settle: connection refused (attempt ") {
+		if err != nil || len(ds) != 1 || ds[0].ID != b.ID || !strings.Contains(ds[0].Why, "bank: resolve outcome: connection refused (attempt ") {
 			t.Errorf("after it: %+v, %v", ds, err)
 		}
 		bank.byHand(b.Branches[0].XID, participant.Unknown)
@@ -196,14 +196,14 @@ func TestDelegatedThatNobodyCanSettleIsInDoubt(t *testing.T) {
 		}
 		info := finished(t, n, b.ID)
 		if info.State != txn.RolledBack || info.Heuristic != txn.HeuristicHazard {
-			t.Errorf("%v, hazard %v", info.State, info.Heuristic)
+			t.Errorf("%v, heuristic %v", info.State, info.Heuristic)
 		}
 		bank.byHand(b.Branches[0].XID, participant.RolledBack)
 		if err := n.Retry(t.Context(), b.ID); err != nil {
 			t.Errorf("asking for the proof once more: %v", err)
 		}
 		if info, err := n.Get(t.Context(), b.ID); err != nil || info.Heuristic != 0 {
-			t.Errorf("with proof: hazard %v, %v", info.Heuristic, err)
+			t.Errorf("with proof: heuristic %v, %v", info.Heuristic, err)
 		}
 	})
 }

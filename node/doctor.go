@@ -93,7 +93,7 @@ func (n *Node) checkQuota(name string) participant.Check {
 	if used*10 >= limit*9 {
 		d.Level = participant.Warning
 		d.Message += ": further ones will be refused"
-		d.Remedy = fmt.Sprintf("txmgr doubt list; txmgr list --participant %s; or register it with a larger %s", name, QuotaSetting)
+		d.Remedy = fmt.Sprintf("txmgr indoubt list; txmgr list --participant %s; or register it with a larger %s", name, QuotaSetting)
 	}
 	return d
 }

@@ -40,14 +40,14 @@ func TestDoctor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, subject := range []string{"leader", "disk space", "disk latency", "open files", "log", "unfinished transactions", "hazards", "participants", "timeouts", "version"} {
+	for _, subject := range []string{"leader", "disk space", "disk latency", "open files", "log", "unfinished transactions", "heuristic outcomes", "participants", "timeouts", "version"} {
 		d := found(ds, subject)
 		if d.Participant != "" || d.Message == "" || d.Level == "" || d.Level != "ok" && d.Remedy == "" {
 			t.Errorf("%s: %+v", subject, d)
 		}
 	}
 	for subject, text := range map[string]string{
-		"leader": "leads cluster " + n.clusterID(), "disk latency": "median of 9", "timeouts": "ticks of 10ms", "hazards": "no branch",
+		"leader": "leads cluster " + n.clusterID(), "disk latency": "median of 9", "timeouts": "ticks of 10ms", "heuristic outcomes": "no branch",
 		"participants": "none of 2 fails", "unfinished transactions": "0 of at most 4000000",
 	} {
 		if d := found(ds, subject); !strings.Contains(d.Message, text) {
@@ -92,8 +92,8 @@ func TestDoctorSeesWhatIsWrong(t *testing.T) {
 	})
 	for subject, want := range map[string][3]string{
 		"participants":            {"failure", "1 of 2 fail: stock: ", "txmgr doctor stock"},
-		"hazards":                 {"warning", "otherwise than decided: 1", "txmgr doubt list"},
-		"unfinished transactions": {"warning", "2 of at most 2: further ones will be refused", "txmgr doubt list"},
+		"heuristic outcomes":      {"warning", "otherwise than decided: 1", "txmgr indoubt list"},
+		"unfinished transactions": {"warning", "2 of at most 2: further ones will be refused", "txmgr indoubt list"},
 	} {
 		if d := found(ds, subject); d.Level != want[0] || !strings.Contains(d.Message, want[1]) || !strings.Contains(d.Remedy, want[2]) {
 			t.Errorf("%s: %+v", subject, d)

@@ -27,7 +27,7 @@ func wantByHand(t *testing.T, n *Node, id txn.ID, hazard txn.Heuristic) {
 		"commit": errCommit, "rollback": errRollback, "vote": errVote, "delegate": errDelegate, "extend": errExtend, "enlist": errEnlist, "attach": errAttach,
 	} {
 		if !errors.Is(err, txn.ErrEndedByApplication) || errors.Is(err, txn.ErrRolledBack) || errors.Is(err, txn.ErrHeuristic) != (hazard != 0) {
-			t.Errorf("%s is told that %v; want %v, hazard %q", op, err, txn.ErrEndedByApplication, hazard)
+			t.Errorf("%s is told that %v; want %v, heuristic %q", op, err, txn.ErrEndedByApplication, hazard)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // Explain returns all that is known about a transaction, in any state, and asks its participants
 // for the present state of its branches, each for at most 5 seconds.
 func (n *Node) Explain(ctx context.Context, id txn.ID) (txn.Explanation, error) {
-	t, err := n.transaction(ctx, "doubt explain", id)
+	t, err := n.transaction(ctx, "indoubt explain", id)
 	if err != nil {
 		return txn.Explanation{}, err
 	}
@@ -72,7 +72,7 @@ func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05
 func (n *Node) undecidedText(t *machine.Transaction, i *txn.Info) string {
 	left := fmt.Sprintf("%v are left", i.ExpiresIn)
 	if i.ExpiresIn == 0 {
-		left = "its time is over"
+		left = "its deadline has passed"
 	}
 	switch {
 	case t.Delegated() && t.EndedByApplication():
@@ -88,7 +88,7 @@ func (n *Node) undecidedText(t *machine.Transaction, i *txn.Info) string {
 		}
 		return fmt.Sprintf("not decided: commit was asked for, and the coordinator collects the votes of %s: %s", strings.Join(missing, ", "), left)
 	}
-	return "not decided: nobody has asked for a commit or a rollback yet: " + left
+	return "not decided: no commit or rollback was requested yet:  " + left
 }
 
 // decisionText states the decision, its time, its log entry and its cause.
@@ -124,14 +124,14 @@ func causeText(t *machine.Transaction, audit []txn.AuditRecord) string {
 	case txn.CauseVoteNo:
 		return "a branch voted no" + reasonText(t.Reason)
 	case txn.CauseSessionExpired:
-		return "the session of the application went silent" + reasonText(t.Reason)
+		return "the client session expired" + reasonText(t.Reason)
 	case txn.CauseOperator:
 		for _, a := range audit {
 			if a.Action != "forget" && a.By != "" {
 				return a.By + " asked for it" + reasonText(t.Reason)
 			}
 		}
-		return "a person asked for it" + reasonText(t.Reason)
+		return "an operator requested it" + reasonText(t.Reason)
 	}
 	return t.Cause.String()
 }

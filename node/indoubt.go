@@ -17,8 +17,6 @@ const (
 	// inDoubtAfter is how long a decided transaction may take before it is listed as in doubt,
 	// if nothing has failed.
 	inDoubtAfter = 5 * time.Second
-	// maxInDoubt bounds the list of [Node.InDoubts], to the oldest ones.
-	maxInDoubt = 1000
 )
 
 // InDoubts lists the transactions that an operator may have to look at, at most 1,000, oldest
@@ -27,7 +25,7 @@ const (
 // had a failed attempt.
 func (n *Node) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
 	if err := n.requireReadable(ctx); err != nil {
-		return nil, txn.Wrap("doubt list", txn.ID{}, err)
+		return nil, txn.Wrap("indoubt list", txn.ID{}, err)
 	}
 	found := n.findInDoubt()
 	out := make([]txn.InDoubt, len(found))
@@ -50,9 +48,9 @@ func (n *Node) findInDoubt() (found []machine.Transaction) {
 				found = append(found, part[i])
 			}
 		}
-		if len(found) > 2*maxInDoubt || from == 0 {
+		if len(found) > 2*txn.MaxInDoubt || from == 0 {
 			slices.SortFunc(found, func(a, b machine.Transaction) int { return inDoubtSince(&a).Compare(inDoubtSince(&b)) })
-			found = found[:min(len(found), maxInDoubt)]
+			found = found[:min(len(found), txn.MaxInDoubt)]
 		}
 		if from == 0 {
 			return found
@@ -163,7 +161,7 @@ func heuristicText(t *machine.Transaction, id txn.BranchID) string {
 	}
 	text := fmt.Sprintf("%v at %s ended %v although the decision was to %s", id, b.Participant, b.Heuristic, decision)
 	if b.Heuristic == txn.HeuristicHazard {
-		text = fmt.Sprintf("nobody knows how %v at %s ended; the decision was to %s", id, b.Participant, decision)
+		text = fmt.Sprintf("the end of %v at %s is unknown; the decision was to %s", id, b.Participant, decision)
 	}
 	if b.Detail != "" {
 		text += " (" + oneLine(b.Detail) + ")"
@@ -178,7 +176,7 @@ func waitText(t *machine.Transaction, b *txn.BranchInfo) string {
 		case t.Delegated() && b.Vote == txn.VoteEndedByApplication:
 			return fmt.Sprintf("%s at %s was ended by statements of the application's own, and its participant has not said how", b.Name, b.Participant)
 		case t.Delegated():
-			return fmt.Sprintf("the decision was delegated to %s at %s, and nobody has said how it ended", b.Name, b.Participant)
+			return fmt.Sprintf("the decision was delegated to %s at %s, and its end was not reported", b.Name, b.Participant)
 		default:
 			return fmt.Sprintf("%s at %s has not come to its end yet", b.Name, b.Participant)
 		}
@@ -201,10 +199,10 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 func (n *Node) Retry(ctx context.Context, id txn.ID) error {
 	r := n.recovery.Load()
 	if r == nil {
-		return &txn.Error{Op: "doubt retry", ID: id, Err: txn.ErrUnavailable, Detail: "this node does not lead"}
+		return &txn.Error{Op: "indoubt retry", ID: id, Err: txn.ErrUnavailable, Detail: "this node does not lead"}
 	}
 	if n.recoveryPaused() {
-		return &txn.Error{Op: "doubt retry", ID: id, Err: txn.ErrUnavailable, Detail: machine.RecoveryPausedDetail}
+		return &txn.Error{Op: "indoubt retry", ID: id, Err: txn.ErrUnavailable, Detail: machine.RecoveryPausedDetail}
 	}
 	if id.IsZero() {
 		for _, t := range n.findInDoubt() {
@@ -212,7 +210,7 @@ func (n *Node) Retry(ctx context.Context, id txn.ID) error {
 		}
 		return nil
 	}
-	t, err := n.transaction(ctx, "doubt retry", id)
+	t, err := n.transaction(ctx, "indoubt retry", id)
 	if err != nil {
 		return err
 	}
@@ -220,7 +218,7 @@ func (n *Node) Retry(ctx context.Context, id txn.ID) error {
 	case t.State.Finished() && t.Heuristic != 0:
 		return n.probeUnknown(ctx, &t)
 	case t.State == txn.Active, t.Delegated() && n.clock.remaining(t.Expiry) > 0:
-		return &txn.Error{Op: "doubt retry", ID: id, State: t.State, Err: txn.ErrConflict, Detail: fmt.Sprintf("nothing is to be driven before it is decided, or its time is over in %v", n.clock.remaining(t.Expiry).Round(time.Millisecond))}
+		return &txn.Error{Op: "indoubt retry", ID: id, State: t.State, Err: txn.ErrConflict, Detail: fmt.Sprintf("nothing is to be driven before it is decided, or its deadline has passed in %v", n.clock.remaining(t.Expiry).Round(time.Millisecond))}
 	}
 	r.Retry(id)
 	return nil
@@ -237,10 +235,10 @@ func (n *Node) probeUnknown(ctx context.Context, t *machine.Transaction) error {
 		}
 	}
 	if len(reports) == 0 {
-		return &txn.Error{Op: "doubt retry", ID: t.ID, State: t.State, Err: txn.ErrConflict, Detail: "all branches have ended, and no participant knows more than before: say how they ended with doubt resolve, or doubt forget it"}
+		return &txn.Error{Op: "indoubt retry", ID: t.ID, State: t.State, Err: txn.ErrConflict, Detail: "all branches have ended, and no participant knows more than before: say how they ended with indoubt resolve, or indoubt forget it"}
 	}
 	if err := (recoveryLog{n}).Report(ctx, t.ID, reports); err != nil {
-		return txn.Wrap("doubt retry", t.ID, err)
+		return txn.Wrap("indoubt retry", t.ID, err)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func TestDoubtsSurvive(t *testing.T) {
 		t.Fatalf("%+v, %v", doubts, err)
 	}
 	before := explained(t, n, b.ID)
-	if c := choice(before, actionForget); !c.Allowed || !strings.HasPrefix(c.Command, "txmgr doubt forget "+b.ID.String()) {
+	if c := choice(before, actionForget); !c.Allowed || !strings.HasPrefix(c.Command, "txmgr indoubt forget "+b.ID.String()) {
 		t.Errorf("%+v", c)
 	}
 	for _, snapshot := range []bool{false, true} {
@@ -110,7 +110,7 @@ func TestDoubtsSurvive(t *testing.T) {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	if ds, err := n.InDoubts(ctx); err != nil || len(ds) != 0 {
-		t.Errorf("after the hazard was forgotten: %+v, %v", ds, err)
+		t.Errorf("after the heuristic outcome was forgotten: %+v, %v", ds, err)
 	}
 	audit, err := n.Audit(ctx, txn.AuditFilter{})
 	var did []string
@@ -272,7 +272,7 @@ func TestResolve(t *testing.T) {
 			t.Errorf("rollback: %+v, %v", o, err)
 		}
 		finished(t, n, b.ID)
-		if e := explained(t, n, b.ID); !strings.Contains(strings.Join(e.Summary, "\n"), "a person asked for it: seen it") {
+		if e := explained(t, n, b.ID); !strings.Contains(strings.Join(e.Summary, "\n"), "an operator requested it: seen it") {
 			t.Errorf("%q", e.Summary)
 		}
 		_, err = n.Resolve(ctx, b.ID, txn.Resolution{Reason: "again"})
@@ -282,7 +282,7 @@ func TestResolve(t *testing.T) {
 		b := stuck()
 		stock.outage(nil)
 		_, err := n.Resolve(ctx, b.ID, yes)
-		wantErr(t, "resolve", err, txn.ErrConflict, "b2 at stock is prepared there", "txmgr doubt retry "+b.ID.String())
+		wantErr(t, "resolve", err, txn.ErrConflict, "b2 at stock is prepared there", "txmgr indoubt retry "+b.ID.String())
 		if c := choice(explained(t, n, b.ID), actionCommit); c.Allowed || !strings.Contains(c.Why, "is prepared there") {
 			t.Errorf("%+v", c)
 		}
@@ -358,10 +358,10 @@ func TestExplainInEveryState(t *testing.T) {
 	desks := participantMap{"bank": newFakeParticipant(), "shop": hangs()}
 	n := open(t, t.TempDir(), with(desks))
 	ctx := t.Context()
-	story := func(id txn.ID) string { return strings.Join(explained(t, n, id).Summary, "\n") }
+	trace := func(id txn.ID) string { return strings.Join(explained(t, n, id).Summary, "\n") }
 	check := func(what string, id txn.ID, want ...string) {
 		t.Helper()
-		s := story(id)
+		s := trace(id)
 		for _, w := range want {
 			if !strings.Contains(s, w) {
 				t.Errorf("%s: the story has no %q:\n%s", what, w, s)
@@ -370,7 +370,7 @@ func TestExplainInEveryState(t *testing.T) {
 	}
 	active := beginAt(t, n, time.Minute, "bank")
 	desks["bank"].(*fakeParticipant).prepare(active.Branches[0].XID)
-	check("active", active.ID, `as "order", with 1m0s to be decided: until tick `, "nobody has asked for a commit or a rollback yet")
+	check("active", active.ID, `as "order", with 1m0s to be decided: until tick `, "no commit or rollback was requested yet")
 	e := explained(t, n, active.ID)
 	if q := e.Branches[0]; !q.Prepared || q.Detail != "in the tray" || !slices.Equal(q.Locks, []string{"the tray"}) {
 		t.Errorf("%+v", q)
@@ -386,7 +386,7 @@ func TestExplainInEveryState(t *testing.T) {
 		t.Error("committed without a vote")
 	}
 	go func() { _, _ = n.Commit(context.Background(), asking.ID, txn.CommitRequest{}) }()
-	until(t, "preparing", func() bool { return strings.Contains(story(asking.ID), "collects the votes of b1 at shop") })
+	until(t, "preparing", func() bool { return strings.Contains(trace(asking.ID), "collects the votes of b1 at shop") })
 	if _, err := n.Rollback(ctx, asking.ID, "changed my mind"); err != nil {
 		t.Fatal(err)
 	}
@@ -448,7 +448,7 @@ func TestDoubtsAreBounded(t *testing.T) {
 		if ds, err = n.InDoubts(ctx); err != nil {
 			t.Fatal(err)
 		}
-		return len(ds) == maxInDoubt
+		return len(ds) == txn.MaxInDoubt
 	})
 	if ds[0].ID != first.ID {
 		t.Errorf("the first is %v, decided %v; want %v", ds[0].ID, ds[0].Since, first.ID)

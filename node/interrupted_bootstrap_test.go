@@ -29,9 +29,9 @@ func interruptedBootstrap(t *testing.T) string {
 	return dir
 }
 
-// TestACrashWhileFounding: a node that was killed between the two writes of a bootstrap completes
+// TestCrashDuringBootstrap: a node that was killed between the two writes of a bootstrap completes
 // it when it is started again, as a single node or with others.
-func TestACrashWhileFounding(t *testing.T) {
+func TestCrashDuringBootstrap(t *testing.T) {
 	alone, err := tryOpen(t, interruptedBootstrap(t), slow)
 	if err != nil {
 		t.Errorf("alone: %v", err)

@@ -40,7 +40,7 @@ func (n *Node) addLearner(ctx context.Context, who peer.Identity) error {
 	case known == nil && !who.Empty:
 		return fmt.Errorf("%w: node %s has a log, and is no member of this cluster: it was removed, or belongs to another; empty its data directory to add it as a new node", txn.ErrConflict, who.ID)
 	case known == nil && who.Bootstrapper != "":
-		return fmt.Errorf("%w: node %s has consented to found a cluster with others, led by node %s: empty its data directory to add it to another one", txn.ErrConflict, who.ID, who.Bootstrapper)
+		return fmt.Errorf("%w: node %s has consented to bootstrap a cluster with others, led by node %s: empty its data directory to add it to another one", txn.ErrConflict, who.ID, who.Bootstrapper)
 	case known == nil && at == nil && len(servers) >= maxNodes:
 		return fmt.Errorf("%w: the cluster has %d nodes, the most that it may have: remove one first", txn.ErrConflict, len(servers))
 	case known == nil || string(known.Address) != who.RaftAddr:

@@ -11,7 +11,7 @@ import (
 )
 
 // timeoutLogger limits the log lines about transactions that timed out, of which there may be
-// thousands in a second. docs/operations.md lists all log lines. Only the goroutine that applies
+// thousands in a second. docs/operate.md lists all log lines. Only the goroutine that applies
 // entries uses it.
 type timeoutLogger struct {
 	timeouts   *rate.Limiter
@@ -35,9 +35,9 @@ func (n *Node) logApplied(index uint64, fx *machine.Effects) {
 		l.unreported = 0
 	}
 	for _, h := range fx.Heuristics {
-		n.logger.Error("hazard: a branch ended, or may have ended, otherwise than decided",
+		n.logger.Error("heuristic outcome: a branch ended, or may have ended, otherwise than decided",
 			"tx", h.ID.String(), "branch", h.Branch.String(), "participant", h.Participant,
-			"hazard", h.Heuristic.String(), "detail", h.Detail, "next", "txmgr doubt explain "+h.ID.String())
+			"heuristic", h.Heuristic.String(), "detail", h.Detail, "hint", "txmgr indoubt explain "+h.ID.String())
 	}
 	for i := range fx.Audit {
 		a := fx.Audit[i].Public()
@@ -60,12 +60,12 @@ func (n *Node) logParticipantHealth(t recovery.HealthChange) {
 		n.logger.Info("participant is up again", "participant", t.Participant, "down", t.Down.Round(time.Millisecond))
 		return
 	}
-	n.logger.Warn("participant is down: its branches wait and are tried again", "participant", t.Participant, "error", t.Error, "next", "txmgr doctor "+t.Participant)
+	n.logger.Warn("participant is down: its branches wait and are tried again", "participant", t.Participant, "error", t.Error, "hint", "txmgr doctor "+t.Participant)
 }
 
 // logSwept logs a prepared branch that a sweep found undriven and acted on.
 func (n *Node) logSwept(f txn.ScanResult) {
-	n.logger.Warn("sweep: a prepared branch that nobody drove", "participant", f.Participant, "xid", f.XID, "state", f.State, "verdict", f.Class, "done", f.Done, "error", f.Error)
+	n.logger.Warn("sweep: acted on a prepared branch", "participant", f.Participant, "xid", f.XID, "state", f.State, "class", f.Class, "done", f.Done, "error", f.Error)
 }
 
 // logLeadershipGained logs that this node has taken over, and the state that it has found.
@@ -73,7 +73,7 @@ func (n *Node) logLeadershipGained() {
 	var c machine.Counts
 	n.fsm.View(func(m *machine.Machine) { c = m.Counts() })
 	n.logger.Info("leadership gained: this node decides", "term", n.term.Load(), "tick", uint64(n.tick()),
-		"open", c.Undecided, "undone", c.Completing, "hazards", c.Heuristics)
+		"undecided", c.Undecided, "completing", c.Completing, "heuristics", c.Heuristics)
 }
 
 // logLeadershipLost logs that this node has given up the leadership.

@@ -110,24 +110,24 @@ func TestLogTellsWhatHappened(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	manual, err := os.ReadFile("../docs/operations.md")
+	manual, err := os.ReadFile("../docs/operate.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for message, want := range map[string]map[string]any{
-		"leadership gained: this node decides":           {"level": "INFO", "open": 0.0, "undone": 0.0, "hazards": 0.0},
+		"leadership gained: this node decides":           {"level": "INFO", "undecided": 0.0, "completing": 0.0, "heuristics": 0.0},
 		"leadership lost: another node decides, or none": {"level": "INFO"},
-		"hazard: a branch ended, or may have ended, otherwise than decided": {
-			"level": "ERROR", "tx": hurt.ID.String(), "branch": "b2", "participant": "stock", "hazard": "rolled-back", "detail": "the desk's own book",
-			"next": "txmgr doubt explain " + hurt.ID.String(),
+		"heuristic outcome: a branch ended, or may have ended, otherwise than decided": {
+			"level": "ERROR", "tx": hurt.ID.String(), "branch": "b2", "participant": "stock", "heuristic": "rolled-back", "detail": "the desk's own book",
+			"hint": "txmgr indoubt explain " + hurt.ID.String(),
 		},
 		"operator acted":                                             {"level": "INFO", "action": "forget", "tx": hurt.ID.String(), "by": "ann", "reason": "booked by hand"},
 		"transactions timed out: rolled back":                        {"level": "INFO", "tx": late.ID.String(), "count": 1.0, "cause": "timeout"},
-		"participant is down: its branches wait and are tried again": {"level": "WARN", "participant": "bank", "next": "txmgr doctor bank"},
+		"participant is down: its branches wait and are tried again": {"level": "WARN", "participant": "bank", "hint": "txmgr doctor bank"},
 		"participant is up again":                                    {"level": "INFO", "participant": "bank"},
 	} {
 		if !strings.Contains(string(manual), "`"+message+"`") {
-			t.Errorf("docs/operations.md does not list %q", message)
+			t.Errorf("docs/operate.md does not list %q", message)
 		}
 		got := f.lines(t, message)
 		if message == "operator acted" { // the participants were added by this node itself

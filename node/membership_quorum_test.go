@@ -43,8 +43,8 @@ func TestNoRemovalTakesTheQuorum(t *testing.T) {
 			t.Fatalf("the members are %v", l.servers())
 		}
 	}
-	stranger := peer.Identity{ID: "n_new", RaftAddr: up.peerServer.Addr(), Empty: true}
-	if err := l.addLearner(t.Context(), stranger); !errors.Is(err, txn.ErrConflict) {
+	outsider := peer.Identity{ID: "n_new", RaftAddr: up.peerServer.Addr(), Empty: true}
+	if err := l.addLearner(t.Context(), outsider); !errors.Is(err, txn.ErrConflict) {
 		t.Errorf("a node with another's address: %v", err)
 	}
 	alive()
@@ -60,8 +60,8 @@ func TestNoRemovalTakesTheQuorum(t *testing.T) {
 		}
 		alive()
 	}
-	stranger.RaftAddr = down.peerServer.Addr() // no node runs there
-	if err := l.addLearner(t.Context(), stranger); !errors.Is(err, txn.ErrUnavailable) {
+	outsider.RaftAddr = down.peerServer.Addr() // no node runs there
+	if err := l.addLearner(t.Context(), outsider); !errors.Is(err, txn.ErrUnavailable) {
 		t.Errorf("a node that is not where it says: %v", err)
 	}
 	alive()

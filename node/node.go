@@ -259,17 +259,17 @@ func (n *Node) bootstrapState() error {
 		}
 		res, err := n.proposals.propose(context.Background(), boot)
 		if err != nil {
-			return fmt.Errorf("founding the cluster: %w", err)
+			return fmt.Errorf("bootstrapping the cluster: %w", err)
 		}
 		if res.Code != machine.OK {
-			return fmt.Errorf("founding the cluster: code %d", res.Code)
+			return fmt.Errorf("bootstrapping the cluster: code %d", res.Code)
 		}
 	}
 	if err := n.checkFixedSettings(boot); err != nil {
 		if n.env.singleNode {
 			return err
 		}
-		n.logger.Warn("a setting of this node is not the cluster's, which rules", "error", err)
+		n.logger.Warn("a setting of this node differs from the cluster's and is ignored", "error", err)
 	}
 	return n.registerEmbedded()
 }

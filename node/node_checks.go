@@ -79,7 +79,7 @@ func (n *Node) checkDiskLatency() participant.Check {
 	if median > slowSync {
 		d.Level = participant.Warning
 		d.Message += "; every decision waits for two of them"
-		d.Remedy = "put the data directory on a local SSD that nobody else keeps busy: txmgr server --data-dir DIR"
+		d.Remedy = "put the data directory on a local SSD that no other program keeps busy: txmgr server --data-dir DIR"
 	}
 	return d
 }
@@ -146,7 +146,7 @@ func (n *Node) checkUnfinished() participant.Check {
 	if unfinished*10 >= most*highOpenUsage {
 		d.Level = participant.Warning
 		d.Message += ": further ones will be refused"
-		d.Remedy = "txmgr doubt list; txmgr list --state active --older-than 1m"
+		d.Remedy = "txmgr indoubt list; txmgr list --state active --older-than 1m"
 	}
 	return d
 }
@@ -154,11 +154,11 @@ func (n *Node) checkUnfinished() participant.Check {
 func (n *Node) checkHeuristics() participant.Check {
 	var c machine.Counts
 	n.fsm.View(func(m *machine.Machine) { c = m.Counts() })
-	d := participant.Check{Level: participant.OK, Subject: "hazards", Message: "no branch is known to have ended otherwise than decided"}
+	d := participant.Check{Level: participant.OK, Subject: "heuristic outcomes", Message: "no branch is known to have ended otherwise than decided"}
 	if c.Heuristics > 0 {
 		d.Level = participant.Warning
-		d.Message = fmt.Sprintf("transactions with a branch that ended, or may have ended, otherwise than decided: %d. They wait for a person", c.Heuristics)
-		d.Remedy = "txmgr doubt list; txmgr doubt explain TX"
+		d.Message = fmt.Sprintf("transactions with a branch that ended, or may have ended, otherwise than decided: %d. An operator must resolve or forget them", c.Heuristics)
+		d.Remedy = "txmgr indoubt list; txmgr indoubt explain TX"
 	}
 	return d
 }

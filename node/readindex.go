@@ -114,7 +114,7 @@ func (n *Node) confirmLeadership(ctx context.Context) error {
 	if n.transfers.busy.Load() > 0 {
 		// The transfer target asks for votes at once, also from nodes that have just
 		// confirmed that this node leads.
-		return fmt.Errorf("%w: leadership is being handed over", txn.ErrUnavailable)
+		return fmt.Errorf("%w: leadership transfer in progress", txn.ErrUnavailable)
 	}
 	return n.requireLeader()
 }

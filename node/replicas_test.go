@@ -141,10 +141,10 @@ func TestDeadlineSurvivesFailover(t *testing.T) {
 	})
 }
 
-// TestAnHeirThatWasJustStartedIsOnTime: the clock of a restarted node continues from the last
+// TestTransferTargetThatJustStartedIsOnTime: the clock of a restarted node continues from the last
 // entry, which is old on an idle cluster. Leadership is transferred to the node a moment later, as
 // in a rolling upgrade; the deadlines are unchanged.
-func TestAnHeirThatWasJustStartedIsOnTime(t *testing.T) {
+func TestTransferTargetThatJustStartedIsOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := openReplicas(t, 3, nil)
 		defer c.close()
@@ -153,17 +153,17 @@ func TestAnHeirThatWasJustStartedIsOnTime(t *testing.T) {
 		b := begin(t, c.nodes[l], timeout)
 		began := time.Now()
 		pass(19 * time.Second) // the last entry is a checkpoint, ten seconds after the begin
-		heir := (l + 1) % 3
-		c.stop(heir)
-		c.start(heir)
+		target := (l + 1) % 3
+		c.stop(target)
+		c.start(target)
 		pass(500 * time.Millisecond)
-		if err := c.nodes[l].TransferLeader(t.Context(), string(c.servers[heir].ID)); err != nil {
+		if err := c.nodes[l].TransferLeader(t.Context(), string(c.servers[target].ID)); err != nil {
 			t.Fatal(err)
 		}
-		if l = c.leader(); l != heir {
-			t.Fatalf("node %d leads; want %d", l, heir)
+		if l = c.leader(); l != target {
+			t.Fatalf("node %d leads; want %d", l, target)
 		}
-		i, err := c.nodes[heir].Wait(t.Context(), b.ID, txn.UntilFinished)
+		i, err := c.nodes[target].Wait(t.Context(), b.ID, txn.UntilFinished)
 		took := time.Since(began)
 		if err != nil || i.Cause != txn.CauseTimeout {
 			t.Fatalf("%+v, %v", i, err)

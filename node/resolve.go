@@ -81,15 +81,15 @@ func rejectReason(t *machine.Transaction, q *txn.BranchProbe, commit bool) strin
 	id, _ := txn.ParseBranchID(q.Branch)
 	where := fmt.Sprintf("%s at %s", q.Branch, q.Participant)
 	if q.Prepared {
-		return where + " is prepared there: the coordinator can end it: txmgr doubt retry " + t.ID.String()
+		return where + " is prepared there: the coordinator can end it: txmgr indoubt retry " + t.ID.String()
 	}
 	if q.Error == "" && q.Outcome == "" {
-		return where + " has not ended there (" + oneLine(q.Detail) + "): when it has, txmgr doubt retry " + t.ID.String() + " finds out how"
+		return where + " has not ended there (" + oneLine(q.Detail) + "): when it has, txmgr indoubt retry " + t.ID.String() + " finds out how"
 	}
 	end, proved := provenOutcome(q)
 	unfinished := !t.Branches[id-1].State.Finished()
 	if proved && (unfinished || commit != (end == txn.BranchCommitted)) {
-		return fmt.Sprintf("%s: there is proof that it ended %v (%s): txmgr doubt retry %v records that", where, end, oneLine(q.Detail), t.ID)
+		return fmt.Sprintf("%s: there is proof that it ended %v (%s): txmgr indoubt retry %v records that", where, end, oneLine(q.Detail), t.ID)
 	}
 	return ""
 }
@@ -99,7 +99,7 @@ func rejectReason(t *machine.Transaction, q *txn.BranchProbe, commit bool) strin
 //
 // [txn.ErrInvalid]: no reason was given. [txn.ErrConflict]: it is not finished.
 func (n *Node) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Outcome, error) {
-	const op = "doubt forget"
+	const op = "indoubt forget"
 	reason, err := requireReason(op, id, reason)
 	if err != nil {
 		return txn.Outcome{}, err
@@ -126,10 +126,10 @@ func (n *Node) actions(t *machine.Transaction, asked []txn.BranchProbe) []txn.Ac
 		forgetAction(t),
 	}
 	commands := map[string]string{
-		actionRetry:    "txmgr doubt retry " + id,
-		actionCommit:   "txmgr doubt resolve " + id + " --commit --reason '...'",
-		actionRollback: "txmgr doubt resolve " + id + " --rollback --reason '...'",
-		actionForget:   "txmgr doubt forget " + id + " --reason '...'",
+		actionRetry:    "txmgr indoubt retry " + id,
+		actionCommit:   "txmgr indoubt resolve " + id + " --commit --reason '...'",
+		actionRollback: "txmgr indoubt resolve " + id + " --rollback --reason '...'",
+		actionForget:   "txmgr indoubt forget " + id + " --reason '...'",
 	}
 	for i := range all {
 		if all[i].Allowed {
@@ -166,7 +166,7 @@ func resolveAction(t *machine.Transaction, asked []txn.BranchProbe, commit bool)
 	unresolved := unresolvedBranches(t, 0)
 	switch {
 	case t.Delegated():
-		c.Why = "the decision was delegated to " + t.Branches[0].Participant + ": nobody else decides"
+		c.Why = "the decision was delegated to " + t.Branches[0].Participant + ": only that participant can decide"
 	case !t.State.Decided() && commit:
 		c.Why = "it is not decided, and only the votes of all branches can commit"
 	case !t.State.Decided():
@@ -199,7 +199,7 @@ func resolveText(t *machine.Transaction, unresolved []txn.BranchID, commit bool)
 	}
 	text := fmt.Sprintf("if you know that what cannot be proved (%s) %s there: the coordinator believes it, and asks no more", strings.Join(names, ", "), end)
 	if wrong {
-		text += "; it is a hazard then, since the decision was otherwise"
+		text += "; it is a heuristic outcome then, since the decision was otherwise"
 	}
 	return text
 }
@@ -208,11 +208,11 @@ func forgetAction(t *machine.Transaction) txn.Action {
 	c := txn.Action{Name: actionForget}
 	switch {
 	case t.Heuristic == 0:
-		c.Why = "there is no hazard"
+		c.Why = "there is no heuristic outcome"
 	case !t.State.Finished():
 		c.Why = "its branches have to come to their end first"
 	default:
-		c.Allowed, c.Why = true, "when the damage is repaired: the hazard is shown no more, and the outcome is kept for the retention time"
+		c.Allowed, c.Why = true, "when the damage is repaired: the heuristic outcome is shown no more, and the outcome is kept for the retention time"
 	}
 	return c
 }

@@ -27,7 +27,7 @@ func TestResolveBesideACommit(t *testing.T) {
 		both.Wait()
 		info := finished(t, n, b.ID)
 		if info.Heuristic != 0 || info.State.Commits() != (commit == nil) || info.State.Commits() != errors.Is(resolve, txn.ErrConflict) {
-			t.Fatalf("commit: %v; resolve: %v; %v, hazard %q: %+v", commit, resolve, info.State, info.Heuristic, info.Branches)
+			t.Fatalf("commit: %v; resolve: %v; %v, heuristic %q: %+v", commit, resolve, info.State, info.Heuristic, info.Branches)
 		}
 	}
 }

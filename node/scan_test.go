@@ -52,9 +52,9 @@ func TestScanGoesOn(t *testing.T) {
 			}
 			for i, want := range []struct{ name, verdict, text string }{
 				{"a", "rollback", ""},
-				{"dead", "unseen", "dial postgres://app:***@db/x: refused"},
-				{"hung", "unseen", "no answer within 10s"},
-				{"hung2", "unseen", "no answer within 10s"},
+				{"dead", "unreachable", "dial postgres://app:***@db/x: refused"},
+				{"hung", "unreachable", "no answer within 10s"},
+				{"hung2", "unreachable", "no answer within 10s"},
 				{"z", "rollback", ""},
 			} {
 				f := fs[i]

@@ -115,9 +115,9 @@ func TestALateParticipantDoesNotKeepANodeFromLeading(t *testing.T) {
 	})
 }
 
-// TestTheHeirIsAlive: leadership is transferred to a node with a recent contact, and not to
+// TestTransferTargetIsAlive: leadership is transferred to a node with a recent contact, and not to
 // one with the same progress that has lost contact.
-func TestTheHeirIsAlive(t *testing.T) {
+func TestTransferTargetIsAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := openReplicas(t, 3, nil)
 		defer c.close()

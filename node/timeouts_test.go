@@ -338,12 +338,12 @@ func TestRestartKeepsTheClusterTag(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	stranger := open(t, t.TempDir(), conf)
-	register(stranger)
-	if _, err := stranger.Scan(ctx, "bank", true); err != nil {
+	outsider := open(t, t.TempDir(), conf)
+	register(outsider)
+	if _, err := outsider.Scan(ctx, "bank", true); err != nil {
 		t.Error(err)
 	}
-	if stranger.clusterID() == tag {
+	if outsider.clusterID() == tag {
 		t.Error("another cluster has the same tag")
 	}
 	n = open(t, dir, conf)

@@ -62,7 +62,7 @@ func (n *Node) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, 
 	}
 	made, ok := n.token(c.ID)
 	if !ok {
-		return txn.Token{}, "", &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: "the token was revoked at once by somebody else"}
+		return txn.Token{}, "", &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: "the token was revoked by another client immediately after its creation"}
 	}
 	return made.Public(), secret, nil
 }

@@ -148,7 +148,7 @@ func (n *Node) transferNow(ctx context.Context, to txn.Member) error {
 		}
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w while leadership was being handed over", txn.ErrUnavailable, context.Cause(ctx))
+		return fmt.Errorf("%w: %w while leadership transfer in progress", txn.ErrUnavailable, context.Cause(ctx))
 	}
 }
 

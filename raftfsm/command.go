@@ -316,7 +316,7 @@ func (r *commandReader) command() machine.Command {
 func (r *commandReader) forgetBy() machine.Forget {
 	c := machine.Forget{ID: r.id(), By: r.name(), Reason: r.name()}
 	if c.By == "" {
-		r.fail("by nobody, which has an older form") // equal entries have equal bytes
+		r.fail("no operator: must be encoded in the older form") // equal entries have equal bytes
 	}
 	return c
 }

@@ -27,7 +27,7 @@ func TestSnapshotRefuses(t *testing.T) {
 	header := appendSnapshotHeader(nil, &h)
 	host := h
 	host.Sessions = 1
-	hosting, lodger := appendSnapshotHeader(nil, &host), appendSession(nil, sampleSessions()[0])
+	hosting, resident := appendSnapshotHeader(nil, &host), appendSession(nil, sampleSessions()[0])
 	endless := binary.AppendUvarint(bytes.Clone(header[:len(header)-1]), machine.MaxAudit+1)
 	one := appendTransaction(nil, &txs[0])
 	both := []byte{blockHeader, blockTransactions}
@@ -63,10 +63,10 @@ func TestSnapshotRefuses(t *testing.T) {
 		{"fewer audit records than announced", assemble(t, 1, three, audited, appendAudit(nil, &machine.AuditRecord{}), one), ErrCorrupt},
 		{"audit record cut short", assemble(t, 1, three, audited, trail[:len(trail)-1], one), ErrCorrupt},
 		{"no sessions", assemble(t, 0, []byte{blockHeader}, hosting), ErrCorrupt},
-		{"sessions that were not announced", assemble(t, 0, []byte{blockHeader, blockSessions}, header, lodger), ErrCorrupt},
-		{"more sessions than announced", assemble(t, 0, []byte{blockHeader, blockSessions}, hosting, append(bytes.Clone(lodger), lodger...)), ErrCorrupt},
-		{"session cut short", assemble(t, 0, []byte{blockHeader, blockSessions}, hosting, lodger[:len(lodger)-1]), ErrCorrupt},
-		{"transactions before the sessions", assemble(t, 1, []byte{blockHeader, blockTransactions, blockSessions}, hosting, one, lodger), ErrCorrupt},
+		{"sessions that were not announced", assemble(t, 0, []byte{blockHeader, blockSessions}, header, resident), ErrCorrupt},
+		{"more sessions than announced", assemble(t, 0, []byte{blockHeader, blockSessions}, hosting, append(bytes.Clone(resident), resident...)), ErrCorrupt},
+		{"session cut short", assemble(t, 0, []byte{blockHeader, blockSessions}, hosting, resident[:len(resident)-1]), ErrCorrupt},
+		{"transactions before the sessions", assemble(t, 1, []byte{blockHeader, blockTransactions, blockSessions}, hosting, one, resident), ErrCorrupt},
 		{"in a session without an id", assemble(t, 1, both, header, nowhere), ErrCorrupt},
 		{"no audit records", assemble(t, 0, []byte{blockHeader}, audited), ErrCorrupt},
 		{"audit records without bound", assemble(t, 0, []byte{blockHeader}, endless), ErrCorrupt},

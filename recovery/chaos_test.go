@@ -209,7 +209,7 @@ func (c *chaos) check() (commits, rollbacks int) {
 				c.t.Errorf("seed %d: %s: %v, want %v", c.seed, xid, e, want)
 			}
 			if b.hazard != 0 {
-				c.t.Errorf("seed %d: %s: false hazard %v", c.seed, xid, b.hazard)
+				c.t.Errorf("seed %d: %s: false heuristic %v", c.seed, xid, b.hazard)
 			}
 		}
 	}

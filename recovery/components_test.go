@@ -95,26 +95,26 @@ func TestBreaker(t *testing.T) {
 func TestFIFO(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q fifo[int]
-		var twin []int
+		var model []int
 		next := 0
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			n := rapid.IntRange(-150, 150).Draw(t, "n")
 			for ; n > 0; n-- {
 				q.push(next)
-				twin = append(twin, next)
+				model = append(model, next)
 				next++
 			}
-			for ; n < 0 && len(twin) > 0; n++ {
-				if p := q.peek(); p != twin[0] {
-					t.Fatalf("peek %d, want %d", p, twin[0])
+			for ; n < 0 && len(model) > 0; n++ {
+				if p := q.peek(); p != model[0] {
+					t.Fatalf("peek %d, want %d", p, model[0])
 				}
-				if p := q.pop(); p != twin[0] {
-					t.Fatalf("pop %d, want %d", p, twin[0])
+				if p := q.pop(); p != model[0] {
+					t.Fatalf("pop %d, want %d", p, model[0])
 				}
-				twin = twin[1:]
+				model = model[1:]
 			}
-			if q.len() != len(twin) {
-				t.Fatalf("len %d, want %d", q.len(), len(twin))
+			if q.len() != len(model) {
+				t.Fatalf("len %d, want %d", q.len(), len(model))
 			}
 		}
 	})
@@ -129,43 +129,43 @@ func TestTimers(t *testing.T) {
 			*timer
 			at time.Duration
 		}
-		var twin []waiting
+		var model []waiting
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			switch rapid.SampledFrom([]string{"set", "set", "cancel", "due"}).Draw(t, "do") {
 			case "set":
 				w := waiting{new(timer), now + time.Duration(rapid.Int64Range(-1e6, 1e10).Draw(t, "ns"))}
 				q.set(w.timer, w.at)
-				twin = append(twin, w)
+				model = append(model, w)
 			case "cancel":
-				if n := len(twin); n > 0 {
+				if n := len(model); n > 0 {
 					i := rapid.IntRange(0, n-1).Draw(t, "which")
-					q.cancel(twin[i].timer)
-					twin = slices.Delete(twin, i, i+1)
+					q.cancel(model[i].timer)
+					model = slices.Delete(model, i, i+1)
 				}
 			case "due":
 				now += time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "ns"))
 				last := time.Duration(0)
 				for w := q.due(now); w != nil; w = q.due(now) {
-					i := slices.IndexFunc(twin, func(o waiting) bool { return o.timer == w })
+					i := slices.IndexFunc(model, func(o waiting) bool { return o.timer == w })
 					switch {
 					case i < 0:
 						t.Fatalf("due, and does not wait: %v", timerDue(w))
-					case twin[i].at > now, timerDue(w) < last:
-						t.Fatalf("now %v: got %v after %v, which waits for %v", now, timerDue(w), last, twin[i].at)
+					case model[i].at > now, timerDue(w) < last:
+						t.Fatalf("now %v: got %v after %v, which waits for %v", now, timerDue(w), last, model[i].at)
 					}
-					last, twin = timerDue(w), slices.Delete(twin, i, i+1)
+					last, model = timerDue(w), slices.Delete(model, i, i+1)
 				}
-				for _, w := range twin {
+				for _, w := range model {
 					if w.at+timerResolution <= now {
 						t.Fatalf("now %v: %v was left", now, w.at)
 					}
 				}
 			}
-			if q.len() != len(twin) {
-				t.Fatalf("%d wait, want %d", q.len(), len(twin))
+			if q.len() != len(model) {
+				t.Fatalf("%d wait, want %d", q.len(), len(model))
 			}
-			if next, ok := q.next(); ok != (len(twin) > 0) || slices.ContainsFunc(twin, func(w waiting) bool { return ok && max(w.at, now)+timerResolution <= next }) {
-				t.Fatalf("next at %v, %v; waiting: %v", next, ok, twin)
+			if next, ok := q.next(); ok != (len(model) > 0) || slices.ContainsFunc(model, func(w waiting) bool { return ok && max(w.at, now)+timerResolution <= next }) {
+				t.Fatalf("next at %v, %v; waiting: %v", next, ok, model)
 			}
 		}
 	})

@@ -137,7 +137,7 @@ func TestFaults(t *testing.T) {
 					}
 					for n := range 20 {
 						if h := log.hazards(idOf(n + 1)); h[0] != 0 {
-							t.Errorf("false hazard %v", h)
+							t.Errorf("false heuristic %v", h)
 						}
 					}
 					wantEmpty(t, r)
@@ -173,7 +173,7 @@ func TestHazards(t *testing.T) {
 			forgot: {0, txn.HeuristicHazard}, byHand: {txn.HeuristicRollback}, wrong: {txn.HeuristicCommit},
 		} {
 			if got := log.hazards(id); !slices.Equal(got, want) {
-				t.Errorf("hazards %v, want %v", got, want)
+				t.Errorf("heuristic outcomes %v, want %v", got, want)
 			}
 		}
 	})

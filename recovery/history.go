@@ -111,7 +111,7 @@ func (rep BranchResult) summary() string {
 	case rep.Vote != 0:
 		s = rep.Vote.String()
 	default:
-		s = "hazard: " + rep.Heuristic.String()
+		s = "heuristic: " + rep.Heuristic.String()
 	}
 	if rep.Detail != "" {
 		s += " (" + rep.Detail + ")"

@@ -86,10 +86,10 @@ func TestHistoryTells(t *testing.T) {
 		want  []string
 	}{
 		{"nothing of a success", txn.Committing, none, 0, nil},
-		{"a hazard", txn.Committing, forget, 1, []string{"commit: hazard: unknown (model)"}},
-		{"a hazard of a settlement", txn.Preparing, forget, 1, []string{"settle: hazard: unknown (model)"}},
+		{"a heuristic outcome", txn.Committing, forget, 1, []string{"commit: heuristic: unknown (model)"}},
+		{"a heuristic outcome of a settlement", txn.Preparing, forget, 1, []string{"resolve outcome: heuristic: unknown (model)"}},
 		{"a settlement that failed once", txn.Preparing, fail, 1, []string{
-			"settle: failed: connection refused", "settle: rolled-back (model)",
+			"resolve outcome: failed: connection refused", "resolve outcome: rolled-back (model)",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -250,7 +250,7 @@ func TestHistoryOfWhatIsUnderWay(t *testing.T) {
 		log.put(idOf(1), txn.RollingBack, "a")
 		log.put(idOf(2), txn.Committing, "b")
 		log.delegate(idOf(3), 0, "c")
-		for n, want := range []string{"rollback", "commit", "settle"} {
+		for n, want := range []string{"rollback", "commit", "resolve outcome"} {
 			id := idOf(n + 1)
 			r.Add(id)
 			sleep(t.Context(), time.Second)

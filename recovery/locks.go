@@ -56,7 +56,7 @@ func (r *Recovery) readLocks(ctx context.Context, name string) (held []participa
 	defer cancel()
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("look at its locks: %w", timeoutError(ctx, r.cfg.CallTimeout, err))
+			err = fmt.Errorf("read its locks: %w", timeoutError(ctx, r.cfg.CallTimeout, err))
 		}
 	}()
 	defer recoverPanic(&err)
@@ -118,7 +118,7 @@ func (r *Recovery) lookupOrphaned(ctx context.Context, orphaned []txn.ScanResult
 		}
 		known, err := r.lookup(ctx, keys)
 		if err != nil {
-			return errors.Join(errors.New("ghosts are shown without their transactions' states"), err)
+			return errors.Join(errors.New("orphaned locks are shown without their transactions' states"), err)
 		}
 		for i, f := range page {
 			f.State = known[i].State

@@ -47,7 +47,7 @@ func TestSurvey(t *testing.T) {
 	s := &fakeLockInspector{fakeParticipant: newParticipant(log, "a")}
 	log.parts["a"] = s
 	r := begin(t, Config{}, log)
-	active, unknown, gone, ghost := txn.XID(cluster, idOf(1), 1), txn.XID(cluster, idOf(2), 1), txn.XID(cluster, idOf(3), 1), txn.XID(cluster, idOf(4), 1)
+	active, unknown, gone, orphaned := txn.XID(cluster, idOf(1), 1), txn.XID(cluster, idOf(2), 1), txn.XID(cluster, idOf(3), 1), txn.XID(cluster, idOf(4), 1)
 	log.put(idOf(1), txn.Active, "a")
 	log.put(idOf(4), txn.Committing, "a")
 	s.prepare(active)
@@ -60,7 +60,7 @@ func TestSurvey(t *testing.T) {
 		held(txn.XID("c2", idOf(5), 1), false, "table stock: row exclusive"),
 		held(active, false, "table account: row\nexclusive"),
 		held("pg_gid_7", false),
-		held(ghost, true, "table stock"),
+		held(orphaned, true, "table stock"),
 		held("", true),
 		held(gone, false),
 	}
@@ -77,7 +77,7 @@ func TestSurvey(t *testing.T) {
 	}
 	want := []txn.ScanResult{
 		finding(unknown, "app", "rollback"), finding(active, "app", "leave"),
-		finding(ghost, "dba", "ghost"), finding("", "dba", "ghost"),
+		finding(orphaned, "dba", "orphaned-locks"), finding("", "dba", "orphaned-locks"),
 		finding(txn.XID("c2", idOf(5), 1), "dba", "foreign"), finding("pg_gid_7", "dba", "foreign"),
 	}
 	want[1].State, want[1].Locks = txn.Active, []string{"table account: row exclusive"}
@@ -108,7 +108,7 @@ func TestSurveyFails(t *testing.T) {
 		r := begin(t, Config{}, log)
 		s.prepare(txn.XID(cluster, idOf(1), 1))
 		fs, err := r.InspectLocks(t.Context(), "a")
-		if err == nil || !strings.HasPrefix(err.Error(), "survey a: look at its locks: permission denied") || len(fs) != 1 {
+		if err == nil || !strings.HasPrefix(err.Error(), "survey a: read its locks: permission denied") || len(fs) != 1 {
 			t.Errorf("%v, %+v", err, fs)
 		}
 		s.err = nil
@@ -129,7 +129,7 @@ func TestSurveyFails(t *testing.T) {
 		clear(s.prepared) // so that the sweep itself does not ask the log
 		s.fakeParticipant.mu.Unlock()
 		log.with(func() { log.lookupErr = errNoLeader })
-		if fs, err := r.InspectLocks(t.Context(), "a"); err == nil || len(fs) != 1 || fs[0].Class != "ghost" {
+		if fs, err := r.InspectLocks(t.Context(), "a"); err == nil || len(fs) != 1 || fs[0].Class != "orphaned-locks" {
 			t.Errorf("%v, %+v", err, fs)
 		}
 		r.Stop()
@@ -147,7 +147,7 @@ func TestSurveyLimits(t *testing.T) {
 	many := strings.Split(strings.Repeat("table t"+strings.Repeat("x", 400)+";", 100), ";")
 	for n := range 500 {
 		s.held = append(s.held,
-			participant.PreparedDetails{Prepared: participant.Prepared{XID: fmt.Sprintf("ghost%d", n)}, Orphaned: true},
+			participant.PreparedDetails{Prepared: participant.Prepared{XID: fmt.Sprintf("orphaned%d", n)}, Orphaned: true},
 			participant.PreparedDetails{Prepared: participant.Prepared{XID: fmt.Sprintf("foreign\x1b[1m%d", n)}, Locks: many, Waiters: many},
 			participant.PreparedDetails{Prepared: participant.Prepared{XID: txn.XID(cluster, idOf(n+1), 1)}, Orphaned: true})
 		s.prepare(txn.XID(cluster, idOf(n+1001), 1))
@@ -157,8 +157,8 @@ func TestSurveyLimits(t *testing.T) {
 	count := make(map[string]int)
 	for _, f := range fs {
 		count[f.Class]++
-		if strings.HasPrefix(f.XID, "ghost") && f.Class != "ghost" {
-			t.Fatalf("a ghost is told as %v", f.Class)
+		if strings.HasPrefix(f.XID, "orphaned") && f.Class != "orphaned-locks" {
+			t.Fatalf("orphaned locks have the class %v", f.Class)
 		}
 		for _, line := range append(f.Locks, f.Waiters...) {
 			if len(line) > maxText {
@@ -169,7 +169,7 @@ func TestSurveyLimits(t *testing.T) {
 			t.Fatalf("%d locks, %d waiters, %q", len(f.Locks), len(f.Waiters), f.XID)
 		}
 	}
-	if diff := cmp.Diff(map[string]int{"rollback": 40, "ghost": 40, "foreign": 40}, count); diff != "" || err != nil {
+	if diff := cmp.Diff(map[string]int{"rollback": 40, "orphaned-locks": 40, "foreign": 40}, count); diff != "" || err != nil {
 		t.Errorf("%v, -want +got:\n%s", err, diff)
 	}
 }

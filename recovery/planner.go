@@ -22,7 +22,7 @@ const (
 	ResolveOutcome
 )
 
-var actionNames = []string{"none", "commit", "prepare", "rollback", "settle"}
+var actionNames = []string{"none", "commit", "prepare", "rollback", "resolve outcome"}
 
 // String returns the action's name, for example "commit".
 func (v Action) String() string {

@@ -55,7 +55,7 @@ func (r *Recovery) prune(ctx context.Context, name string) (more bool) {
 	switch {
 	case r.ctx.Err() != nil:
 	case err != nil:
-		r.laneLocked(name).pruneErr = redact("tidy up: " + err.Error())
+		r.laneLocked(name).pruneErr = redact("prune: " + err.Error())
 	default:
 		r.laneLocked(name).pruneErr = ""
 	}

@@ -125,7 +125,7 @@ func TestTidy(t *testing.T) {
 		log.with(func() { log.txs[idOf(8)].branches[0].hazard = 0 }) // an operator forgets the heuristic outcome
 		sleep(t.Context(), 7*time.Second)
 		if rows, _ := k.left(); slices.Contains(rows, txn.XID(cluster, idOf(8), 1)) || len(rows) != len(want)-1 {
-			t.Errorf("after the hazard: %q", rows)
+			t.Errorf("after the heuristic: %q", rows)
 		}
 		if _, err := r.obsolete(t.Context(), make([]string, 1001)); err == nil {
 			t.Error("a page without a limit")
@@ -237,10 +237,10 @@ func TestTidyFails(t *testing.T) {
 		set  func(*fakePruner, *fakeLog)
 		want string
 	}{
-		{"error", func(k *fakePruner, _ *fakeLog) { k.err = errors.New("table is full, password=hunter2") }, "tidy up: table is full, password=***"},
-		{"panic", func(k *fakePruner, _ *fakeLog) { k.crash = true }, "tidy up: participant panicked: nil map"},
-		{"hangs", func(k *fakePruner, _ *fakeLog) { k.hangs = true }, "tidy up: no answer within 5s"},
-		{"log away", func(_ *fakePruner, l *fakeLog) { l.lookupErr = errNoLeader }, "tidy up: ask the log about them: not the leader"},
+		{"error", func(k *fakePruner, _ *fakeLog) { k.err = errors.New("table is full, password=hunter2") }, "prune: table is full, password=***"},
+		{"panic", func(k *fakePruner, _ *fakeLog) { k.crash = true }, "prune: participant panicked: nil map"},
+		{"hangs", func(k *fakePruner, _ *fakeLog) { k.hangs = true }, "prune: no answer within 5s"},
+		{"log away", func(_ *fakePruner, l *fakeLog) { l.lookupErr = errNoLeader }, "prune: ask the log about them: not the leader"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -69,7 +69,7 @@ func TestSettleAtTheDeadline(t *testing.T) {
 					t.Errorf("settled %v after the deadline", late)
 				}
 				if s, h := log.state(id), log.hazards(id); s != c.want || !slices.Equal(h, []txn.Heuristic{c.hazard}) {
-					t.Errorf("%v, hazards %v; want %v, %v", s, h, c.want, c.hazard)
+					t.Errorf("%v, heuristic outcomes %v; want %v, %v", s, h, c.want, c.hazard)
 				}
 				wantEmpty(t, next)
 			})
@@ -158,7 +158,7 @@ func TestSettleFaults(t *testing.T) {
 			for n := range 40 {
 				want := []txn.State{txn.Committed, txn.RolledBack}[n%2]
 				if s := log.state(idOf(n + 1)); s != want || log.hazards(idOf(n + 1))[0] != 0 {
-					t.Errorf("fault %d: %v, hazards %v; want %v", f, s, log.hazards(idOf(n+1)), want)
+					t.Errorf("fault %d: %v, heuristic outcomes %v; want %v", f, s, log.hazards(idOf(n+1)), want)
 				}
 			}
 			if calls := len(res.made()); calls != 160 {

@@ -19,8 +19,8 @@ const (
 	classCommit        = "commit"
 	classRollback      = "rollback"
 	classForeign       = "foreign"
-	classOrphanedLocks = "ghost"
-	classUnreachable   = "unseen"
+	classOrphanedLocks = "orphaned-locks"
+	classUnreachable   = "unreachable"
 )
 
 // Unreachable is the scan result for a participant whose sweep or lock inspection failed,

@@ -222,7 +222,7 @@ func TestSweepHazard(t *testing.T) {
 		}
 		synctest.Wait()
 		if h := log.hazards(idOf(1)); !slices.Equal(h, []txn.Heuristic{txn.HeuristicCommit}) {
-			t.Errorf("hazards %v", h)
+			t.Errorf("heuristic outcomes %v", h)
 		}
 		wantEmpty(t, r)
 	})

@@ -68,7 +68,7 @@ func TestCommitsOfAPipeThatWait(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			p, err := txmgrv1connect.NewTransactionServiceClient(h2(t), r.base).Pipe(ctx)
+			p, err := txmgrv1connect.NewTransactionServiceClient(h2(t), r.base).Pipeline(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -97,7 +97,7 @@ func TestTooManyConnections(t *testing.T) {
 		t.Errorf("a fourth was told %q, %v", said, err)
 	}
 	r.commits(2)
-	if a := r.get("/metrics"); !strings.Contains(a.body, "txmgr_connections_shed_total 1\n") {
+	if a := r.get("/metrics"); !strings.Contains(a.body, "txmgr_connections_rejected_total 1\n") {
 		t.Error("metrics do not say so")
 	}
 	_, _ = first.Close(), second.Close()
@@ -121,7 +121,7 @@ func TestOneAddressTakesNotAllConnections(t *testing.T) {
 	if said, err := io.ReadAll(dial(t, r.addr)); len(said) > 0 || isTimeout(err) {
 		t.Errorf("a third was told %q, %v", said, err)
 	}
-	if a := r.get("/metrics"); !strings.Contains(a.body, "txmgr_connections_shed_total 1\n") {
+	if a := r.get("/metrics"); !strings.Contains(a.body, "txmgr_connections_rejected_total 1\n") {
 		t.Error("metrics do not say so")
 	}
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}

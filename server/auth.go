@@ -76,7 +76,7 @@ func (a *auth) authorize(r *http.Request, name string, role txn.Role, forward bo
 		return principal{}, nil
 	}
 	if role == 0 {
-		return principal{}, newAuthError("role", connect.CodePermissionDenied, "%s is open to nobody: no role was given to it", name)
+		return principal{}, newAuthError("role", connect.CodePermissionDenied, "%s admits no caller: the route has no role", name)
 	}
 	secret, ok := secretOf(r)
 	if !ok {

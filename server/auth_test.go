@@ -163,7 +163,7 @@ func TestHealthNeedsNoToken(t *testing.T) {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 	}
-	if a := r.get("/metrics"); a.status != http.StatusUnauthorized || strings.Contains(a.body, "txmgr_open") {
+	if a := r.get("/metrics"); a.status != http.StatusUnauthorized || strings.Contains(a.body, "txmgr_transactions_undecided") {
 		t.Errorf("metrics: %d %s", a.status, a.body)
 	}
 }
@@ -179,12 +179,12 @@ func TestTokensWithCurl(t *testing.T) {
 	if a.status != http.StatusOK || !strings.HasPrefix(secret, "txm_") {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
-	if a := r.curl("TokenService/List", `{}`); !strings.Contains(a.body, `"name":"ops","role":"operator","rate":100,"made":"2026-01-02T03:04:05Z","expires":"2026-01-02T04:04:05Z","by":"root"}`) || strings.Contains(a.body, secret) {
+	if a := r.curl("TokenService/List", `{}`); !strings.Contains(a.body, `"name":"ops","role":"operator","rate":100,"created":"2026-01-02T03:04:05Z","expires":"2026-01-02T04:04:05Z","by":"root"}`) || strings.Contains(a.body, secret) {
 		t.Errorf("%s", a.body)
 	}
 	r.as(secret)
 	r.curl("Begin", begin(id1))
-	if a := r.curl("DoubtService/Resolve", `{"id":"`+id1+`","ending":"rolled-back","reason":"x","by":"ann"}`); a.status != http.StatusOK {
+	if a := r.curl("InDoubtService/Resolve", `{"id":"`+id1+`","outcome":"rolled-back","reason":"x","by":"ann"}`); a.status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	r.as(rootSecret)
@@ -197,7 +197,7 @@ func TestTokensWithCurl(t *testing.T) {
 	if a := r.curl("TokenService/Revoke", `{"token":"ops","reason":"gone","by":"ann"}`); a.status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	a = r.curl("DoubtService/Audit", `{}`)
+	a = r.curl("InDoubtService/Audit", `{}`)
 	for action, by := range map[string]string{"token-add": "root", "resolve": "ops", "node-join": "root", "node-remove": "root", "resume": "root", "token-remove": "root", "participant-add": "root", "participant-remove": "root"} {
 		found := false
 		for _, record := range a.object(t)["records"].([]any) {
@@ -254,7 +254,7 @@ func TestDenialsAreSeen(t *testing.T) {
 		}
 	}
 	a := r.as(rootSecret).get("/metrics")
-	for _, want := range []string{`txmgr_denied_total{reason="role"} 1`, `txmgr_denied_total{reason="unknown"} 1`, `txmgr_denied_total{reason="missing"} 1`, "txmgr_tokens 1\n", `txmgr_members{kind="voter"} 1`} {
+	for _, want := range []string{`txmgr_auth_failures_total{reason="role"} 1`, `txmgr_auth_failures_total{reason="unknown"} 1`, `txmgr_auth_failures_total{reason="missing"} 1`, "txmgr_tokens 1\n", `txmgr_members{kind="voter"} 1`} {
 		if !strings.Contains(a.body, want) {
 			t.Errorf("no %s", want)
 		}
@@ -351,7 +351,7 @@ func TestRateOfAToken(t *testing.T) {
 func dialPipe(t *testing.T, r *running, secret string) (pipeline, error) {
 	t.Helper()
 	c := txmgrv1connect.NewTransactionServiceClient(h2(t), r.base, connect.WithInterceptors(tokenInterceptor(secret)))
-	p, err := c.Pipe(context.Background())
+	p, err := c.Pipeline(context.Background())
 	if err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func (s *Server) methodFor(c *txmgrv1.Command) *rpcMethod {
 		return s.pipelineMethods.delegate
 	case *txmgrv1.Command_Extend:
 		return s.pipelineMethods.extend
-	case *txmgrv1.Command_Done:
+	case *txmgrv1.Command_ReportCompletion:
 		return s.pipelineMethods.done
 	case *txmgrv1.Command_Get:
 		return s.pipelineMethods.get
@@ -139,12 +139,12 @@ func (t *pipelineCall) dispatch(id txn.ID) error {
 		return t.setOutcome(c.Rollback(ctx, id, call.Rollback.GetReason()))
 	case *txmgrv1.Command_Extend:
 		return t.setOutcome(c.Extend(ctx, id, time.Duration(call.Extend.GetTimeout())))
-	case *txmgrv1.Command_Done:
-		acks, err := wire.ToCompletionReports(call.Done)
+	case *txmgrv1.Command_ReportCompletion:
+		acks, err := wire.ToCompletionReports(call.ReportCompletion)
 		if err != nil {
 			return err
 		}
-		reply.Result = &txmgrv1.Reply_Done{Done: &txmgrv1.DoneReply{}}
+		reply.Result = &txmgrv1.Reply_ReportCompletion{ReportCompletion: &txmgrv1.ReportCompletionReply{}}
 		return c.ReportCompletion(ctx, id, acks...)
 	case *txmgrv1.Command_Get:
 		i, err := c.Get(ctx, id)

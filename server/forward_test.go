@@ -43,7 +43,7 @@ func follower(t *testing.T, api string, prepare func(*server.Config, *servertest
 
 // A client cannot distinguish a node that forwards its calls from the leader, except by the
 // header that names the leader.
-func TestForwardedStoryIsTheSame(t *testing.T) {
+func TestForwardedCallsAnswerAlike(t *testing.T) {
 	leader, alone := start(t, nil), start(t, nil)
 	there := follower(t, leader.base, nil)
 	for _, s := range []struct{ method, body string }{
@@ -59,12 +59,12 @@ func TestForwardedStoryIsTheSame(t *testing.T) {
 		{"List", `{}`},
 		{"Wait", `{"id":"` + id1 + `","goal":"decided"}`},
 		{"Wait", `{"id":"` + id1 + `","timeout":"10ms"}`},
-		{"DoubtService/Scan", `{}`},
-		{"DoubtService/List", `{}`},
+		{"InDoubtService/Scan", `{}`},
+		{"InDoubtService/List", `{}`},
 		{"ParticipantService/List", `{}`},
 		{"ParticipantService/Pools", `{}`},
 		{"ParticipantService/Add", `{"name":"web","kind":"web"}`},
-		{"DoubtService/Audit", `{}`},
+		{"InDoubtService/Audit", `{}`},
 		{"TimeoutService/Groups", `{}`},
 		{"ClusterService/Join", `{"address":"127.0.0.1:1"}`},
 		{"ClusterService/Remove", `{"node":"n2","reason":"x"}`},
@@ -140,7 +140,7 @@ func TestStaleReads(t *testing.T) {
 		<-stale
 	}
 	there.header = http.Header{"Txmgr-Stale": {"true"}}
-	for _, method := range []string{"Get", "List", "TimeoutService/Groups", "DoubtService/List", "DoubtService/Audit", "ParticipantService/List"} {
+	for _, method := range []string{"Get", "List", "TimeoutService/Groups", "InDoubtService/List", "InDoubtService/Audit", "ParticipantService/List"} {
 		body := `{}`
 		if method == "Get" {
 			body = begin(id1)
@@ -151,7 +151,7 @@ func TestStaleReads(t *testing.T) {
 		}
 		<-stale
 	}
-	for _, method := range []string{"Begin", "Rollback", "DoubtService/Explain", "Wait"} {
+	for _, method := range []string{"Begin", "Rollback", "InDoubtService/Explain", "Wait"} {
 		if a := there.curl(method, `{"id":"`+id1+`"}`); a.status != http.StatusOK {
 			t.Errorf("%s: %d %s", method, a.status, a.body)
 		}

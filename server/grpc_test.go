@@ -34,7 +34,7 @@ func TestGRPC(t *testing.T) {
 		got = append(got, string(n))
 	}
 	slices.Sort(got)
-	if want := "txmgr.v1.ClusterService txmgr.v1.DoubtService txmgr.v1.ParticipantService txmgr.v1.SessionService txmgr.v1.TimeoutService txmgr.v1.TokenService txmgr.v1.TransactionService"; strings.Join(got, " ") != want {
+	if want := "txmgr.v1.ClusterService txmgr.v1.InDoubtService txmgr.v1.ParticipantService txmgr.v1.SessionService txmgr.v1.TimeoutService txmgr.v1.TokenService txmgr.v1.TransactionService"; strings.Join(got, " ") != want {
 		t.Errorf("services: %v", got)
 	}
 	c := txmgrv1connect.NewTransactionServiceClient(h2(t), r.base, connect.WithGRPC())

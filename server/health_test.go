@@ -93,7 +93,7 @@ func TestMetrics(t *testing.T) {
 		`txmgr_transactions_total{cause="session-expired",outcome="rolled-back"} 0`,
 		`txmgr_transactions_total{cause="operator",outcome="rolled-back"} 0`,
 		`txmgr_transactions_total{cause="timeout",outcome="rolled-back"} 0`,
-		"txmgr_open 1\n", "txmgr_delegated 0\n", "txmgr_undone 0\n", "txmgr_hazards 0\n", "txmgr_log_entries_total 0\n", "txmgr_log_fsyncs_total 0\n", "txmgr_tick 0\n",
+		"txmgr_transactions_undecided 1\n", "txmgr_transactions_delegated 0\n", "txmgr_transactions_completing 0\n", "txmgr_heuristic_outcomes 0\n", "txmgr_log_entries_total 0\n", "txmgr_log_fsyncs_total 0\n", "txmgr_tick 0\n",
 		"txmgr_leader 1\n", "txmgr_term 3\n",
 		`txmgr_build_info{version="test"} 1`,
 		`txmgr_participant_up{kind="postgres",participant="bank"} 1`,

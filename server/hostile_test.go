@@ -58,7 +58,7 @@ func TestDenialsOfForwardedCallsAreSeen(t *testing.T) {
 	if log := there.log.String(); strings.Contains(log, wrong) || !strings.Contains(log, "remote=127.0.0.1:") {
 		t.Error(log)
 	}
-	if a := there.as(rootSecret).get("/metrics"); !strings.Contains(a.body, `txmgr_denied_total{reason="unknown"} 4`) {
+	if a := there.as(rootSecret).get("/metrics"); !strings.Contains(a.body, `txmgr_auth_failures_total{reason="unknown"} 4`) {
 		t.Error("the metric has not counted them")
 	}
 }

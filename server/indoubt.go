@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// inDoubtService is the DoubtService.
+// inDoubtService is the InDoubtService.
 type inDoubtService struct{ c Coordinator }
 
 func (d *inDoubtService) Scan(ctx context.Context, r *txmgrv1.ScanRequest) (*txmgrv1.ScanResponse, error) {
@@ -17,7 +17,7 @@ func (d *inDoubtService) Scan(ctx context.Context, r *txmgrv1.ScanRequest) (*txm
 	return wire.FromScanResults(fs), err
 }
 
-func (d *inDoubtService) List(ctx context.Context, _ *txmgrv1.ListDoubtsRequest) (*txmgrv1.ListDoubtsResponse, error) {
+func (d *inDoubtService) List(ctx context.Context, _ *txmgrv1.ListInDoubtRequest) (*txmgrv1.ListInDoubtResponse, error) {
 	ds, err := d.c.InDoubts(ctx)
 	return wire.FromInDoubts(ds), err
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // A whole transaction in curl, byte for byte.
-func TestStoryWithCurl(t *testing.T) {
+func TestWalkthroughWithCurl(t *testing.T) {
 	r := start(t, nil)
 	const xid = "txm_fake_01k9x3v7h2m8qf4r6t0bz5n1de_b"
 	branch := func(n, participant, kind, vote, state string) string {
@@ -21,7 +21,7 @@ func TestStoryWithCurl(t *testing.T) {
 			`","attempts":0,"last_error":"","next_try_in":""}`
 	}
 	info := func(state, left, branches string) string {
-		return `{"id":"` + id1 + `","name":"transfer","state":"` + state + `","cause":"","reason":"","hazard":"","timeout":"1m0s","began":"2026-01-02T03:04:05Z",` +
+		return `{"id":"` + id1 + `","name":"transfer","state":"` + state + `","cause":"","reason":"","heuristic":"","timeout":"1m0s","began":"2026-01-02T03:04:05Z",` +
 			left + `"expiry_tick":601,"labels":{"shop":"7"},"branches":[` + branches + `]}`
 	}
 	const open, over = `"expires_in":"1m0s","survival_index":601,"remaining_invocations":601,`, `"decided":"2026-01-02T03:04:05Z","decided_index":2,"expires_in":"","survival_index":601,"remaining_invocations":0,`
@@ -31,31 +31,31 @@ func TestStoryWithCurl(t *testing.T) {
 			`{"id":"` + id1 + `","timeout":"1m0s","survival_index":601,"expiry_tick":601,"branches":[{"id":"b1","participant":"bank","xid":"` + xid + `1"}],"mark":"42"}`,
 		},
 		{"Enlist", `{"id":"` + id1 + `","participant":"stock","payload":"AAE="}`, `{"id":"b2","participant":"stock","xid":"` + xid + `2"}`},
-		{"Extend", `{"id":"` + id1 + `","timeout":"30s"}`, `{"state":"active","cause":"","hazard":""}`},
+		{"Extend", `{"id":"` + id1 + `","timeout":"30s"}`, `{"state":"active","cause":"","heuristic":""}`},
 		{"Get", `{"id":"` + id1 + `"}`, info("active", open, branch("1", "bank", "postgres", "none", "enlisted")+","+branch("2", "stock", "ledger", "none", "enlisted"))},
 		{"List", `{"states":["active"],"prefix":"tx_01k9","older_than":"1s"}`, `{"transactions":[` + info("active", open, branch("1", "bank", "postgres", "none", "enlisted")+","+branch("2", "stock", "ledger", "none", "enlisted")) + `]}`},
 		{"List", `{"states":["committed"]}`, `{"transactions":[]}`},
-		{"Commit", `{"id":"` + id1 + `","votes":[{"branch":"b1","vote":"prepared"},{"branch":"b2","vote":"read-only"}],"own_phase_two":true}`, `{"state":"committing","cause":"","hazard":""}`},
+		{"Commit", `{"id":"` + id1 + `","votes":[{"branch":"b1","vote":"prepared"},{"branch":"b2","vote":"read-only"}],"client_completes":true}`, `{"state":"committing","cause":"","heuristic":""}`},
 		{"Wait", `{"id":"` + id1 + `","goal":"decided","timeout":"5s"}`, info("committing", over, branch("1", "bank", "postgres", "prepared", "prepared")+","+branch("2", "stock", "ledger", "read-only", "prepared"))},
-		{"Done", `{"id":"` + id1 + `","acks":[{"branch":"b1","state":"committed"},{"branch":"b2","state":"committed"}]}`, `{}`},
+		{"ReportCompletion", `{"id":"` + id1 + `","reports":[{"branch":"b1","state":"committed"},{"branch":"b2","state":"committed"}]}`, `{}`},
 		{"Get", `{"id":"` + id1 + `"}`, info("committed", over, branch("1", "bank", "postgres", "prepared", "committed")+","+branch("2", "stock", "ledger", "read-only", "committed"))},
 		{"TimeoutService/Groups", `{}`, `{"tick":0,"interval":"100ms","groups":[],"next":0}`},
 		{"Begin", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1df"}`, `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1df","timeout":"30s","survival_index":301,"expiry_tick":301,"branches":[],"mark":"42"}`},
 		{"Begin", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1dg","timeout":"40s"}`, `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1dg","timeout":"40s","survival_index":401,"expiry_tick":401,"branches":[],"mark":"42"}`},
 		{"TimeoutService/Groups", `{"limit":1}`, `{"tick":0,"interval":"100ms","groups":[{"expiry_tick":301,"remaining_invocations":301,"expires_in":"30.1s","transactions":1}],"next":401}`},
 		{"TimeoutService/Groups", `{"from":401}`, `{"tick":0,"interval":"100ms","groups":[{"expiry_tick":401,"remaining_invocations":401,"expires_in":"40.1s","transactions":1}],"next":0}`},
-		{"Rollback", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1dg"}`, `{"state":"rolled-back","cause":"client","hazard":""}`},
-		{"Rollback", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1df","reason":"changed my mind"}`, `{"state":"rolled-back","cause":"client","hazard":""}`},
+		{"Rollback", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1dg"}`, `{"state":"rolled-back","cause":"client","heuristic":""}`},
+		{"Rollback", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1df","reason":"changed my mind"}`, `{"state":"rolled-back","cause":"client","heuristic":""}`},
 		{"ParticipantService/Add", `{"name":"shop","kind":"web","settings":{"url":"http://127.0.0.1:1/"},"coordinator_prepares":true}`, `{}`},
 		{"ParticipantService/Test", `{"name":"shop"}`, `{}`},
 		{"ParticipantService/Remove", `{"name":"bank"}`, `{}`},
 		{"ParticipantService/Remove", `{"name":"stock"}`, `{}`},
 		{"ParticipantService/List", `{}`, `{"participants":[{"name":"shop","kind":"web","settings":{"url":"http://127.0.0.1:1/"},"coordinator_prepares":true,"healthy":true,"last_error":"","next_try_in":"","queued":0,"running":0,"probe_took":"","limit":4,"throughput":0,"mean":"","p99":"","raised":1,"lowered":0,"optimizer":""}]}`},
 		{"ParticipantService/Pools", `{"participant":"shop"}`, `{"pools":[{"participant":"shop","limit":4,"running":0,"queued":0,"throughput":12.5,"mean":"","p99":"","raised":1,"lowered":0,"decisions":[{"at":"2026-01-02T03:04:05Z","from":2,"to":4,"why":"4 completes more than 2","rate":12.5,"busy":0,"bound":0,"mean":"","p99":"","queued":0}],"optimizer":""}]}`},
-		{"DoubtService/Scan", `{"apply":true}`, `{"findings":[]}`},
+		{"InDoubtService/Scan", `{"apply":true}`, `{"results":[]}`},
 		{"ClusterService/Status", `{}`, `{"cluster":"fake","node":"n1","leader":true,"leader_id":"n1","version":"test","term":3,"log_index":0,"tick":0,"interval":"100ms","uptime":"",` +
-			`"open":0,"delegated":0,"undone":0,"finished":0,"hazards":0,"committed":1,"rolled_back":2,"timed_out":0,"rolled_back_by":{"client":2},"sessions":0,"sessions_expired":0,"commands":0,"entries":0,"tick_entries":0,"syncs":0,"log_bytes":0,"incarnation":0,"held":false,` +
-			`"members":[{"id":"n1","name":"one","raft":"127.0.0.1:7461","api":"http://127.0.0.1:7460","version":"test","voter":true,"leader":true,"self":true,"heard":"1ms","behind":0}],` +
+			`"undecided":0,"delegated":0,"completing":0,"finished":0,"heuristics":0,"committed":1,"rolled_back":2,"timed_out":0,"rolled_back_by":{"client":2},"sessions":0,"sessions_expired":0,"commands":0,"entries":0,"tick_entries":0,"syncs":0,"log_bytes":0,"incarnation":0,"recovery_paused":false,` +
+			`"members":[{"id":"n1","name":"one","raft_addr":"127.0.0.1:7461","api":"http://127.0.0.1:7460","version":"test","voter":true,"leader":true,"self":true,"last_contact":"1ms","log_lag":0}],` +
 			`"participants":[{"name":"shop","kind":"web","settings":{"url":"http://127.0.0.1:1/"},"coordinator_prepares":true,"healthy":true,"last_error":"","next_try_in":"","queued":0,"running":0,"probe_took":"","limit":4,"throughput":0,"mean":"","p99":"","raised":1,"lowered":0,"optimizer":""}]}`},
 	} {
 		a := r.curl(step.method, step.body)
@@ -106,7 +106,7 @@ func TestFailuresWithCurl(t *testing.T) {
 		{"malformed timeout", "Begin", `{"timeout":"30"}`, 400, "invalid_argument", "USAGE", []string{"unit"}},
 		{"timeout of zero", "Begin", `{"timeout":"0s"}`, 400, "invalid_argument", "USAGE", []string{"more than zero"}},
 		{"no timeout", "Extend", begin(id1), 400, "invalid_argument", "USAGE", []string{"timeout is missing"}},
-		{"malformed ack", "Done", `{"id":"` + id1 + `","acks":[{"branch":"b1","state":"done"}]}`, 400, "invalid_argument", "USAGE", []string{"unknown branch state"}},
+		{"malformed report", "ReportCompletion", `{"id":"` + id1 + `","reports":[{"branch":"b1","state":"done"}]}`, 400, "invalid_argument", "USAGE", []string{"unknown branch state"}},
 		{"malformed goal", "Wait", `{"id":"` + id1 + `","goal":"peace"}`, 400, "invalid_argument", "USAGE", []string{"finished or decided"}},
 		{"wait ended", "Wait", `{"id":"` + id1 + `","timeout":"1ms"}`, 504, "deadline_exceeded", "TIMED_OUT", []string{"wait"}},
 		{"malformed filter", "List", `{"states":["x"]}`, 400, "invalid_argument", "USAGE", []string{"unknown state"}},

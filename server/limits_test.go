@@ -147,7 +147,7 @@ func TestReadersLeaveRoom(t *testing.T) {
 	if a := r.curl("Commit", begin(id1)); a.status != http.StatusOK {
 		t.Errorf("commit: %d %s", a.status, a.body)
 	}
-	if a := r.curl("DoubtService/Scan", `{}`); a.status != http.StatusOK {
+	if a := r.curl("InDoubtService/Scan", `{}`); a.status != http.StatusOK {
 		t.Errorf("scan: %d %s", a.status, a.body)
 	}
 	p := openPipe(t, r)
@@ -223,7 +223,7 @@ func TestSlowCallersAreLeft(t *testing.T) {
 		"nowhere":   {open, "POST /nowhere HTTP/1.1\r\nHost: localhost\r\n" + slowly},
 		"elsewhere": {open, begins + "Origin: https://elsewhere.example\r\n" + slowly},
 		"large":     {open, begins + "Content-Length: 100000000\r\n\r\n{"},
-		"a Pipe":    {open, "POST /txmgr.v1.TransactionService/Pipe HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/connect+json\r\n" + slowly},
+		"a Pipe":    {open, "POST /txmgr.v1.TransactionService/Pipeline HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/connect+json\r\n" + slowly},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -298,14 +298,14 @@ func TestDeadlines(t *testing.T) {
 		{"List", `{}`, "", 5 * time.Second},
 		{"List", `{}`, "2000", 2 * time.Second},
 		{"List", `{}`, "9000000", 20 * time.Second},
-		{"DoubtService/Explain", begin(id1), "", 40 * time.Second},
-		{"DoubtService/Scan", `{}`, "9000000", 40 * time.Second},
-		{"DoubtService/Retry", begin(id1), "", 40 * time.Second},
-		{"DoubtService/Resolve", `{"id":"` + id1 + `","ending":"committed","reason":"x"}`, "", 40 * time.Second},
+		{"InDoubtService/Explain", begin(id1), "", 40 * time.Second},
+		{"InDoubtService/Scan", `{}`, "9000000", 40 * time.Second},
+		{"InDoubtService/Retry", begin(id1), "", 40 * time.Second},
+		{"InDoubtService/Resolve", `{"id":"` + id1 + `","outcome":"committed","reason":"x"}`, "", 40 * time.Second},
 		{"ClusterService/Doctor", `{}`, "", 40 * time.Second},
 		{"ClusterService/Doctor", `{}`, "2000", 2 * time.Second},
 		{"ParticipantService/Test", `{"name":"bank"}`, "", 40 * time.Second},
-		{"DoubtService/List", `{}`, "", 5 * time.Second},
+		{"InDoubtService/List", `{}`, "", 5 * time.Second},
 		{"Wait", wait(""), "", 20 * time.Second},
 		{"Wait", wait("3s"), "", 3 * time.Second},
 		{"Wait", wait("1h"), "", 20 * time.Second},

@@ -28,16 +28,16 @@ func newMetrics(s *Server) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), log: s.log}
 	m.rpc = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "txmgr_rpc_duration_seconds",
-		Help:    "How long calls took, commands of a Pipe included, by method and code.",
+		Help:    "How long calls took, commands of a Pipeline included, by method and code.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60},
 	}, []string{"method", "code"})
 	m.authFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "txmgr_denied_total",
-		Help: "Calls that were not admitted: missing, unknown, role, rate, flood or certificate.",
+		Name: "txmgr_auth_failures_total",
+		Help: "Calls that were rejected by authentication or authorization: missing, unknown, role, rate, flood or certificate.",
 	}, []string{"reason"})
 	m.forwarded = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "txmgr_forwarded_total",
-		Help: "Calls that were passed on to the node that leads: answered, lost (no answer) or refused (not sent).",
+		Help: "Calls that were forwarded to the leader: answered, lost (no response) or refused (not sent).",
 	}, []string{"outcome"})
 	for _, outcome := range []string{"answered", "lost", "refused"} {
 		m.forwarded.WithLabelValues(outcome)
@@ -48,12 +48,12 @@ func newMetrics(s *Server) *metrics {
 	m.registry.MustRegister(m.rpc, m.authFailures, m.forwarded, &statusCollector{s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		gauge("txmgr_rpc_requests_running", "Calls that run now, not counting streams.", func() float64 { return float64(s.writes.all() + s.reads.all() - s.streams()) }),
-		gauge("txmgr_rpc_streams_running", "Pipes, watches and waits that run now.", func() float64 { return float64(s.streams()) }),
+		gauge("txmgr_rpc_streams_running", "Pipelines, watches and waits that run now.", func() float64 { return float64(s.streams()) }),
 		gauge("txmgr_connections", "Connections that are open.", func() float64 { return float64(s.openConns.Load()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "txmgr_connections_shed_total", Help: "Connections that were closed at once, because there were too many.",
+			Name: "txmgr_connections_rejected_total", Help: "Connections that were rejected because there were too many.",
 		}, func() float64 { return float64(s.rejectedConns.Load()) }),
-		gauge("txmgr_rpc_commands_running", "Commands of pipes that run now.", func() float64 { return float64(s.commands.Load()) }),
+		gauge("txmgr_rpc_commands_running", "Commands of pipelines that run now.", func() float64 { return float64(s.commands.Load()) }),
 	)
 	return m
 }
@@ -107,7 +107,7 @@ var (
 	descCertificate  = desc("certificate_expires_timestamp_seconds", "When the certificate that the server shows ends, in seconds since 1970; never without TLS.")
 	descEntries      = desc("log_entry_duration_seconds", "How long entries of the log took, from proposing them to applying them, on the node that led.")
 	descCalls        = desc("participant_call_duration_seconds", "How long recovery's calls to end branches took, however they ended.", "participant")
-	descTimeoutLag   = desc("timeout_lateness_seconds", "How long after their tick began timeouts were applied, on the clock of the node that led.")
+	descTimeoutLag   = desc("timeout_lag_seconds", "The time from the expiry tick of timeouts until they were applied, on the clock of the leader.")
 )
 
 // statusMetrics are the metrics without labels.
@@ -116,24 +116,24 @@ var statusMetrics = []struct {
 	kind  prometheus.ValueType
 	value func(txn.Status) float64
 }{
-	{desc("open", "Undecided transactions, the delegated ones included."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Undecided) }},
-	{desc("delegated", "Undecided transactions whose decision is left to their only branch."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Delegated) }},
-	{desc("undone", "Decided transactions whose phase two is not over."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Completing) }},
-	{desc("finished", "Finished transactions whose outcome is kept."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Finished) }},
-	{desc("hazards", "Hazards that nobody has forgotten yet."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Heuristics) }},
+	{desc("transactions_undecided", "Undecided transactions, the delegated ones included."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Undecided) }},
+	{desc("transactions_delegated", "Undecided transactions whose decision is left to their only branch."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Delegated) }},
+	{desc("transactions_completing", "Decided transactions whose phase two is not complete."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Completing) }},
+	{desc("outcomes_retained", "Finished transactions whose outcome is retained."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Finished) }},
+	{desc("heuristic_outcomes", "Heuristic outcomes that are not forgotten."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Heuristics) }},
 	{desc("commands_total", "Commands applied since this process started."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Commands) }},
 	{desc("log_entries_total", "Log entries applied since this process started."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Entries) }},
-	{desc("log_tick_entries_total", "Log entries that only move the time."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.TickEntries) }},
+	{desc("log_tick_entries_total", "Log entries that only carry a tick."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.TickEntries) }},
 	{desc("log_fsyncs_total", "fdatasync calls of the log since this process started."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Syncs) }},
 	{desc("log_bytes", "Size of the log on disk."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.LogBytes) }},
 	{desc("log_index", "Last applied entry of the log."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.LogIndex) }},
-	{desc("term", "Term of the consensus."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Term) }},
+	{desc("term", "Raft term."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Term) }},
 	{desc("tick", "Invocations of the timeout thread so far."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Tick) }},
-	{desc("incarnation", "How often the cluster was restored from a backup."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Incarnation) }},
-	{desc("held", "1 when it was restored, and nobody has said that recovery may act."), prometheus.GaugeValue, func(s txn.Status) float64 { return boolToFloat(s.RecoveryPaused) }},
-	{desc("sessions", "Sessions of clients that are open."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Sessions) }},
-	{desc("sessions_expired_total", "Sessions of clients that went silent, since bootstrap."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.SessionsExpired) }},
-	{desc("leader", "1 when this node leads."), prometheus.GaugeValue, func(s txn.Status) float64 { return boolToFloat(s.Leader) }},
+	{desc("incarnation", "The number of restores from a backup."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Incarnation) }},
+	{desc("recovery_paused", "1 while recovery is paused after a restore."), prometheus.GaugeValue, func(s txn.Status) float64 { return boolToFloat(s.RecoveryPaused) }},
+	{desc("sessions", "Open client sessions."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Sessions) }},
+	{desc("sessions_expired_total", "Client sessions that expired, since bootstrap."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.SessionsExpired) }},
+	{desc("leader", "1 on the leader."), prometheus.GaugeValue, func(s txn.Status) float64 { return boolToFloat(s.Leader) }},
 }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {

@@ -85,7 +85,7 @@ func TestRealNode(t *testing.T) {
 	if entries := regexp.MustCompile(`txmgr_log_entry_duration_seconds_bucket\{le="60"\} ([0-9]+)\n`).FindStringSubmatch(a.body); entries == nil || entries[1] == "0" {
 		t.Errorf("entries within a minute: %q", entries)
 	}
-	for _, want := range []string{"txmgr_timeout_lateness_seconds_count 0\n", "txmgr_tokens 1\n", "txmgr_leader 1\n", `txmgr_members{kind="voter"} 1`} {
+	for _, want := range []string{"txmgr_timeout_lag_seconds_count 0\n", "txmgr_tokens 1\n", "txmgr_leader 1\n", `txmgr_members{kind="voter"} 1`} {
 		if !strings.Contains(a.body, want) {
 			t.Errorf("no %s", want)
 		}

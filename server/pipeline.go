@@ -34,7 +34,7 @@ type pipeline struct {
 	readDone bool             // no command will be read any more
 }
 
-func (t *transactionService) Pipe(ctx context.Context, stream *connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]) error {
+func (t *transactionService) Pipeline(ctx context.Context, stream *connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	x := callFrom(ctx)

@@ -39,7 +39,7 @@ type pipeline = *connect.BidiStreamForClientSimple[txmgrv1.Batch, txmgrv1.ReplyB
 // openPipe opens a pipe that is closed when the test ends.
 func openPipe(t *testing.T, r *running, options ...connect.ClientOption) pipeline {
 	t.Helper()
-	p, err := txmgrv1connect.NewTransactionServiceClient(h2(t), r.base, options...).Pipe(context.Background())
+	p, err := txmgrv1connect.NewTransactionServiceClient(h2(t), r.base, options...).Pipeline(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,14 +120,14 @@ func TestPipeCarriesEveryCommand(t *testing.T) {
 					&txmgrv1.Reply{Result: &txmgrv1.Reply_Outcome{Outcome: &txmgrv1.OutcomeReply{State: 1}}},
 				},
 				{
-					&txmgrv1.Command{Call: &txmgrv1.Command_Vote{Vote: &txmgrv1.VoteCall{Votes: []*txmgrv1.BranchVote{{Branch: 2, Vote: 2}}, OwnPhaseTwo: true}}},
+					&txmgrv1.Command{Call: &txmgrv1.Command_Vote{Vote: &txmgrv1.VoteCall{Votes: []*txmgrv1.BranchVote{{Branch: 2, Vote: 2}}, ClientCompletes: true}}},
 					&txmgrv1.Reply{Result: &txmgrv1.Reply_Outcome{Outcome: &txmgrv1.OutcomeReply{State: 1}}},
 				},
 				{
 					&txmgrv1.Command{Call: &txmgrv1.Command_Delegate{Delegate: &txmgrv1.DelegateCall{Branch: 1}}},
 					&txmgrv1.Reply{Result: &txmgrv1.Reply_Failure{Failure: &txmgrv1.Failure{
 						Code: "CONFLICT", Message: "delegate " + id1 + ": conflict: there are other branches, or votes", Op: "delegate", Id: id1, State: "active",
-						Next: "see where it is: txmgr inspect " + id1, Detail: "there are other branches, or votes", Kinds: []string{"conflict"},
+						Hint: "see where it is: txmgr inspect " + id1, Detail: "there are other branches, or votes", Kinds: []string{"conflict"},
 					}}},
 				},
 				{
@@ -138,12 +138,12 @@ func TestPipeCarriesEveryCommand(t *testing.T) {
 					&txmgrv1.Command{Call: &txmgrv1.Command_Rollback{Rollback: &txmgrv1.RollbackCall{}}},
 					&txmgrv1.Reply{Result: &txmgrv1.Reply_Failure{Failure: &txmgrv1.Failure{
 						Code: "CONFLICT", Message: "rollback " + id1 + ": conflict: decided to commit", Op: "rollback", Id: id1, State: "committing",
-						Next: "see where it is: txmgr inspect " + id1, Detail: "decided to commit", Kinds: []string{"conflict"},
+						Hint: "see where it is: txmgr inspect " + id1, Detail: "decided to commit", Kinds: []string{"conflict"},
 					}}},
 				},
 				{
-					&txmgrv1.Command{Call: &txmgrv1.Command_Done{Done: &txmgrv1.DoneCall{Acks: []*txmgrv1.BranchAck{{Branch: 1, State: 3}, {Branch: 2, State: 3}}}}},
-					&txmgrv1.Reply{Result: &txmgrv1.Reply_Done{Done: &txmgrv1.DoneReply{}}},
+					&txmgrv1.Command{Call: &txmgrv1.Command_ReportCompletion{ReportCompletion: &txmgrv1.ReportCompletionCall{Reports: []*txmgrv1.BranchCompletion{{Branch: 1, State: 3}, {Branch: 2, State: 3}}}}},
+					&txmgrv1.Reply{Result: &txmgrv1.Reply_ReportCompletion{ReportCompletion: &txmgrv1.ReportCompletionReply{}}},
 				},
 			} {
 				step.command.Id, step.command.Seq, step.want.Seq = id, 7, 7
@@ -178,7 +178,7 @@ func TestPipeRefusals(t *testing.T) {
 		&txmgrv1.Command{Seq: 3, Id: id},
 		&txmgrv1.Command{Seq: 4, Id: id, Call: &txmgrv1.Command_Commit{Commit: &txmgrv1.CommitCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 77}}}}},
 		&txmgrv1.Command{Seq: 5, Id: id, Call: &txmgrv1.Command_Extend{Extend: &txmgrv1.ExtendCall{}}},
-		&txmgrv1.Command{Seq: 6, Id: id, Call: &txmgrv1.Command_Done{Done: &txmgrv1.DoneCall{Acks: []*txmgrv1.BranchAck{{Branch: 1, State: 99}}}}},
+		&txmgrv1.Command{Seq: 6, Id: id, Call: &txmgrv1.Command_ReportCompletion{ReportCompletion: &txmgrv1.ReportCompletionCall{Reports: []*txmgrv1.BranchCompletion{{Branch: 1, State: 99}}}}},
 		&txmgrv1.Command{Seq: 7, Id: id, Call: &txmgrv1.Command_Vote{Vote: &txmgrv1.VoteCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 4}}}}},
 		&txmgrv1.Command{Seq: 8, Id: id, Call: &txmgrv1.Command_Delegate{Delegate: &txmgrv1.DelegateCall{}}},
 	)
@@ -312,7 +312,7 @@ func TestPipeWithGarbage(t *testing.T) {
 	for name, garbage := range map[string][]byte{"not protobuf": {0x0a, 0xff}, "too long": make([]byte, 2<<20)} {
 		t.Run(name, func(t *testing.T) {
 			body := append(frame(good), frame(garbage)...)
-			req, err := http.NewRequest(http.MethodPost, r.base+txmgrv1connect.TransactionServicePipeProcedure, bytes.NewReader(body))
+			req, err := http.NewRequest(http.MethodPost, r.base+txmgrv1connect.TransactionServicePipelineProcedure, bytes.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -394,7 +394,7 @@ func TestPipeAtShutdown(t *testing.T) {
 // Pipe needs HTTP/2; over HTTP/1.1 the status says so.
 func TestPipeOverHTTP1(t *testing.T) {
 	r := start(t, nil)
-	if a := r.post("Pipe", "application/connect+proto", strings.NewReader("")); a.status != http.StatusHTTPVersionNotSupported || a.header.Get("Txmgr-Code") != "USAGE" {
+	if a := r.post("Pipeline", "application/connect+proto", strings.NewReader("")); a.status != http.StatusHTTPVersionNotSupported || a.header.Get("Txmgr-Code") != "USAGE" {
 		t.Errorf("%d %v", a.status, a.header)
 	}
 }

@@ -20,7 +20,7 @@ func TestRolesFollowFromWhatCallsDo(t *testing.T) {
 	changes := map[string]txn.Role{ // the least role for calls that change something
 		txmgrv1connect.TransactionServiceName: txn.RoleClient,
 		txmgrv1connect.ParticipantServiceName: txn.RoleOperator,
-		txmgrv1connect.DoubtServiceName:       txn.RoleOperator,
+		txmgrv1connect.InDoubtServiceName:     txn.RoleOperator,
 		txmgrv1connect.ClusterServiceName:     txn.RoleAdmin,
 		txmgrv1connect.TokenServiceName:       txn.RoleAdmin,
 		txmgrv1connect.SessionServiceName:     txn.RoleClient,

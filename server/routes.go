@@ -46,12 +46,12 @@ var opNames = map[string]string{
 	txmgrv1connect.ParticipantServiceTestProcedure:   "test participant",
 	txmgrv1connect.ParticipantServiceRemoveProcedure: "remove participant",
 	txmgrv1connect.TimeoutServiceGroupsProcedure:     "timeouts",
-	txmgrv1connect.DoubtServiceListProcedure:         "doubt list",
-	txmgrv1connect.DoubtServiceExplainProcedure:      "doubt explain",
-	txmgrv1connect.DoubtServiceRetryProcedure:        "doubt retry",
-	txmgrv1connect.DoubtServiceResolveProcedure:      "doubt resolve",
-	txmgrv1connect.DoubtServiceForgetProcedure:       "doubt forget",
-	txmgrv1connect.DoubtServiceAuditProcedure:        "audit list",
+	txmgrv1connect.InDoubtServiceListProcedure:       "indoubt list",
+	txmgrv1connect.InDoubtServiceExplainProcedure:    "indoubt explain",
+	txmgrv1connect.InDoubtServiceRetryProcedure:      "indoubt retry",
+	txmgrv1connect.InDoubtServiceResolveProcedure:    "indoubt resolve",
+	txmgrv1connect.InDoubtServiceForgetProcedure:     "indoubt forget",
+	txmgrv1connect.InDoubtServiceAuditProcedure:      "audit list",
 
 	txmgrv1connect.ClusterServiceTransferLeaderProcedure: "transfer leader",
 	txmgrv1connect.TokenServiceCreateProcedure:           "create token",
@@ -69,10 +69,10 @@ func classOf(path string) callClass {
 	case txmgrv1connect.TransactionServiceWaitProcedure, txmgrv1connect.TransactionServiceWatchProcedure,
 		txmgrv1connect.ClusterServiceSnapshotProcedure:
 		return longLived
-	case txmgrv1connect.TransactionServicePipeProcedure:
+	case txmgrv1connect.TransactionServicePipelineProcedure:
 		return bidi
-	case txmgrv1connect.DoubtServiceScanProcedure, txmgrv1connect.DoubtServiceExplainProcedure,
-		txmgrv1connect.DoubtServiceRetryProcedure, txmgrv1connect.DoubtServiceResolveProcedure,
+	case txmgrv1connect.InDoubtServiceScanProcedure, txmgrv1connect.InDoubtServiceExplainProcedure,
+		txmgrv1connect.InDoubtServiceRetryProcedure, txmgrv1connect.InDoubtServiceResolveProcedure,
 		txmgrv1connect.ParticipantServiceTestProcedure, txmgrv1connect.ClusterServiceDoctorProcedure,
 		txmgrv1connect.ClusterServiceJoinProcedure, txmgrv1connect.ClusterServiceRemoveProcedure,
 		txmgrv1connect.ClusterServiceTransferLeaderProcedure, txmgrv1connect.ClusterServiceLeaveProcedure:
@@ -101,7 +101,7 @@ func (s *Server) routes() http.Handler {
 	g.mount(p, h)
 	o, h := txmgrv1connect.NewTimeoutServiceHandler(&timeoutService{s.c}, options...)
 	g.mount(o, h)
-	d, h := txmgrv1connect.NewDoubtServiceHandler(&inDoubtService{s.c}, options...)
+	d, h := txmgrv1connect.NewInDoubtServiceHandler(&inDoubtService{s.c}, options...)
 	g.mount(d, h)
 	c, h := txmgrv1connect.NewClusterServiceHandler(&clusterService{s}, options...)
 	g.mount(c, h)
@@ -117,9 +117,9 @@ func (s *Server) routes() http.Handler {
 	s.pipelineMethods.delegate = g.methods[txmgrv1connect.TransactionServiceDelegateProcedure]
 	s.pipelineMethods.rollback = g.methods[txmgrv1connect.TransactionServiceRollbackProcedure]
 	s.pipelineMethods.extend = g.methods[txmgrv1connect.TransactionServiceExtendProcedure]
-	s.pipelineMethods.done = g.methods[txmgrv1connect.TransactionServiceDoneProcedure]
+	s.pipelineMethods.done = g.methods[txmgrv1connect.TransactionServiceReportCompletionProcedure]
 	s.pipelineMethods.get = g.methods[txmgrv1connect.TransactionServiceGetProcedure]
-	s.pipelineMethods.unknown = g.methods[txmgrv1connect.TransactionServicePipeProcedure]
+	s.pipelineMethods.unknown = g.methods[txmgrv1connect.TransactionServicePipelineProcedure]
 
 	reflector := grpcreflect.NewStaticReflector(serviceNames(t, p, o, d, c, k, e)...)
 	r, h := grpcreflect.NewHandlerV1(reflector)

@@ -96,7 +96,7 @@ func TestTLS(t *testing.T) {
 		if a := r.curl("Begin", begin(id1)); a.status != http.StatusOK {
 			t.Errorf("%d %s", a.status, a.body)
 		}
-		p, err := txmgrv1connect.NewTransactionServiceClient(r.http, r.base).Pipe(context.Background())
+		p, err := txmgrv1connect.NewTransactionServiceClient(r.http, r.base).Pipeline(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestClientCertificates(t *testing.T) {
 		return t
 	}
 	shown := a.node("app", certs.RoleClient)
-	stranger := newAuthority(t).node("app", certs.RoleClient)
+	outsider := newAuthority(t).node("app", certs.RoleClient)
 	leader := start(t, func(c *server.Config, _ *servertest.Fake) { c.TLS = mutual(a.node("n1", certs.RoleServer)) }).secured(a.trusting(&shown))
 	there := follower(t, leader.base, func(c *server.Config, _ *servertest.Fake) { c.TLS = mutual(a.node("n2", certs.RoleServer)) }).secured(a.trusting(&shown))
 	for _, r := range []*running{leader, there} {
@@ -169,7 +169,7 @@ func TestClientCertificates(t *testing.T) {
 		if a := anybody.get("/readyz"); a.status != http.StatusOK {
 			t.Errorf("health: %d", a.status)
 		}
-		client := txmgrv1connect.NewTransactionServiceClient(a.trusting(&stranger), r.base)
+		client := txmgrv1connect.NewTransactionServiceClient(a.trusting(&outsider), r.base)
 		if _, err := client.Get(context.Background(), &txmgrv1.GetRequest{Id: id1}); err == nil || connect.CodeOf(err) == connect.CodeNotFound {
 			t.Errorf("a stranger: %v", err)
 		}

@@ -37,7 +37,7 @@ func (t *transactionService) Begin(ctx context.Context, r *txmgrv1.BeginRequest)
 		return nil, err
 	}
 	for _, e := range r.GetBranches() {
-		o.Branches = append(o.Branches, txn.Enlistment{Participant: e.GetParticipant(), Payload: e.GetPayload(), SessionRef: e.GetSession()})
+		o.Branches = append(o.Branches, txn.Enlistment{Participant: e.GetParticipant(), Payload: e.GetPayload(), SessionRef: e.GetSessionRef()})
 	}
 	b, err := t.s.c.Begin(ctx, o)
 	if err != nil {
@@ -59,7 +59,7 @@ func (t *transactionService) Enlist(ctx context.Context, r *txmgrv1.EnlistReques
 	if err != nil {
 		return nil, err
 	}
-	b, err := t.s.c.Enlist(ctx, id, txn.Enlistment{Participant: r.GetParticipant(), Payload: r.GetPayload(), SessionRef: r.GetSession()})
+	b, err := t.s.c.Enlist(ctx, id, txn.Enlistment{Participant: r.GetParticipant(), Payload: r.GetPayload(), SessionRef: r.GetSessionRef()})
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (t *transactionService) Commit(ctx context.Context, r *txmgrv1.CommitReques
 	if err != nil {
 		return nil, err
 	}
-	return outcome(t.s.c.Commit(ctx, id, txn.CommitRequest{ClientCompletes: r.GetOwnPhaseTwo(), Votes: votes}))
+	return outcome(t.s.c.Commit(ctx, id, txn.CommitRequest{ClientCompletes: r.GetClientCompletes(), Votes: votes}))
 }
 
 func parseVotes(ms []*txmgrv1.Vote) (vs []txn.BranchVote, err error) {
@@ -104,7 +104,7 @@ func (t *transactionService) Vote(ctx context.Context, r *txmgrv1.VoteRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return outcome(t.s.c.Vote(ctx, id, txn.Votes{ClientCompletes: r.GetOwnPhaseTwo(), Reason: r.GetReason(), Votes: votes}))
+	return outcome(t.s.c.Vote(ctx, id, txn.Votes{ClientCompletes: r.GetClientCompletes(), Reason: r.GetReason(), Votes: votes}))
 }
 
 func (t *transactionService) Delegate(ctx context.Context, r *txmgrv1.DelegateRequest) (*txmgrv1.Outcome, error) {
@@ -123,9 +123,9 @@ func outcome(o txn.Outcome, err error) (*txmgrv1.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &txmgrv1.Outcome{State: o.State.String(), Cause: o.Cause.String(), Hazard: o.Heuristic.String()}
+	m := &txmgrv1.Outcome{State: o.State.String(), Cause: o.Cause.String(), Heuristic: o.Heuristic.String()}
 	if o.EndedByApplication {
-		m.EndedByHand = &o.EndedByApplication
+		m.EndedByApplication = &o.EndedByApplication
 	}
 	return m, nil
 }
@@ -153,13 +153,13 @@ func (t *transactionService) Extend(ctx context.Context, r *txmgrv1.ExtendReques
 	return outcome(t.s.c.Extend(ctx, id, d))
 }
 
-func (t *transactionService) Done(ctx context.Context, r *txmgrv1.DoneRequest) (*txmgrv1.DoneResponse, error) {
+func (t *transactionService) ReportCompletion(ctx context.Context, r *txmgrv1.ReportCompletionRequest) (*txmgrv1.ReportCompletionResponse, error) {
 	id, err := txn.ParseID(r.GetId())
 	if err != nil {
 		return nil, err
 	}
-	acks := make([]txn.CompletionReport, len(r.GetAcks()))
-	for i, a := range r.GetAcks() {
+	acks := make([]txn.CompletionReport, len(r.GetReports()))
+	for i, a := range r.GetReports() {
 		if acks[i].Branch, err = txn.ParseBranchID(a.GetBranch()); err != nil {
 			return nil, err
 		}
@@ -170,7 +170,7 @@ func (t *transactionService) Done(ctx context.Context, r *txmgrv1.DoneRequest) (
 	if err := t.s.c.ReportCompletion(ctx, id, acks...); err != nil {
 		return nil, err
 	}
-	return &txmgrv1.DoneResponse{}, nil
+	return &txmgrv1.ReportCompletionResponse{}, nil
 }
 
 func (t *transactionService) Get(ctx context.Context, r *txmgrv1.GetRequest) (*txmgrv1.Transaction, error) {

@@ -10,11 +10,11 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestGuestWithoutABranchKnowsNothingOfTheEnd: the deadline of an attached application has
+// TestAttachedClientWithoutABranchDoesNotLearnTheOutcome: the deadline of an attached application has
 // passed, and it has no branch whose vote would be missed. The application that began the
 // transaction may have been granted more time, and may have committed, or have delegated the
 // decision, for which there is no deadline.
-func TestGuestWithoutABranchKnowsNothingOfTheEnd(t *testing.T) {
+func TestAttachedClientWithoutABranchDoesNotLearnTheOutcome(t *testing.T) {
 	delegated := []txn.BranchInfo{{Vote: txn.VoteDelegated}}
 	for name, now := range map[string]txn.Info{
 		"committed":        {ID: theID, State: txn.Committed},

@@ -51,34 +51,34 @@ func TestWorkInATransactionOfAnother(t *testing.T) {
 		fails  error
 		follow txn.State // of the transaction when Complete asks
 		want   []error
-		story  string
+		trace  string
 	}{
 		"committed": {
 			stage: &fakeManager{}, follow: txn.Committing,
-			story: "enlist bank session-of-bank\nbank prepares\nvote b1=prepared own=true: \nwait\nbank commits\nbank releases\ndone b1=committed",
+			trace: "enlist bank session-of-bank\nbank prepares\nvote b1=prepared own=true: \nwait\nbank commits\nbank releases\ndone b1=committed",
 		},
 		"rolled back by another": {
 			stage: &fakeManager{}, follow: txn.RollingBack,
-			story: "enlist bank session-of-bank\nbank prepares\nvote b1=prepared own=true: \nwait\nbank rolls back\nbank releases\ndone b1=rolled-back",
+			trace: "enlist bank session-of-bank\nbank prepares\nvote b1=prepared own=true: \nwait\nbank rolls back\nbank releases\ndone b1=rolled-back",
 		},
 		"nobody decides while it follows": {
 			stage: &fakeManager{}, follow: txn.Active,
-			story: "enlist bank session-of-bank\nbank prepares\nvote b1=prepared own=true: \nwait\nbank releases",
+			trace: "enlist bank session-of-bank\nbank prepares\nvote b1=prepared own=true: \nwait\nbank releases",
 		},
 		"votes no": {
 			stage: &fakeManager{votes: map[string]txn.Vote{"bank": txn.VoteNo}},
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo},
-			story: "enlist bank session-of-bank\nbank prepares\nbank releases\nvote b1=no own=false: bank: voted no\ndone b1=rolled-back",
+			trace: "enlist bank session-of-bank\nbank prepares\nbank releases\nvote b1=no own=false: bank: voted no\ndone b1=rolled-back",
 		},
 		"fails": {
 			stage: &fakeManager{}, fails: errOut,
 			want:  []error{txn.ErrRolledBack, errOut},
-			story: "enlist bank session-of-bank\nbank rolls back\nbank releases\nrollback: out of order\ndone b1=rolled-back",
+			trace: "enlist bank session-of-bank\nbank rolls back\nbank releases\nrollback: out of order\ndone b1=rolled-back",
 		},
 		"the votes come too late": {
 			stage: &fakeManager{errs: map[string]error{"vote": &txn.Error{Err: txn.ErrRolledBack, Cause: txn.CauseTimeout}}, cause: txn.CauseTimeout},
 			want:  []error{txn.ErrRolledBack, txn.ErrTimedOut},
-			story: "enlist bank session-of-bank\nbank prepares\nvote b1=prepared own=true: \nrollback: : rolled back (cause: timeout)\nbank rolls back\nbank releases\ndone b1=rolled-back",
+			trace: "enlist bank session-of-bank\nbank prepares\nvote b1=prepared own=true: \nrollback: : rolled back (cause: timeout)\nbank rolls back\nbank releases\ndone b1=rolled-back",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestWorkInATransactionOfAnother(t *testing.T) {
 					t.Errorf("follow: %v", err)
 				}
 			}
-			if diff := cmp.Diff(strings.Split(c.story, "\n"), strings.Split(s.told(), "\n")); diff != "" {
+			if diff := cmp.Diff(strings.Split(c.trace, "\n"), strings.Split(s.told(), "\n")); diff != "" {
 				t.Errorf("story (-want +got):\n%s", diff)
 			}
 		})
@@ -133,11 +133,11 @@ func TestAttachToWhatIsOver(t *testing.T) {
 // ones only hand their votes in.
 func TestOnlyTheBeginnerCommits(t *testing.T) {
 	s := &fakeManager{info: txn.Info{ID: theID, State: txn.Active, ExpiresIn: txn.Duration(time.Hour)}}
-	guest, err := txn.Attach(t.Context(), s, theID)
+	attached, err := txn.Attach(t.Context(), s, theID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := guest.Commit(t.Context()); !errors.Is(err, txn.ErrManaged) {
+	if err := attached.Commit(t.Context()); !errors.Is(err, txn.ErrManaged) {
 		t.Errorf("commit by a guest: %v", err)
 	}
 	own, err := txn.Start(t.Context(), s, txn.Options{})
@@ -147,10 +147,10 @@ func TestOnlyTheBeginnerCommits(t *testing.T) {
 	if err := own.Prepare(t.Context()); !errors.Is(err, txn.ErrManaged) {
 		t.Errorf("prepare by the beginner: %v", err)
 	}
-	if err := errors.Join(guest.Prepare(t.Context()), guest.Complete(t.Context()), own.Commit(t.Context())); err != nil {
+	if err := errors.Join(attached.Prepare(t.Context()), attached.Complete(t.Context()), own.Commit(t.Context())); err != nil {
 		t.Error(err)
 	}
-	if err := guest.Prepare(t.Context()); !errors.Is(err, txn.ErrNotActive) {
+	if err := attached.Prepare(t.Context()); !errors.Is(err, txn.ErrNotActive) {
 		t.Errorf("prepare again: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ type Member struct {
 	Name string `json:"name"`
 	// RaftAddr is the address at which the other nodes reach it, and API the URL at which
 	// clients do; API is empty until the node has reported it.
-	RaftAddr string `json:"raft"`
+	RaftAddr string `json:"raft_addr"`
 	API      string `json:"api"`
 	// Version is the release that the node reported.
 	Version string `json:"version"`
@@ -26,8 +26,8 @@ type Member struct {
 	Self   bool `json:"self"`
 	// LastContact is how long ago the leader was last in contact with the node, and Behind how
 	// many log entries the node lacks. Only the leader knows either; -1 otherwise.
-	LastContact Duration `json:"heard"`
-	LogLag      int64    `json:"behind"`
+	LastContact Duration `json:"last_contact"`
+	LogLag      int64    `json:"log_lag"`
 }
 
 // Role says what the bearer of a token may do. Each role includes the ones before it.
@@ -84,7 +84,7 @@ type Token struct {
 	// means no limit of its own.
 	Rate uint32 `json:"rate"`
 	// Created and Expires are wall-clock times; Expires is zero when the token never expires.
-	Created time.Time `json:"made"`
+	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
 	By      string    `json:"by"` // who made it
 }

@@ -44,7 +44,7 @@ var (
 	// back; nothing was begun. The error permits no repetition: look at the data.
 	ErrForgotten = errors.New("may have been decided and forgotten")
 	// ErrHeuristic: a branch ended, or may have ended, otherwise than decided.
-	ErrHeuristic = errors.New("hazard")
+	ErrHeuristic = errors.New("heuristic outcome")
 	// ErrEndedByApplication: statements of the application's own ended a branch behind the
 	// coordinator's back, or may have: the contrary cannot be proved, as the text then says.
 	// The transaction is rolled back, but what that branch did, or what its connection did
@@ -88,7 +88,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " (cause: %v)", e.Cause)
 	}
 	if e.Heuristic != 0 {
-		fmt.Fprintf(&b, " (state: %v, hazard: %v)", e.State, e.Heuristic)
+		fmt.Fprintf(&b, " (state: %v, heuristic: %v)", e.State, e.Heuristic)
 	}
 	if e.Detail != "" {
 		b.WriteString(": " + e.Detail)

@@ -69,8 +69,8 @@ func TestExtendAfterTheEnd(t *testing.T) {
 		if err := kept.Extend(t.Context(), time.Hour); !errors.Is(err, txn.ErrNotActive) {
 			t.Errorf("extend after the end: %v", err)
 		}
-		if want := []string{"begin "}; !cmp.Equal(want, s.story) {
-			t.Errorf("story: %q", s.story)
+		if want := []string{"begin "}; !cmp.Equal(want, s.trace) {
+			t.Errorf("story: %q", s.trace)
 		}
 	})
 }
@@ -85,8 +85,8 @@ func TestExtendWithoutRun(t *testing.T) {
 	if err := tx.Extend(t.Context(), time.Hour); err != nil {
 		t.Error(err)
 	}
-	if want := []string{"begin ", "extend 1h0m0s"}; !cmp.Equal(want, s.story) {
-		t.Errorf("story: %q", s.story)
+	if want := []string{"begin ", "extend 1h0m0s"}; !cmp.Equal(want, s.trace) {
+		t.Errorf("story: %q", s.trace)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestTimeOverHereButNotThere(t *testing.T) {
 				})
 				checkError(t, err, []error{txn.ErrRolledBack, txn.ErrTimedOut}, nil)
 				want := append([]string{"begin ", "enlist bank session-of-bank", "bank rolls back", "bank releases"}, c.want...)
-				if diff := cmp.Diff(want, s.story); diff != "" {
+				if diff := cmp.Diff(want, s.trace); diff != "" {
 					t.Errorf("story (-want +got):\n%s", diff)
 				}
 			})

@@ -5,9 +5,9 @@ import "errors"
 // Hint says what to do about the error now, in one line beside the text of [Error.Error]. It is
 // empty when that text says it all.
 func (e *Error) Hint() string {
-	inspect, explain := "txmgr list", "txmgr doubt list"
+	inspect, explain := "txmgr list", "txmgr indoubt list"
 	if !e.ID.IsZero() {
-		inspect, explain = "txmgr inspect "+e.ID.String(), "txmgr doubt explain "+e.ID.String()
+		inspect, explain = "txmgr inspect "+e.ID.String(), "txmgr indoubt explain "+e.ID.String()
 	}
 	for _, s := range hints {
 		if errors.Is(e, s.err) {
@@ -43,7 +43,7 @@ var hints = []struct {
 	see hintCommand
 }{
 	{ErrEndedByApplication, "look at the data before anything is repeated", hintExplain},
-	{ErrHeuristic, "a person has to look", hintExplain},
+	{ErrHeuristic, "an operator has to look", hintExplain},
 	{ErrForgotten, "look at your data: it may have been committed; for new work take a new id", hintNone},
 	{ErrInDoubt, "ask again before anything is repeated, the answer is kept, by Wait or Get with the id, or", hintInspect},
 	{ErrSessionExpired, "open another session, and begin again in it", hintNone},

@@ -2,6 +2,9 @@ package txn
 
 import "time"
 
+// MaxInDoubt is the most transactions that a list of those in doubt has: the oldest.
+const MaxInDoubt = 1000
+
 // InDoubt is a transaction that an operator may have to look at: one with a heuristic outcome,
 // or one that is decided, or delegated, and does not complete.
 type InDoubt struct {
@@ -18,9 +21,9 @@ type Explanation struct {
 	Transaction Info `json:"transaction"`
 	// Summary says in a few lines what was decided, when, why, and by which entry of
 	// the log.
-	Summary  []string      `json:"story"`
+	Summary  []string      `json:"summary"`
 	Branches []BranchProbe `json:"branches"`
-	Actions  []Action      `json:"choices"`
+	Actions  []Action      `json:"actions"`
 	// Audit is what operators did to it, oldest first.
 	Audit []AuditRecord `json:"audit"`
 }
@@ -34,7 +37,7 @@ type BranchProbe struct {
 	Since    time.Time `json:"since,omitzero"`
 	// Outcome is committed, rolled-back, unknown, or empty when it has not ended or
 	// the participant cannot be asked.
-	Outcome string `json:"ending"`
+	Outcome string `json:"outcome"`
 	// Detail says how that is known; Error why the participant could not be asked.
 	Detail  string   `json:"detail"`
 	Error   string   `json:"error,omitempty"`
@@ -59,7 +62,7 @@ type CallAttempt struct {
 // Action is an action that an operator could take, whether it is allowed, and why.
 type Action struct {
 	// Name is retry, commit, rollback or forget.
-	Name    string `json:"action"`
+	Name    string `json:"name"`
 	Allowed bool   `json:"allowed"`
 	Why     string `json:"why"`
 	Command string `json:"command,omitempty"` // to be pasted into a shell
@@ -106,6 +109,6 @@ type Check struct {
 	Participant string `json:"participant"` // empty: the coordinator itself
 	Level       string `json:"level"`       // ok, warning or failure
 	Subject     string `json:"subject"`
-	Message     string `json:"found"`
-	Remedy      string `json:"fix"` // to be pasted into a shell; empty when there is nothing to do
+	Message     string `json:"message"`
+	Remedy      string `json:"remedy"` // to be pasted into a shell; empty when there is nothing to do
 }

@@ -14,7 +14,7 @@ type Info struct {
 	State     State     `json:"state"`
 	Cause     Cause     `json:"cause"`
 	Reason    string    `json:"reason"` // given by the client that asked for the rollback
-	Heuristic Heuristic `json:"hazard"`
+	Heuristic Heuristic `json:"heuristic"`
 	// Timeout is the granted timeout; Began is the leader's wall clock, for display only.
 	Timeout Duration  `json:"timeout"`
 	Began   time.Time `json:"began"`
@@ -69,7 +69,7 @@ type BranchInfo struct {
 	State       BranchState `json:"state"`
 	// Heuristic says how the branch ended, or may have ended, otherwise than decided, and
 	// Detail how that is known.
-	Heuristic Heuristic `json:"hazard,omitzero"`
+	Heuristic Heuristic `json:"heuristic,omitzero"`
 	Detail    string    `json:"detail,omitempty"`
 	// Attempts, LastError and NextTry say why phase two is not complete; only the leader knows
 	// them.
@@ -154,7 +154,7 @@ type Event struct {
 	Name      string    `json:"name"`
 	State     State     `json:"state"`
 	Cause     Cause     `json:"cause"`
-	Heuristic Heuristic `json:"hazard"`
+	Heuristic Heuristic `json:"heuristic"`
 	Tick      uint64    `json:"tick"`
 	Time      time.Time `json:"time"` // the leader's wall clock, for display only
 }

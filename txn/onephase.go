@@ -65,7 +65,7 @@ func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment) error {
 	info, waited := tx.m.Wait(ctx, tx.ID(), UntilDecided)
 	switch {
 	case waited == nil && info.Heuristic != 0:
-		return withCause(&Error{Op: "commit", ID: tx.ID(), State: info.State, Err: ErrHeuristic, Detail: "nobody can know how its branch ended; look at the data"}, err)
+		return withCause(&Error{Op: "commit", ID: tx.ID(), State: info.State, Err: ErrHeuristic, Detail: "the end of its branch is unknown; look at the data"}, err)
 	case waited == nil && info.State.Commits():
 		tx.setDecision(Committing)
 		return nil

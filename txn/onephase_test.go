@@ -48,66 +48,66 @@ func TestASingleBranchIsCommittedInOnePhase(t *testing.T) {
 		end   txn.BranchState
 		want  []error
 		not   []error
-		story string
+		trace string
 	}{
 		"committed": {
 			stage: &fakeManager{}, end: txn.BranchCommitted,
-			story: "delegate b1\nbank commits alone\nbank releases\ndone b1=committed",
+			trace: "delegate b1\nbank commits alone\nbank releases\ndone b1=committed",
 		},
 		"refused by the participant": {
 			stage: &fakeManager{}, end: txn.BranchRolledBack,
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo, errOut},
-			story: "delegate b1\nbank commits alone\nbank releases\ndone b1=rolled-back",
+			trace: "delegate b1\nbank commits alone\nbank releases\ndone b1=rolled-back",
 		},
 		"a lost report changes nothing": {
 			stage: &fakeManager{errs: map[string]error{"done": txn.ErrUnavailable}}, end: txn.BranchCommitted,
-			story: "delegate b1\nbank commits alone\nbank releases\ndone b1=committed",
+			trace: "delegate b1\nbank commits alone\nbank releases\ndone b1=committed",
 		},
 		"not able to": {
 			stage: &fakeManager{}, end: 0,
-			story: "bank prepares\ncommit b1=prepared own=true\nbank commits\nbank releases\ndone b1=committed",
+			trace: "bank prepares\ncommit b1=prepared own=true\nbank commits\nbank releases\ndone b1=committed",
 		},
 		"the coordinator knows of other branches": {
 			stage: &fakeManager{errs: map[string]error{"delegate": txn.ErrConflict}}, end: txn.BranchCommitted,
-			story: "delegate b1\nbank prepares\ncommit b1=prepared own=true\nbank commits\nbank releases\ndone b1=committed",
+			trace: "delegate b1\nbank prepares\ncommit b1=prepared own=true\nbank commits\nbank releases\ndone b1=committed",
 		},
 		"too late": {
 			stage: &fakeManager{errs: map[string]error{"delegate": &txn.Error{Err: txn.ErrRolledBack, Cause: txn.CauseTimeout}}}, end: txn.BranchCommitted,
 			want:  []error{txn.ErrRolledBack, txn.ErrTimedOut},
-			story: "delegate b1\nbank rolls back\nbank releases\ndone b1=rolled-back",
+			trace: "delegate b1\nbank rolls back\nbank releases\ndone b1=rolled-back",
 		},
 		"perhaps delegated": {
 			stage: &fakeManager{errs: map[string]error{"delegate": txn.ErrInDoubt}}, end: txn.BranchCommitted,
 			want:  []error{txn.ErrRolledBack},
 			not:   []error{txn.ErrInDoubt},
-			story: "delegate b1\nbank rolls back\nbank releases\ndone b1=rolled-back",
+			trace: "delegate b1\nbank rolls back\nbank releases\ndone b1=rolled-back",
 		},
 		"perhaps delegated, and the session cannot be rolled back": {
 			stage: &fakeManager{errs: map[string]error{"delegate": txn.ErrInDoubt, "bank rolls back": errOut}}, end: txn.BranchCommitted,
 			want:  []error{txn.ErrInDoubt},
 			not:   []error{txn.ErrRolledBack},
-			story: "delegate b1\nbank rolls back\nbank releases",
+			trace: "delegate b1\nbank rolls back\nbank releases",
 		},
 		"the answer is lost, and nobody knows": {
 			stage: &fakeManager{}, end: unknownEnd,
 			want:  []error{txn.ErrInDoubt, errOut},
 			not:   []error{txn.ErrRolledBack},
-			story: "delegate b1\nbank commits alone\nbank releases\nwait",
+			trace: "delegate b1\nbank commits alone\nbank releases\nwait",
 		},
 		"the answer is lost, and it was committed": {
 			stage: &fakeManager{info: txn.Info{ID: theID, State: txn.Committed}}, end: unknownEnd,
-			story: "delegate b1\nbank commits alone\nbank releases\nwait",
+			trace: "delegate b1\nbank commits alone\nbank releases\nwait",
 		},
 		"the answer is lost, and nobody can ever know": {
 			stage: &fakeManager{info: txn.Info{ID: theID, State: txn.RolledBack, Cause: txn.CauseVoteNo, Heuristic: txn.HeuristicHazard}}, end: unknownEnd,
 			want:  []error{txn.ErrHeuristic, errOut},
 			not:   []error{txn.ErrRolledBack},
-			story: "delegate b1\nbank commits alone\nbank releases\nwait",
+			trace: "delegate b1\nbank commits alone\nbank releases\nwait",
 		},
 		"the answer is lost, and it was rolled back": {
 			stage: &fakeManager{info: txn.Info{ID: theID, State: txn.RolledBack, Cause: txn.CauseVoteNo}}, end: unknownEnd,
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo, errOut},
-			story: "delegate b1\nbank commits alone\nbank releases\nwait",
+			trace: "delegate b1\nbank commits alone\nbank releases\nwait",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestASingleBranchIsCommittedInOnePhase(t *testing.T) {
 					t.Errorf("error %q is %q", err, not)
 				}
 			}
-			if diff := cmp.Diff(strings.Split(begun+c.story, "\n"), strings.Split(s.told(), "\n")); diff != "" {
+			if diff := cmp.Diff(strings.Split(begun+c.trace, "\n"), strings.Split(s.told(), "\n")); diff != "" {
 				t.Errorf("story (-want +got):\n%s", diff)
 			}
 		})

@@ -35,10 +35,10 @@ func TestSameIDCommittedByAnother(t *testing.T) {
 		tell error
 		want error
 	}{
-		"its time is over":              {lingers, txn.Info{ID: theID, State: txn.Committed}, decided, txn.ErrConflict},
-		"its time is over, unreachable": {lingers, txn.Info{}, txn.ErrUnavailable, txn.ErrInDoubt},
-		"it fails":                      {fails, txn.Info{}, decided, txn.ErrConflict},
-		"it fails, unreachable":         {fails, txn.Info{}, txn.ErrUnavailable, txn.ErrInDoubt},
+		"its deadline has passed":              {lingers, txn.Info{ID: theID, State: txn.Committed}, decided, txn.ErrConflict},
+		"its deadline has passed, unreachable": {lingers, txn.Info{}, txn.ErrUnavailable, txn.ErrInDoubt},
+		"it fails":                             {fails, txn.Info{}, decided, txn.ErrConflict},
+		"it fails, unreachable":                {fails, txn.Info{}, txn.ErrUnavailable, txn.ErrInDoubt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -45,7 +45,7 @@ func TestJoinOpensOnceForManyGoroutines(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"begin ", "enlist bank session-of-bank", "bank prepares", "commit b1=prepared own=true", "bank commits", "bank releases", "done b1=committed"}
-	if diff := cmp.Diff(want, s.story); diff != "" {
+	if diff := cmp.Diff(want, s.trace); diff != "" {
 		t.Errorf("story (-want +got):\n%s", diff)
 	}
 }
@@ -145,7 +145,7 @@ func TestSessionOpenedTooLateUndoesItself(t *testing.T) {
 	close(let)
 	wg.Wait()
 	want := []string{"begin ", "rollback: changed my mind", "bank rolls back", "bank releases"}
-	if diff := cmp.Diff(want, s.story); diff != "" {
+	if diff := cmp.Diff(want, s.trace); diff != "" {
 		t.Errorf("story (-want +got):\n%s", diff)
 	}
 }
@@ -175,7 +175,7 @@ func TestCommitWaitsForASessionThatIsBeingOpened(t *testing.T) {
 	close(let)
 	wg.Wait()
 	want := []string{"begin ", "enlist bank late", "bank prepares", "commit b1=prepared own=true", "bank commits", "bank releases", "done b1=committed"}
-	if diff := cmp.Diff(want, s.story); diff != "" {
+	if diff := cmp.Diff(want, s.trace); diff != "" {
 		t.Errorf("story (-want +got):\n%s", diff)
 	}
 }

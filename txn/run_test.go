@@ -20,19 +20,19 @@ func TestRunRollsBack(t *testing.T) {
 		name  string
 		fn    func(ctx context.Context, tx *txn.Tx) error
 		want  []error
-		story string
+		trace string
 	}{
 		{
 			name:  "on an error",
 			fn:    func(context.Context, *txn.Tx) error { return errOut },
 			want:  []error{txn.ErrRolledBack, errOut},
-			story: "bank rolls back\nbank releases\nrollback: out of order\ndone b1=rolled-back",
+			trace: "bank rolls back\nbank releases\nrollback: out of order\ndone b1=rolled-back",
 		},
 		{
 			name:  "when asked to by the function",
 			fn:    func(ctx context.Context, tx *txn.Tx) error { return tx.Rollback(ctx, "no need") },
 			want:  []error{txn.ErrRolledBack},
-			story: "bank rolls back\nbank releases\nrollback: no need\ndone b1=rolled-back",
+			trace: "bank rolls back\nbank releases\nrollback: no need\ndone b1=rolled-back",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestRunRollsBack(t *testing.T) {
 				return c.fn(ctx, tx)
 			})
 			checkError(t, err, c.want, []error{txn.ErrVotedNo, txn.ErrTimedOut})
-			if diff := cmp.Diff(strings.Split("begin \nenlist bank session-of-bank\n"+c.story, "\n"), s.story); diff != "" {
+			if diff := cmp.Diff(strings.Split("begin \nenlist bank session-of-bank\n"+c.trace, "\n"), s.trace); diff != "" {
 				t.Errorf("story (-want +got):\n%s", diff)
 			}
 		})
@@ -89,7 +89,7 @@ func TestRunRollsBackOnPanicAndGoexit(t *testing.T) {
 			})
 			wg.Wait()
 			want := "begin \nenlist bank session-of-bank\nbank rolls back\nbank releases\nrollback: the function did not return\ndone b1=rolled-back"
-			if diff := cmp.Diff(strings.Split(want, "\n"), s.story); diff != "" {
+			if diff := cmp.Diff(strings.Split(want, "\n"), s.trace); diff != "" {
 				t.Errorf("story (-want +got):\n%s", diff)
 			}
 		})
@@ -114,7 +114,7 @@ func TestRunAddsNothingToAnEndThatTheFunctionChose(t *testing.T) {
 		return nil
 	})
 	checkError(t, err, []error{txn.ErrInDoubt}, []error{txn.ErrRolledBack})
-	for _, line := range s.story {
+	for _, line := range s.trace {
 		if strings.HasPrefix(line, "rollback") {
 			t.Errorf("rolled back:\n%s", s.told())
 		}
@@ -143,7 +143,7 @@ func TestTimeoutEndsTheWork(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 		want := []string{"begin ", "enlist bank session-of-bank", "bank rolls back", "bank releases"}
-		if diff := cmp.Diff(want, s.story); diff != "" {
+		if diff := cmp.Diff(want, s.trace); diff != "" {
 			t.Errorf("story (-want +got):\n%s", diff)
 		}
 	})
@@ -183,8 +183,8 @@ func TestInnerRunIsNotTimedOutByTheOuterOne(t *testing.T) {
 			<-ctx.Done()
 			return errOut
 		})
-		if want := []string{"begin ", "rollback: out of order"}; !cmp.Equal(want, s.story) {
-			t.Errorf("the coordinator was not told: %q", s.story)
+		if want := []string{"begin ", "rollback: out of order"}; !cmp.Equal(want, s.trace) {
+			t.Errorf("the coordinator was not told: %q", s.trace)
 		}
 	})
 }
@@ -199,7 +199,7 @@ func TestCallerThatLeavesBeforeTheDecisionRollsBack(t *testing.T) {
 	})
 	checkError(t, err, []error{txn.ErrRolledBack, errOut}, []error{txn.ErrVotedNo, txn.ErrInDoubt})
 	want := []string{"begin ", "enlist bank session-of-bank", "bank prepares", "bank rolls back", "bank releases", "rollback: out of order", "done b1=rolled-back"}
-	if diff := cmp.Diff(want, s.story); diff != "" {
+	if diff := cmp.Diff(want, s.trace); diff != "" {
 		t.Errorf("story (-want +got):\n%s", diff)
 	}
 }

@@ -74,7 +74,7 @@ const (
 	VoteEndedByApplication
 )
 
-var voteNames = []string{"none", "prepared", "read-only", "no", "delegated", "ended-by-hand"}
+var voteNames = []string{"none", "prepared", "read-only", "no", "delegated", "ended-by-application"}
 
 // BranchState is the state of one branch, as far as the coordinator knows.
 type BranchState uint8
@@ -92,7 +92,7 @@ const (
 	BranchHeuristic
 )
 
-var branchStateNames = []string{"", "enlisted", "prepared", "committed", "rolled-back", "hazard"}
+var branchStateNames = []string{"", "enlisted", "prepared", "committed", "rolled-back", "heuristic"}
 
 // Finished reports whether the branch needs no further action of the coordinator. A heuristic
 // outcome is finished in that sense: only an operator can act on it.
@@ -194,6 +194,6 @@ func (s *BranchState) UnmarshalText(b []byte) (err error) {
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (h *Heuristic) UnmarshalText(b []byte) (err error) {
-	*h, err = parse[Heuristic]("hazard", heuristicNames, string(b))
+	*h, err = parse[Heuristic]("heuristic outcome", heuristicNames, string(b))
 	return err
 }

@@ -14,12 +14,12 @@ type Status struct {
 	Tick       uint64   `json:"tick"`
 	Interval   Duration `json:"interval"`
 	Uptime     Duration `json:"uptime"`
-	Undecided  int      `json:"open"`      // undecided, the delegated ones included
-	Delegated  int      `json:"delegated"` // undecided: the decision is left to their only branch
-	Completing int      `json:"undone"`    // decided, phase two not complete
-	Finished   int      `json:"finished"`  // outcomes that are retained
-	Heuristics int      `json:"hazards"`   // heuristic outcomes that are not forgotten yet
-	Committed  uint64   `json:"committed"` // decisions since bootstrap
+	Undecided  int      `json:"undecided"`  // undecided, the delegated ones included
+	Delegated  int      `json:"delegated"`  // undecided: the decision is left to their only branch
+	Completing int      `json:"completing"` // decided, phase two not complete
+	Finished   int      `json:"finished"`   // outcomes that are retained
+	Heuristics int      `json:"heuristics"` // heuristic outcomes that are not forgotten yet
+	Committed  uint64   `json:"committed"`  // decisions since bootstrap
 	RolledBack uint64   `json:"rolled_back"`
 	TimedOut   uint64   `json:"timed_out"`
 	// RolledBackBy counts the decisions to roll back by cause. Its sum is less than RolledBack
@@ -37,9 +37,9 @@ type Status struct {
 	// Incarnation counts how often the cluster was restored from a backup. RecoveryPaused says
 	// that no operator has resumed recovery since then.
 	Incarnation    uint64 `json:"incarnation"`
-	RecoveryPaused bool   `json:"held"`
+	RecoveryPaused bool   `json:"recovery_paused"`
 	// WaitingFor says what the node waits for before it serves; empty when it serves.
-	WaitingFor string `json:"waiting,omitempty"`
+	WaitingFor string `json:"waiting_for,omitempty"`
 	// Members are the nodes of the cluster; only this one when it has no others.
 	Members []Member `json:"members"`
 	// Participants as this node sees them.
@@ -85,11 +85,11 @@ type ScanResult struct {
 	Locks   []string `json:"locks"`
 	Waiters []string `json:"waiters"`
 	// Class is the action that is needed: leave, commit or rollback. Otherwise it is foreign:
-	// the branch belongs to another cluster and is never modified; ghost: orphaned locks, which
-	// no transaction holds and which stay until the participant restarts; unseen: not a branch,
+	// the branch belongs to another cluster and is never modified; orphaned-locks: locks that no
+	// transaction holds and that stay until the participant restarts; unreachable: not a branch,
 	// but a participant that could not be scanned, where there may be more. Done says that the
 	// action was carried out, Error why it could not be.
-	Class string `json:"verdict"`
+	Class string `json:"class"`
 	Done  bool   `json:"done"`
 	Error string `json:"error"`
 }

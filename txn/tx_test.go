@@ -18,7 +18,7 @@ import (
 // fakeManager is a coordinator and resources with scripted answers; it records the calls.
 type fakeManager struct {
 	mu    sync.Mutex
-	story []string
+	trace []string
 
 	// Answers: of the coordinator by the call, of resources by participant and call.
 	errs    map[string]error
@@ -34,17 +34,17 @@ type fakeManager struct {
 func (s *fakeManager) tell(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.story = append(s.story, fmt.Sprintf(format, args...))
+	s.trace = append(s.trace, fmt.Sprintf(format, args...))
 }
 
 func (s *fakeManager) told() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.Join(inOrder(s.story), "\n")
+	return strings.Join(inOrder(s.trace), "\n")
 }
 
 // inOrder sorts by name what the resources do concurrently.
-func inOrder(story []string) []string {
+func inOrder(trace []string) []string {
 	step := func(line string) int {
 		name, what, _ := strings.Cut(line, " ")
 		switch {
@@ -55,7 +55,7 @@ func inOrder(story []string) []string {
 		}
 		return 2
 	}
-	sorted := slices.Clone(story)
+	sorted := slices.Clone(trace)
 	for i := 0; i < len(sorted); {
 		j := i + 1
 		for j < len(sorted) && step(sorted[j]) == step(sorted[i]) {
@@ -211,56 +211,56 @@ func TestEndOfATransaction(t *testing.T) {
 		stage *fakeManager
 		want  []error // nil: commit succeeds
 		not   []error
-		story string
+		trace string
 	}{
 		{
 			name:  "all vote yes",
 			stage: &fakeManager{},
-			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
+			trace: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
 				"bank commits\nbank releases\nshop commits\nshop releases\ndone b1=committed b2=committed",
 		},
 		{
 			name:  "a read-only branch takes no part in phase two",
 			stage: &fakeManager{votes: map[string]txn.Vote{"bank": txn.VoteReadOnly}},
-			story: "bank prepares\nshop prepares\ncommit b1=read-only b2=prepared own=true\n" +
+			trace: "bank prepares\nshop prepares\ncommit b1=read-only b2=prepared own=true\n" +
 				"bank releases\nshop commits\nshop releases\ndone b2=committed",
 		},
 		{
 			name:  "all are read-only",
 			stage: &fakeManager{votes: map[string]txn.Vote{"bank": txn.VoteReadOnly, "shop": txn.VoteReadOnly}},
-			story: "bank prepares\nshop prepares\ncommit b1=read-only b2=read-only own=false\nbank releases\nshop releases",
+			trace: "bank prepares\nshop prepares\ncommit b1=read-only b2=read-only own=false\nbank releases\nshop releases",
 		},
 		{
 			name:  "a session that cannot commit leaves its branch to the coordinator",
 			stage: &fakeManager{errs: map[string]error{"bank commits": errOut}},
-			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
+			trace: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
 				"bank commits\nbank releases\nshop commits\nshop releases\ndone b2=committed",
 		},
 		{
 			name:  "a report that is lost does not undo the decision",
 			stage: &fakeManager{errs: map[string]error{"done": errOut}},
-			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
+			trace: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
 				"bank commits\nbank releases\nshop commits\nshop releases\ndone b1=committed b2=committed",
 		},
 		{
 			name:  "the last votes no",
 			stage: &fakeManager{votes: map[string]txn.Vote{"shop": txn.VoteNo}, errs: map[string]error{"shop prepares": errOut}},
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo, errOut},
-			story: "bank prepares\nshop prepares\nbank rolls back\nbank releases\nshop releases\n" +
+			trace: "bank prepares\nshop prepares\nbank rolls back\nbank releases\nshop releases\n" +
 				"vote b2=no own=false: shop: out of order\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
 			name:  "no without a reason is no",
 			stage: &fakeManager{votes: map[string]txn.Vote{"bank": txn.VoteNo}},
 			want:  []error{txn.ErrRolledBack, txn.ErrVotedNo},
-			story: "bank prepares\nshop prepares\nbank releases\nshop rolls back\nshop releases\nvote b1=no own=false: bank: voted no\ndone b1=rolled-back b2=rolled-back",
+			trace: "bank prepares\nshop prepares\nbank releases\nshop rolls back\nshop releases\nvote b1=no own=false: bank: voted no\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
 			name:  "no vote at all is a rollback by the client",
 			stage: &fakeManager{votes: map[string]txn.Vote{"bank": 0}},
 			want:  []error{txn.ErrRolledBack},
 			not:   []error{txn.ErrVotedNo},
-			story: "bank prepares\nshop prepares\nbank rolls back\nbank releases\nshop rolls back\nshop releases\nrollback: bank: voted none\ndone b1=rolled-back b2=rolled-back",
+			trace: "bank prepares\nshop prepares\nbank rolls back\nbank releases\nshop rolls back\nshop releases\nrollback: bank: voted none\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
 			name: "a prepare of unknown end is undone, and left to the coordinator when that fails",
@@ -269,7 +269,7 @@ func TestEndOfATransaction(t *testing.T) {
 			}},
 			want:  []error{txn.ErrRolledBack, errOut},
 			not:   []error{txn.ErrVotedNo},
-			story: "bank prepares\nshop prepares\nbank rolls back\nbank releases\nshop rolls back\nshop releases\nrollback: bank: out of order\ndone b2=rolled-back",
+			trace: "bank prepares\nshop prepares\nbank rolls back\nbank releases\nshop rolls back\nshop releases\nrollback: bank: out of order\ndone b2=rolled-back",
 		},
 		{
 			name: "votes that were not given away need no coordinator to be taken back",
@@ -278,7 +278,7 @@ func TestEndOfATransaction(t *testing.T) {
 			}},
 			want:  []error{txn.ErrRolledBack, errOut},
 			not:   []error{txn.ErrInDoubt, txn.ErrVotedNo}, // the coordinator has recorded no cause
-			story: "bank prepares\nshop prepares\nbank releases\nshop rolls back\nshop releases\nvote b1=no own=false: bank: out of order",
+			trace: "bank prepares\nshop prepares\nbank releases\nshop rolls back\nshop releases\nvote b1=no own=false: bank: out of order",
 		},
 		{
 			name: "somebody else decided to commit meanwhile",
@@ -287,20 +287,20 @@ func TestEndOfATransaction(t *testing.T) {
 			}},
 			want:  []error{txn.ErrConflict, errOut},
 			not:   []error{txn.ErrRolledBack},
-			story: "bank prepares\nshop prepares\nbank releases\nshop rolls back\nshop releases\nvote b1=no own=false: bank: out of order",
+			trace: "bank prepares\nshop prepares\nbank releases\nshop rolls back\nshop releases\nvote b1=no own=false: bank: out of order",
 		},
 		{
 			name:  "the coordinator decided otherwise",
 			stage: &fakeManager{errs: map[string]error{"commit": &txn.Error{Err: txn.ErrRolledBack, Cause: txn.CauseTimeout}}},
 			want:  []error{txn.ErrRolledBack, txn.ErrTimedOut},
-			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
+			trace: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\n" +
 				"bank rolls back\nbank releases\nshop rolls back\nshop releases\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
 			name:  "the coordinator refuses the votes: it decides first",
 			stage: &fakeManager{cause: txn.CauseClient, errs: map[string]error{"commit": &txn.Error{Err: txn.ErrConflict}}},
 			want:  []error{txn.ErrRolledBack, txn.ErrConflict},
-			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : conflict\n" +
+			trace: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : conflict\n" +
 				"bank rolls back\nbank releases\nshop rolls back\nshop releases\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
@@ -308,21 +308,21 @@ func TestEndOfATransaction(t *testing.T) {
 			stage: &fakeManager{errs: map[string]error{"commit": &txn.Error{Err: txn.ErrNotActive}, "rollback": txn.ErrUnavailable}},
 			want:  []error{txn.ErrInDoubt, txn.ErrNotActive, txn.ErrUnavailable},
 			not:   []error{txn.ErrRolledBack},
-			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : transaction is not active\nbank releases\nshop releases",
+			trace: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : transaction is not active\nbank releases\nshop releases",
 		},
 		{
 			name:  "the answer of the coordinator is lost: nothing is touched",
 			stage: &fakeManager{errs: map[string]error{"commit": errOut}},
 			want:  []error{txn.ErrInDoubt, errOut},
 			not:   []error{txn.ErrRolledBack},
-			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nbank releases\nshop releases",
+			trace: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nbank releases\nshop releases",
 		},
 		{
 			name:  "the coordinator could not take the votes: it decides first",
 			stage: &fakeManager{cause: txn.CauseClient, errs: map[string]error{"commit": &txn.Error{Err: txn.ErrUnavailable}}},
 			want:  []error{txn.ErrRolledBack, txn.ErrUnavailable},
 			not:   []error{txn.ErrInDoubt},
-			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : unavailable\n" +
+			trace: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : unavailable\n" +
 				"bank rolls back\nbank releases\nshop rolls back\nshop releases\ndone b1=rolled-back b2=rolled-back",
 		},
 		{
@@ -332,20 +332,20 @@ func TestEndOfATransaction(t *testing.T) {
 			}},
 			want:  []error{txn.ErrInDoubt, txn.ErrConflict},
 			not:   []error{txn.ErrRolledBack},
-			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : unavailable\nbank releases\nshop releases",
+			trace: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nrollback: : unavailable\nbank releases\nshop releases",
 		},
 		{
 			name:  "doubt beats unavailable: the votes may have arrived",
 			stage: &fakeManager{errs: map[string]error{"commit": &txn.Error{Err: errors.Join(txn.ErrInDoubt, txn.ErrUnavailable)}}},
 			want:  []error{txn.ErrInDoubt},
 			not:   []error{txn.ErrRolledBack},
-			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nbank releases\nshop releases",
+			trace: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nbank releases\nshop releases",
 		},
 		{
 			name:  "the coordinator itself is in doubt",
 			stage: &fakeManager{errs: map[string]error{"commit": &txn.Error{ID: theID, Err: txn.ErrInDoubt}}},
 			want:  []error{txn.ErrInDoubt},
-			story: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nbank releases\nshop releases",
+			trace: "bank prepares\nshop prepares\ncommit b1=prepared b2=prepared own=true\nbank releases\nshop releases",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -356,7 +356,7 @@ func TestEndOfATransaction(t *testing.T) {
 				return errors.Join(errA, errB)
 			})
 			checkError(t, err, c.want, c.not)
-			if diff := cmp.Diff(strings.Split(joined+c.story, "\n"), strings.Split(s.told(), "\n")); diff != "" {
+			if diff := cmp.Diff(strings.Split(joined+c.trace, "\n"), strings.Split(s.told(), "\n")); diff != "" {
 				t.Errorf("story (-want +got):\n%s", diff)
 			}
 		})
@@ -430,7 +430,7 @@ func TestReasonIsCutToWhatTheLogTakes(t *testing.T) {
 		_, err := s.join(ctx, tx, "bank")
 		return err
 	})
-	for _, line := range s.story {
+	for _, line := range s.trace {
 		if reason, ok := strings.CutPrefix(line, "rollback: "); ok {
 			if len(reason) > txn.MaxReason || !strings.HasSuffix(reason, "é...") {
 				t.Errorf("reason of %d bytes: %s", len(reason), reason)

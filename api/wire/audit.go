@@ -69,10 +69,10 @@ func (r *fieldReader) audit(ms []*txmgrv1.AuditRecord) []txn.AuditRecord {
 
 // FromChecks gives the message for the results of health checks.
 func FromChecks(ds []txn.Check) *txmgrv1.DoctorResponse {
-	m := &txmgrv1.DoctorResponse{Diagnoses: make([]*txmgrv1.Diagnosis, len(ds))}
+	m := &txmgrv1.DoctorResponse{Checks: make([]*txmgrv1.Check, len(ds))}
 	for n, d := range ds {
-		m.Diagnoses[n] = &txmgrv1.Diagnosis{
-			Participant: Text(d.Participant), Level: Text(d.Level), Subject: Text(d.Subject), Found: Text(d.Message), Fix: Text(d.Remedy),
+		m.Checks[n] = &txmgrv1.Check{
+			Participant: Text(d.Participant), Level: Text(d.Level), Subject: Text(d.Subject), Message: Text(d.Message), Remedy: Text(d.Remedy),
 		}
 	}
 	return m
@@ -80,10 +80,10 @@ func FromChecks(ds []txn.Check) *txmgrv1.DoctorResponse {
 
 // ToChecks reads the message for the results of health checks.
 func ToChecks(m *txmgrv1.DoctorResponse) []txn.Check {
-	ds := make([]txn.Check, len(m.GetDiagnoses()))
-	for n, d := range m.GetDiagnoses() {
+	ds := make([]txn.Check, len(m.GetChecks()))
+	for n, d := range m.GetChecks() {
 		ds[n] = txn.Check{
-			Participant: d.GetParticipant(), Level: d.GetLevel(), Subject: d.GetSubject(), Message: d.GetFound(), Remedy: d.GetFix(),
+			Participant: d.GetParticipant(), Level: d.GetLevel(), Subject: d.GetSubject(), Message: d.GetMessage(), Remedy: d.GetRemedy(),
 		}
 	}
 	return ds

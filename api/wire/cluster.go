@@ -10,8 +10,8 @@ import (
 // FromMember gives the message for a node of the cluster.
 func FromMember(m txn.Member) *txmgrv1.Member {
 	return &txmgrv1.Member{
-		Id: Text(m.ID), Name: Text(m.Name), Raft: Text(m.RaftAddr), Api: Text(m.API), Version: Text(m.Version),
-		Voter: m.Voter, Leader: m.Leader, Self: m.Self, Heard: formatDuration(time.Duration(m.LastContact)), Behind: m.LogLag,
+		Id: Text(m.ID), Name: Text(m.Name), RaftAddr: Text(m.RaftAddr), Api: Text(m.API), Version: Text(m.Version),
+		Voter: m.Voter, Leader: m.Leader, Self: m.Self, LastContact: formatDuration(time.Duration(m.LastContact)), LogLag: m.LogLag,
 	}
 }
 
@@ -24,8 +24,8 @@ func ToMember(m *txmgrv1.Member) (txn.Member, error) {
 
 func (r *fieldReader) member(m *txmgrv1.Member) txn.Member {
 	return txn.Member{
-		ID: m.GetId(), Name: m.GetName(), RaftAddr: m.GetRaft(), API: m.GetApi(), Version: m.GetVersion(),
-		Voter: m.GetVoter(), Leader: m.GetLeader(), Self: m.GetSelf(), LastContact: r.duration("members.heard", m.GetHeard()), LogLag: m.GetBehind(),
+		ID: m.GetId(), Name: m.GetName(), RaftAddr: m.GetRaftAddr(), API: m.GetApi(), Version: m.GetVersion(),
+		Voter: m.GetVoter(), Leader: m.GetLeader(), Self: m.GetSelf(), LastContact: r.duration("members.heard", m.GetLastContact()), LogLag: m.GetLogLag(),
 	}
 }
 

@@ -17,9 +17,9 @@ var kinds = []struct {
 	name string
 }{
 	{txn.ErrInDoubt, "in-doubt"},
-	{txn.ErrHeuristic, "hazard"},
+	{txn.ErrHeuristic, "heuristic"},
 	{txn.ErrForgotten, "forgotten"},
-	{txn.ErrEndedByApplication, "ended-by-hand"},
+	{txn.ErrEndedByApplication, "ended-by-application"},
 	{txn.ErrRolledBack, "rolled-back"},
 	{txn.ErrTimedOut, "timed-out"},
 	{txn.ErrVotedNo, "voted-no"},
@@ -61,7 +61,7 @@ func FromError(err error, op string, id txn.ID) *txmgrv1.Failure {
 		f.RetryAfter = formatDuration(r.After)
 	}
 	f.Id = formatID(id)
-	f.Next = (&txn.Error{ID: id, Err: err}).Hint()
+	f.Hint = (&txn.Error{ID: id, Err: err}).Hint()
 	return f
 }
 

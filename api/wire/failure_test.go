@@ -95,7 +95,7 @@ func TestContextErrorsMeanSomething(t *testing.T) {
 		{"commit", context.DeadlineExceeded, txn.ErrInDoubt},
 		{"vote", context.DeadlineExceeded, txn.ErrInDoubt},
 		{"delegate", context.Canceled, txn.ErrInDoubt},
-		{"doubt resolve", context.DeadlineExceeded, txn.ErrUnavailable},
+		{"indoubt resolve", context.DeadlineExceeded, txn.ErrUnavailable},
 		{"begin", context.DeadlineExceeded, txn.ErrUnavailable},
 		{"rollback", context.Canceled, txn.ErrUnavailable},
 		{"wait", context.DeadlineExceeded, txn.ErrWaitTimeout},
@@ -145,12 +145,12 @@ func TestCodesForPeople(t *testing.T) {
 func TestNextAfterAHazard(t *testing.T) {
 	id := txn.ID{1, 2, 3}
 	for want, err := range map[string]error{
-		"txmgr inspect " + id.String():       &txn.Error{Op: "commit", ID: id, Err: txn.ErrInDoubt},
-		"txmgr doubt explain " + id.String(): &txn.Error{Op: "commit", ID: id, Err: fmt.Errorf("%w: %w", txn.ErrInDoubt, txn.ErrHeuristic)},
-		"txmgr doubt list":                   txn.ErrEndedByApplication,
+		"txmgr inspect " + id.String():         &txn.Error{Op: "commit", ID: id, Err: txn.ErrInDoubt},
+		"txmgr indoubt explain " + id.String(): &txn.Error{Op: "commit", ID: id, Err: fmt.Errorf("%w: %w", txn.ErrInDoubt, txn.ErrHeuristic)},
+		"txmgr indoubt list":                   txn.ErrEndedByApplication,
 	} {
-		if f := wire.FromError(err, "commit", txn.ID{}); !strings.HasSuffix(f.GetNext(), ": "+want) {
-			t.Errorf("%v: %q, want %q", err, f.GetNext(), want)
+		if f := wire.FromError(err, "commit", txn.ID{}); !strings.HasSuffix(f.GetHint(), ": "+want) {
+			t.Errorf("%v: %q, want %q", err, f.GetHint(), want)
 		}
 	}
 }

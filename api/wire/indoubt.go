@@ -9,12 +9,12 @@ import (
 )
 
 // FromInDoubts gives the message for the transactions in doubt.
-func FromInDoubts(ds []txn.InDoubt) *txmgrv1.ListDoubtsResponse {
-	m := &txmgrv1.ListDoubtsResponse{Doubts: make([]*txmgrv1.Doubt, len(ds))}
+func FromInDoubts(ds []txn.InDoubt) *txmgrv1.ListInDoubtResponse {
+	m := &txmgrv1.ListInDoubtResponse{Transactions: make([]*txmgrv1.InDoubt, len(ds))}
 	for n, d := range ds {
 		t := FromInfo(d.Info)
-		m.Doubts[n] = &txmgrv1.Doubt{
-			Id: t.GetId(), Name: t.GetName(), State: t.GetState(), Cause: t.GetCause(), Reason: t.GetReason(), Hazard: t.GetHazard(),
+		m.Transactions[n] = &txmgrv1.InDoubt{
+			Id: t.GetId(), Name: t.GetName(), State: t.GetState(), Cause: t.GetCause(), Reason: t.GetReason(), Heuristic: t.GetHeuristic(),
 			Timeout: t.GetTimeout(), Began: t.GetBegan(), ExpiresIn: t.GetExpiresIn(), SurvivalIndex: t.GetSurvivalIndex(),
 			RemainingInvocations: t.GetRemainingInvocations(), ExpiryTick: t.GetExpiryTick(), Labels: t.GetLabels(), Branches: t.GetBranches(),
 			Decided: t.Decided, DecidedTick: t.DecidedTick, DecidedIndex: t.DecidedIndex,
@@ -25,11 +25,11 @@ func FromInDoubts(ds []txn.InDoubt) *txmgrv1.ListDoubtsResponse {
 }
 
 // ToInDoubts reads the message for the transactions in doubt.
-func ToInDoubts(m *txmgrv1.ListDoubtsResponse) ([]txn.InDoubt, error) {
-	ds := make([]txn.InDoubt, len(m.GetDoubts()))
-	for n, d := range m.GetDoubts() {
+func ToInDoubts(m *txmgrv1.ListInDoubtResponse) ([]txn.InDoubt, error) {
+	ds := make([]txn.InDoubt, len(m.GetTransactions()))
+	for n, d := range m.GetTransactions() {
 		i, err := ToInfo(&txmgrv1.Transaction{
-			Id: d.GetId(), Name: d.GetName(), State: d.GetState(), Cause: d.GetCause(), Reason: d.GetReason(), Hazard: d.GetHazard(),
+			Id: d.GetId(), Name: d.GetName(), State: d.GetState(), Cause: d.GetCause(), Reason: d.GetReason(), Heuristic: d.GetHeuristic(),
 			Timeout: d.GetTimeout(), Began: d.GetBegan(), ExpiresIn: d.GetExpiresIn(), SurvivalIndex: d.GetSurvivalIndex(),
 			RemainingInvocations: d.GetRemainingInvocations(), ExpiryTick: d.GetExpiryTick(), Labels: d.GetLabels(), Branches: d.GetBranches(),
 			Decided: d.Decided, DecidedTick: d.DecidedTick, DecidedIndex: d.DecidedIndex, Session: d.Session,
@@ -39,7 +39,7 @@ func ToInDoubts(m *txmgrv1.ListDoubtsResponse) ([]txn.InDoubt, error) {
 		}
 		var r fieldReader
 		ds[n] = txn.InDoubt{Info: i, Since: r.time("doubts.since", d.GetSince()), Why: d.GetWhy()}
-		if err := r.decodeError("doubts"); err != nil {
+		if err := r.decodeError("transactions"); err != nil {
 			return nil, err
 		}
 	}
@@ -49,26 +49,26 @@ func ToInDoubts(m *txmgrv1.ListDoubtsResponse) ([]txn.InDoubt, error) {
 // FromExplanation gives the message for all that is known about a transaction.
 func FromExplanation(e txn.Explanation) *txmgrv1.Explanation {
 	m := &txmgrv1.Explanation{
-		Transaction: FromInfo(e.Transaction), Story: textList(e.Summary),
-		Branches: make([]*txmgrv1.BranchInquiry, len(e.Branches)), Choices: make([]*txmgrv1.Choice, len(e.Actions)), Audit: fromAudit(e.Audit),
+		Transaction: FromInfo(e.Transaction), Summary: textList(e.Summary),
+		Branches: make([]*txmgrv1.BranchProbe, len(e.Branches)), Actions: make([]*txmgrv1.Action, len(e.Actions)), Audit: fromAudit(e.Audit),
 	}
 	for n, b := range e.Branches {
 		m.Branches[n] = fromProbe(b)
 	}
 	for n, c := range e.Actions {
-		m.Choices[n] = &txmgrv1.Choice{Action: Text(c.Name), Allowed: c.Allowed, Why: Text(c.Why), Command: optional(Text(c.Command))}
+		m.Actions[n] = &txmgrv1.Action{Name: Text(c.Name), Allowed: c.Allowed, Why: Text(c.Why), Command: optional(Text(c.Command))}
 	}
 	return m
 }
 
-func fromProbe(b txn.BranchProbe) *txmgrv1.BranchInquiry {
-	m := &txmgrv1.BranchInquiry{
+func fromProbe(b txn.BranchProbe) *txmgrv1.BranchProbe {
+	m := &txmgrv1.BranchProbe{
 		Branch: Text(b.Branch), Participant: Text(b.Participant), Prepared: b.Prepared, Since: optional(formatTime(b.Since)),
-		Ending: Text(b.Outcome), Detail: Text(b.Detail), Error: optional(Text(b.Error)), Locks: textList(b.Locks), Waiters: textList(b.Waiters),
-		Attempts: make([]*txmgrv1.Attempt, len(b.Attempts)), EarlierAttempts: optional(int64(b.EarlierAttempts)),
+		Outcome: Text(b.Outcome), Detail: Text(b.Detail), Error: optional(Text(b.Error)), Locks: textList(b.Locks), Waiters: textList(b.Waiters),
+		Attempts: make([]*txmgrv1.CallAttempt, len(b.Attempts)), EarlierAttempts: optional(int64(b.EarlierAttempts)),
 	}
 	for n, a := range b.Attempts {
-		m.Attempts[n] = &txmgrv1.Attempt{
+		m.Attempts[n] = &txmgrv1.CallAttempt{
 			At: formatTime(a.At), Took: formatDuration(time.Duration(a.Took)), Call: Text(a.Call), Result: Text(a.Result), Failed: a.Failed,
 		}
 	}
@@ -83,22 +83,22 @@ func ToExplanation(m *txmgrv1.Explanation) (txn.Explanation, error) {
 	}
 	var r fieldReader
 	e := txn.Explanation{
-		Transaction: i, Summary: textList(m.GetStory()), Branches: make([]txn.BranchProbe, len(m.GetBranches())),
-		Actions: make([]txn.Action, len(m.GetChoices())), Audit: r.audit(m.GetAudit()),
+		Transaction: i, Summary: textList(m.GetSummary()), Branches: make([]txn.BranchProbe, len(m.GetBranches())),
+		Actions: make([]txn.Action, len(m.GetActions())), Audit: r.audit(m.GetAudit()),
 	}
 	for n, b := range m.GetBranches() {
 		e.Branches[n] = r.probe(b)
 	}
-	for n, c := range m.GetChoices() {
-		e.Actions[n] = txn.Action{Name: c.GetAction(), Allowed: c.GetAllowed(), Why: c.GetWhy(), Command: c.GetCommand()}
+	for n, c := range m.GetActions() {
+		e.Actions[n] = txn.Action{Name: c.GetName(), Allowed: c.GetAllowed(), Why: c.GetWhy(), Command: c.GetCommand()}
 	}
 	return e, r.decodeError("explanation")
 }
 
-func (r *fieldReader) probe(m *txmgrv1.BranchInquiry) txn.BranchProbe {
+func (r *fieldReader) probe(m *txmgrv1.BranchProbe) txn.BranchProbe {
 	b := txn.BranchProbe{
 		Branch: m.GetBranch(), Participant: m.GetParticipant(), Prepared: m.GetPrepared(), Since: r.time("branches.since", m.GetSince()),
-		Outcome: m.GetEnding(), Detail: m.GetDetail(), Error: m.GetError(), Locks: textList(m.GetLocks()), Waiters: textList(m.GetWaiters()),
+		Outcome: m.GetOutcome(), Detail: m.GetDetail(), Error: m.GetError(), Locks: textList(m.GetLocks()), Waiters: textList(m.GetWaiters()),
 		Attempts: make([]txn.CallAttempt, len(m.GetAttempts())), EarlierAttempts: int(m.GetEarlierAttempts()),
 	}
 	for n, a := range m.GetAttempts() {
@@ -117,7 +117,7 @@ func FromResolution(id txn.ID, r txn.Resolution) *txmgrv1.ResolveRequest {
 		ending = txn.BranchCommitted
 	}
 	return &txmgrv1.ResolveRequest{
-		Id: formatID(id), Branch: formatBranch(r.Branch), Ending: ending.String(), Reason: Text(r.Reason), By: Text(r.By),
+		Id: formatID(id), Branch: formatBranch(r.Branch), Outcome: ending.String(), Reason: Text(r.Reason), By: Text(r.By),
 	}
 }
 
@@ -125,9 +125,9 @@ func FromResolution(id txn.ID, r txn.Resolution) *txmgrv1.ResolveRequest {
 // has no default: nothing must be recorded that the operator did not state. Errors are
 // [txn.ErrInvalid].
 func ToResolution(m *txmgrv1.ResolveRequest) (txn.Resolution, error) {
-	r := txn.Resolution{Commit: m.GetEnding() == txn.BranchCommitted.String(), Reason: m.GetReason(), By: m.GetBy()}
-	if !r.Commit && m.GetEnding() != txn.BranchRolledBack.String() {
-		return r, fmt.Errorf("%w: ending %q: want %v or %v", txn.ErrInvalid, truncate(m.GetEnding()), txn.BranchCommitted, txn.BranchRolledBack)
+	r := txn.Resolution{Commit: m.GetOutcome() == txn.BranchCommitted.String(), Reason: m.GetReason(), By: m.GetBy()}
+	if !r.Commit && m.GetOutcome() != txn.BranchRolledBack.String() {
+		return r, fmt.Errorf("%w: ending %q: want %v or %v", txn.ErrInvalid, truncate(m.GetOutcome()), txn.BranchCommitted, txn.BranchRolledBack)
 	}
 	if m.GetBranch() == "" {
 		return r, nil

@@ -54,7 +54,7 @@ func TestRoundTripsOfDoubt(t *testing.T) {
 	for name, check := range map[string]func(*rapid.T){
 		"doubts": func(t *rapid.T) {
 			var want []txn.InDoubt
-			for range some.Draw(t, "doubts") {
+			for range some.Draw(t, "transactions") {
 				want = append(want, txn.InDoubt{Info: info.Draw(t, "info"), Since: orNever.Draw(t, "since"), Why: text.Draw(t, "why")})
 			}
 			got, err := wire.ToInDoubts(overTheWire(t, wire.FromInDoubts(want)))
@@ -119,7 +119,7 @@ func TestJSONOfDoubtIsThatOfTheTypes(t *testing.T) {
 			},
 			{Branch: "b2", Locks: []string{}, Waiters: []string{}, Attempts: []txn.CallAttempt{}},
 		},
-		Actions: []txn.Action{{Name: "retry", Allowed: true, Why: "w", Command: "txmgr doubt retry"}, {Name: "forget"}},
+		Actions: []txn.Action{{Name: "retry", Allowed: true, Why: "w", Command: "txmgr indoubt retry"}, {Name: "forget"}},
 	}
 	doubts := []txn.InDoubt{{Info: full, Since: at, Why: "hazard"}, {Info: plain}}
 	diagnoses := []txn.Check{{Participant: "bank", Level: "ok", Subject: "s", Message: "f", Remedy: "x"}, {}}
@@ -136,10 +136,10 @@ func TestJSONOfDoubtIsThatOfTheTypes(t *testing.T) {
 		message proto.Message
 	}{
 		{"", explanation, wire.FromExplanation(explanation)},
-		{"doubts", doubts, wire.FromInDoubts(doubts)},
+		{"transactions", doubts, wire.FromInDoubts(doubts)},
 		{"records", records, wire.FromAudit(records)},
-		{"diagnoses", diagnoses, wire.FromChecks(diagnoses)},
-		{"findings", findings, wire.FromScanResults(findings)},
+		{"checks", diagnoses, wire.FromChecks(diagnoses)},
+		{"results", findings, wire.FromScanResults(findings)},
 	} {
 		if c.name != "" {
 			c.ours = map[string]any{c.name: c.ours}
@@ -168,7 +168,7 @@ func marshal(v any) (string, error) {
 
 // A Doubt has all fields of a Transaction, and more.
 func TestDoubtHasAllOfATransaction(t *testing.T) {
-	doubt := (&txmgrv1.Doubt{}).ProtoReflect().Descriptor().Fields()
+	doubt := (&txmgrv1.InDoubt{}).ProtoReflect().Descriptor().Fields()
 	all := (&txmgrv1.Transaction{}).ProtoReflect().Descriptor().Fields()
 	for i := range all.Len() {
 		want := all.Get(i)

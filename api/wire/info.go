@@ -17,7 +17,7 @@ func FromInfo(i txn.Info) *txmgrv1.Transaction {
 		State:                i.State.String(),
 		Cause:                i.Cause.String(),
 		Reason:               Text(i.Reason),
-		Hazard:               i.Heuristic.String(),
+		Heuristic:            i.Heuristic.String(),
 		Timeout:              formatDuration(time.Duration(i.Timeout)),
 		Began:                formatTime(i.Began),
 		ExpiresIn:            formatDuration(time.Duration(i.ExpiresIn)),
@@ -42,7 +42,7 @@ func FromInfo(i txn.Info) *txmgrv1.Transaction {
 			Attempts:    int64(b.Attempts),
 			LastError:   Text(b.LastError),
 			NextTryIn:   formatDuration(time.Duration(b.NextTry)),
-			Hazard:      optional(b.Heuristic.String()),
+			Heuristic:   optional(b.Heuristic.String()),
 			Detail:      optional(Text(b.Detail)),
 		}
 	}
@@ -71,7 +71,7 @@ func ToInfo(t *txmgrv1.Transaction) (txn.Info, error) {
 	}
 	r.enum("state", t.GetState(), &i.State)
 	r.enum("cause", t.GetCause(), &i.Cause)
-	r.enum("hazard", t.GetHazard(), &i.Heuristic)
+	r.enum("heuristic", t.GetHeuristic(), &i.Heuristic)
 	for n, b := range t.GetBranches() {
 		i.Branches[n] = txn.BranchInfo{
 			ID:          r.branch("branches.id", b.GetId()),
@@ -86,7 +86,7 @@ func ToInfo(t *txmgrv1.Transaction) (txn.Info, error) {
 		}
 		r.enum("branches.vote", b.GetVote(), &i.Branches[n].Vote)
 		r.enum("branches.state", b.GetState(), &i.Branches[n].State)
-		r.enum("branches.hazard", b.GetHazard(), &i.Branches[n].Heuristic)
+		r.enum("branches.heuristic", b.GetHeuristic(), &i.Branches[n].Heuristic)
 	}
 	return i, r.decodeError("transaction")
 }
@@ -95,7 +95,7 @@ func ToInfo(t *txmgrv1.Transaction) (txn.Info, error) {
 func FromEvent(e txn.Event) *txmgrv1.Event {
 	return &txmgrv1.Event{
 		Id: formatID(e.ID), Name: Text(e.Name), State: e.State.String(), Cause: e.Cause.String(),
-		Hazard: e.Heuristic.String(), Tick: e.Tick, Time: formatTime(e.Time),
+		Heuristic: e.Heuristic.String(), Tick: e.Tick, Time: formatTime(e.Time),
 	}
 }
 
@@ -105,7 +105,7 @@ func ToEvent(m *txmgrv1.Event) (txn.Event, error) {
 	e := txn.Event{ID: r.id("id", m.GetId()), Name: m.GetName(), Tick: m.GetTick(), Time: r.time("time", m.GetTime())}
 	r.enum("state", m.GetState(), &e.State)
 	r.enum("cause", m.GetCause(), &e.Cause)
-	r.enum("hazard", m.GetHazard(), &e.Heuristic)
+	r.enum("heuristic", m.GetHeuristic(), &e.Heuristic)
 	return e, r.decodeError("event")
 }
 

@@ -20,9 +20,9 @@ import (
 
 // files are all of the API.
 var files = []protoreflect.FileDescriptor{
-	txmgrv1.File_txmgr_v1_transaction_proto, txmgrv1.File_txmgr_v1_info_proto, txmgrv1.File_txmgr_v1_pipe_proto,
+	txmgrv1.File_txmgr_v1_transaction_proto, txmgrv1.File_txmgr_v1_info_proto, txmgrv1.File_txmgr_v1_pipeline_proto,
 	txmgrv1.File_txmgr_v1_failure_proto, txmgrv1.File_txmgr_v1_participant_proto, txmgrv1.File_txmgr_v1_timeout_proto,
-	txmgrv1.File_txmgr_v1_doubt_proto, txmgrv1.File_txmgr_v1_cluster_proto,
+	txmgrv1.File_txmgr_v1_indoubt_proto, txmgrv1.File_txmgr_v1_cluster_proto,
 }
 
 // exampleInfo is a transaction with something in every field.
@@ -46,11 +46,11 @@ func exampleInfo(t testing.TB) txn.Info {
 // The answer to Get is the object that the reference promises, byte for byte.
 func TestJSONOfTransactionIsGolden(t *testing.T) {
 	const golden = `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1de","name":"transfer","state":"rolling-back","cause":"vote-no",` +
-		`"reason":"no \"funds\" <é>","hazard":"mixed","timeout":"30s","began":"2026-01-02T03:04:05.0000006Z",` +
+		`"reason":"no \"funds\" <é>","heuristic":"mixed","timeout":"30s","began":"2026-01-02T03:04:05.0000006Z",` +
 		`"decided":"2026-01-02T03:04:06Z","decided_tick":4700,"decided_index":99,"expires_in":"12.3s",` +
 		`"survival_index":301,"remaining_invocations":123,"expiry_tick":4711,"labels":{"a":"1","b":"2"},` +
 		`"branches":[{"id":"b1","participant":"bank","kind":"postgres","xid":"txm_c7f2_01k9x3v7h2m8qf4r6t0bz5n1de_b1",` +
-		`"vote":"prepared","state":"hazard","hazard":"committed","detail":"pg_xact_status: committed","attempts":17,"last_error":"connection\nrefused","next_try_in":"8s"}]}`
+		`"vote":"prepared","state":"heuristic","heuristic":"committed","detail":"pg_xact_status: committed","attempts":17,"last_error":"connection\nrefused","next_try_in":"8s"}]}`
 	got, err := wire.JSON{}.Marshal(wire.FromInfo(exampleInfo(t)))
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestNamesAndKinds(t *testing.T) {
 			m := f.Messages().Get(i)
 			for j := range m.Fields().Len() {
 				field := m.Fields().Get(j)
-				pipe := f == txmgrv1.File_txmgr_v1_pipe_proto // is binary: its JSON is not used
+				pipe := f == txmgrv1.File_txmgr_v1_pipeline_proto // is binary: its JSON is not used
 				if string(field.Name()) != field.JSONName() && !pipe {
 					t.Errorf("%s: JSON name %q: add json_name", field.FullName(), field.JSONName())
 				}
@@ -197,7 +197,7 @@ func TestJSONRefusals(t *testing.T) {
 	}{
 		{"unknown field", `{"timeot":"30s"}`, &txmgrv1.BeginRequest{}, []string{"BeginRequest", `unknown field "timeot"`, "id, name, timeout, labels, branches"}},
 		{"unknown field, none known", `{"x":1}`, &txmgrv1.StatusRequest{}, []string{"StatusRequest", `"x"`, "there are none"}},
-		{"camel case", `{"ownPhaseTwo":true}`, &txmgrv1.CommitRequest{}, []string{"ownPhaseTwo", "own_phase_two"}},
+		{"camel case", `{"ownPhaseTwo":true}`, &txmgrv1.CommitRequest{}, []string{"ownPhaseTwo", "client_completes"}},
 		{"wrong type", `{"timeout":30}`, &txmgrv1.BeginRequest{}, []string{"BeginRequest", "timeout"}},
 		{"not JSON", `{"timeout":`, &txmgrv1.BeginRequest{}, []string{"BeginRequest", "unexpected"}},
 		{"nothing", ``, &txmgrv1.BeginRequest{}, []string{"BeginRequest", "at least {}"}},

@@ -23,7 +23,7 @@ func IDFromBytes(b []byte) (id txn.ID, err error) {
 // FromOptions gives the command for a begin.
 func FromOptions(o txn.Options) *txmgrv1.BeginCall {
 	c := &txmgrv1.BeginCall{
-		Name: Text(o.Name), Timeout: int64(o.Timeout), Labels: TextMap(o.Labels), MarkLife: o.Mark.Incarnation, MarkTick: o.Mark.Tick,
+		Name: Text(o.Name), Timeout: int64(o.Timeout), Labels: TextMap(o.Labels), MarkIncarnation: o.Mark.Incarnation, MarkTick: o.Mark.Tick,
 	}
 	if !o.Session.IsZero() {
 		c.Session = o.Session[:]
@@ -38,7 +38,7 @@ func FromOptions(o txn.Options) *txmgrv1.BeginCall {
 func ToOptions(id txn.ID, c *txmgrv1.BeginCall) (txn.Options, error) {
 	o := txn.Options{
 		ID: id, Name: c.GetName(), Timeout: time.Duration(c.GetTimeout()), Labels: c.GetLabels(),
-		Mark: txn.Mark{Incarnation: c.GetMarkLife(), Tick: c.GetMarkTick()},
+		Mark: txn.Mark{Incarnation: c.GetMarkIncarnation(), Tick: c.GetMarkTick()},
 	}
 	if n := len(c.GetSession()); n != 0 && n != len(o.Session) {
 		return o, fmt.Errorf("%w: session id has %d bytes; want %d", txn.ErrInvalid, n, len(o.Session))
@@ -55,17 +55,17 @@ func ToOptions(id txn.ID, c *txmgrv1.BeginCall) (txn.Options, error) {
 
 // FromEnlistment gives the command for an enlistment.
 func FromEnlistment(e txn.Enlistment) *txmgrv1.EnlistCall {
-	return &txmgrv1.EnlistCall{Participant: Text(e.Participant), Payload: e.Payload, Session: Text(e.SessionRef)}
+	return &txmgrv1.EnlistCall{Participant: Text(e.Participant), Payload: e.Payload, SessionRef: Text(e.SessionRef)}
 }
 
 // ToEnlistment reads the command for an enlistment.
 func ToEnlistment(c *txmgrv1.EnlistCall) txn.Enlistment {
-	return txn.Enlistment{Participant: c.GetParticipant(), Payload: c.GetPayload(), SessionRef: c.GetSession()}
+	return txn.Enlistment{Participant: c.GetParticipant(), Payload: c.GetPayload(), SessionRef: c.GetSessionRef()}
 }
 
 // FromCommitRequest gives the command for a commit.
 func FromCommitRequest(c txn.CommitRequest) *txmgrv1.CommitCall {
-	return &txmgrv1.CommitCall{OwnPhaseTwo: c.ClientCompletes, Votes: fromBranchVotes(c.Votes)}
+	return &txmgrv1.CommitCall{ClientCompletes: c.ClientCompletes, Votes: fromBranchVotes(c.Votes)}
 }
 
 func fromBranchVotes(votes []txn.BranchVote) []*txmgrv1.BranchVote {
@@ -84,7 +84,7 @@ func fromBranchVotes(votes []txn.BranchVote) []*txmgrv1.BranchVote {
 // ToCommitRequest reads the command for a commit.
 func ToCommitRequest(m *txmgrv1.CommitCall) (txn.CommitRequest, error) {
 	votes, err := toBranchVotes(m.GetVotes())
-	return txn.CommitRequest{ClientCompletes: m.GetOwnPhaseTwo(), Votes: votes}, err
+	return txn.CommitRequest{ClientCompletes: m.GetClientCompletes(), Votes: votes}, err
 }
 
 func toBranchVotes(ms []*txmgrv1.BranchVote) ([]txn.BranchVote, error) {
@@ -103,28 +103,28 @@ func toBranchVotes(ms []*txmgrv1.BranchVote) ([]txn.BranchVote, error) {
 
 // FromVotes gives the command for votes.
 func FromVotes(b txn.Votes) *txmgrv1.VoteCall {
-	return &txmgrv1.VoteCall{OwnPhaseTwo: b.ClientCompletes, Reason: Text(b.Reason), Votes: fromBranchVotes(b.Votes)}
+	return &txmgrv1.VoteCall{ClientCompletes: b.ClientCompletes, Reason: Text(b.Reason), Votes: fromBranchVotes(b.Votes)}
 }
 
 // ToVotes reads the command for votes.
 func ToVotes(m *txmgrv1.VoteCall) (txn.Votes, error) {
 	votes, err := toBranchVotes(m.GetVotes())
-	return txn.Votes{ClientCompletes: m.GetOwnPhaseTwo(), Reason: m.GetReason(), Votes: votes}, err
+	return txn.Votes{ClientCompletes: m.GetClientCompletes(), Reason: m.GetReason(), Votes: votes}, err
 }
 
 // FromCompletionReports gives the command for completion reports.
-func FromCompletionReports(acks []txn.CompletionReport) *txmgrv1.DoneCall {
-	m := &txmgrv1.DoneCall{Acks: make([]*txmgrv1.BranchAck, len(acks))}
+func FromCompletionReports(acks []txn.CompletionReport) *txmgrv1.ReportCompletionCall {
+	m := &txmgrv1.ReportCompletionCall{Reports: make([]*txmgrv1.BranchCompletion, len(acks))}
 	for i, a := range acks {
-		m.Acks[i] = &txmgrv1.BranchAck{Branch: uint32(a.Branch), State: uint32(a.State)}
+		m.Reports[i] = &txmgrv1.BranchCompletion{Branch: uint32(a.Branch), State: uint32(a.State)}
 	}
 	return m
 }
 
 // ToCompletionReports reads the command for completion reports.
-func ToCompletionReports(m *txmgrv1.DoneCall) ([]txn.CompletionReport, error) {
-	acks := make([]txn.CompletionReport, len(m.GetAcks()))
-	for i, a := range m.GetAcks() {
+func ToCompletionReports(m *txmgrv1.ReportCompletionCall) ([]txn.CompletionReport, error) {
+	acks := make([]txn.CompletionReport, len(m.GetReports()))
+	for i, a := range m.GetReports() {
 		if a.GetState() > uint32(txn.BranchHeuristic) {
 			return nil, fmt.Errorf("%w: unknown branch state %d", txn.ErrInvalid, a.GetState())
 		}
@@ -137,7 +137,7 @@ func ToCompletionReports(m *txmgrv1.DoneCall) ([]txn.CompletionReport, error) {
 func FromBeginResult(b txn.BeginResult) *txmgrv1.BeginReply {
 	m := &txmgrv1.BeginReply{
 		Id: b.ID[:], Timeout: int64(b.Timeout), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick,
-		MarkLife: b.Mark.Incarnation, MarkTick: b.Mark.Tick,
+		MarkIncarnation: b.Mark.Incarnation, MarkTick: b.Mark.Tick,
 	}
 	for _, one := range b.Branches {
 		m.Branches = append(m.Branches, FromBranch(one))
@@ -154,7 +154,7 @@ func ToBeginResult(m *txmgrv1.BeginReply) (txn.BeginResult, error) {
 	b := txn.BeginResult{
 		ID: id, Timeout: time.Duration(m.GetTimeout()),
 		SurvivalIndex: m.GetSurvivalIndex(), ExpiryTick: m.GetExpiryTick(),
-		Mark: txn.Mark{Incarnation: m.GetMarkLife(), Tick: m.GetMarkTick()},
+		Mark: txn.Mark{Incarnation: m.GetMarkIncarnation(), Tick: m.GetMarkTick()},
 	}
 	for _, one := range m.GetBranches() {
 		b.Branches = append(b.Branches, ToBranch(one))
@@ -174,16 +174,16 @@ func ToBranch(m *txmgrv1.EnlistReply) txn.Branch {
 
 // FromOutcome gives the reply to a call that returns an outcome.
 func FromOutcome(o txn.Outcome) *txmgrv1.OutcomeReply {
-	return &txmgrv1.OutcomeReply{State: uint32(o.State), Cause: uint32(o.Cause), Hazard: uint32(o.Heuristic), EndedByHand: o.EndedByApplication}
+	return &txmgrv1.OutcomeReply{State: uint32(o.State), Cause: uint32(o.Cause), Heuristic: uint32(o.Heuristic), EndedByApplication: o.EndedByApplication}
 }
 
 // ToOutcome reads the reply to a call that returns an outcome.
 func ToOutcome(m *txmgrv1.OutcomeReply) (txn.Outcome, error) {
-	if m.GetState() > uint32(txn.RolledBack) || m.GetCause() > uint32(txn.CauseOperator) || m.GetHazard() > uint32(txn.HeuristicHazard) {
-		return txn.Outcome{}, fmt.Errorf("outcome not understood, perhaps from another version of txmgr: state %d, cause %d, hazard %d",
-			m.GetState(), m.GetCause(), m.GetHazard())
+	if m.GetState() > uint32(txn.RolledBack) || m.GetCause() > uint32(txn.CauseOperator) || m.GetHeuristic() > uint32(txn.HeuristicHazard) {
+		return txn.Outcome{}, fmt.Errorf("outcome not understood, perhaps from another version of txmgr: state %d, cause %d, heuristic %d",
+			m.GetState(), m.GetCause(), m.GetHeuristic())
 	}
 	return txn.Outcome{
-		State: txn.State(m.GetState()), Cause: txn.Cause(m.GetCause()), Heuristic: txn.Heuristic(m.GetHazard()), EndedByApplication: m.GetEndedByHand(),
+		State: txn.State(m.GetState()), Cause: txn.Cause(m.GetCause()), Heuristic: txn.Heuristic(m.GetHeuristic()), EndedByApplication: m.GetEndedByApplication(),
 	}, nil
 }

@@ -13,11 +13,11 @@ func FromStatus(s txn.Status) *txmgrv1.StatusResponse {
 		Cluster: Text(s.Cluster), Node: Text(s.Node), Leader: s.Leader, LeaderId: Text(s.LeaderID), Version: Text(s.Version),
 		Term: s.Term, LogIndex: s.LogIndex, Tick: s.Tick,
 		Interval: formatDuration(time.Duration(s.Interval)), Uptime: formatDuration(time.Duration(s.Uptime)),
-		Open: int64(s.Undecided), Delegated: int64(s.Delegated), Undone: int64(s.Completing), Finished: int64(s.Finished), Hazards: int64(s.Heuristics),
+		Undecided: int64(s.Undecided), Delegated: int64(s.Delegated), Completing: int64(s.Completing), Finished: int64(s.Finished), Heuristics: int64(s.Heuristics),
 		Committed: s.Committed, RolledBack: s.RolledBack, TimedOut: s.TimedOut, RolledBackBy: fromCauses(s.RolledBackBy),
 		Sessions: int64(s.Sessions), SessionsExpired: s.SessionsExpired,
 		Commands: s.Commands, Entries: s.Entries, TickEntries: s.TickEntries, Syncs: s.Syncs, LogBytes: s.LogBytes,
-		Incarnation: s.Incarnation, Held: s.RecoveryPaused, Waiting: optional(Text(s.WaitingFor)), Members: fromMembers(s.Members),
+		Incarnation: s.Incarnation, RecoveryPaused: s.RecoveryPaused, WaitingFor: optional(Text(s.WaitingFor)), Members: fromMembers(s.Members),
 		Participants: FromParticipants(s.Participants),
 	}
 }
@@ -29,11 +29,11 @@ func ToStatus(m *txmgrv1.StatusResponse) (txn.Status, error) {
 		Cluster: m.GetCluster(), Node: m.GetNode(), Leader: m.GetLeader(), LeaderID: m.GetLeaderId(), Version: m.GetVersion(),
 		Term: m.GetTerm(), LogIndex: m.GetLogIndex(), Tick: m.GetTick(),
 		Interval: r.duration("interval", m.GetInterval()), Uptime: r.duration("uptime", m.GetUptime()),
-		Undecided: int(m.GetOpen()), Delegated: int(m.GetDelegated()), Completing: int(m.GetUndone()), Finished: int(m.GetFinished()), Heuristics: int(m.GetHazards()),
+		Undecided: int(m.GetUndecided()), Delegated: int(m.GetDelegated()), Completing: int(m.GetCompleting()), Finished: int(m.GetFinished()), Heuristics: int(m.GetHeuristics()),
 		Committed: m.GetCommitted(), RolledBack: m.GetRolledBack(), TimedOut: m.GetTimedOut(), RolledBackBy: toCauses(m.GetRolledBackBy()),
 		Sessions: int(m.GetSessions()), SessionsExpired: m.GetSessionsExpired(),
 		Commands: m.GetCommands(), Entries: m.GetEntries(), TickEntries: m.GetTickEntries(), Syncs: m.GetSyncs(), LogBytes: m.GetLogBytes(),
-		Incarnation: m.GetIncarnation(), RecoveryPaused: m.GetHeld(), WaitingFor: m.GetWaiting(), Members: r.members(m.GetMembers()),
+		Incarnation: m.GetIncarnation(), RecoveryPaused: m.GetRecoveryPaused(), WaitingFor: m.GetWaitingFor(), Members: r.members(m.GetMembers()),
 		Participants: r.participants(m.GetParticipants()),
 	}
 	return s, r.decodeError("status")
@@ -123,10 +123,10 @@ func (r *fieldReader) participants(ms []*txmgrv1.ParticipantStatus) []txn.Partic
 // FromDeadlineGroups gives the message for the survival index.
 func FromDeadlineGroups(g txn.DeadlineGroups) *txmgrv1.GroupsResponse {
 	m := &txmgrv1.GroupsResponse{
-		Tick: g.Tick, Interval: formatDuration(time.Duration(g.Interval)), Groups: make([]*txmgrv1.Group, len(g.Groups)), Next: g.Next,
+		Tick: g.Tick, Interval: formatDuration(time.Duration(g.Interval)), Groups: make([]*txmgrv1.DeadlineGroup, len(g.Groups)), Next: g.Next,
 	}
 	for n, one := range g.Groups {
-		m.Groups[n] = &txmgrv1.Group{
+		m.Groups[n] = &txmgrv1.DeadlineGroup{
 			ExpiryTick: one.ExpiryTick, RemainingInvocations: one.RemainingInvocations,
 			ExpiresIn: formatDuration(time.Duration(one.ExpiresIn)), Transactions: int64(one.Transactions),
 		}
@@ -151,12 +151,12 @@ func ToDeadlineGroups(m *txmgrv1.GroupsResponse) (txn.DeadlineGroups, error) {
 
 // FromScanResults gives the message for what a sweep found.
 func FromScanResults(fs []txn.ScanResult) *txmgrv1.ScanResponse {
-	m := &txmgrv1.ScanResponse{Findings: make([]*txmgrv1.Finding, len(fs))}
+	m := &txmgrv1.ScanResponse{Results: make([]*txmgrv1.ScanResult, len(fs))}
 	for n, f := range fs {
-		m.Findings[n] = &txmgrv1.Finding{
+		m.Results[n] = &txmgrv1.ScanResult{
 			Participant: Text(f.Participant), Xid: Text(f.XID), Id: formatID(f.ID), Branch: formatBranch(f.Branch),
 			Since: optional(formatTime(f.Since)), Owner: Text(f.Owner), State: f.State.String(),
-			Verdict: Text(f.Class), Done: f.Done, Error: Text(f.Error), Locks: textList(f.Locks), Waiters: textList(f.Waiters),
+			Class: Text(f.Class), Done: f.Done, Error: Text(f.Error), Locks: textList(f.Locks), Waiters: textList(f.Waiters),
 		}
 	}
 	return m
@@ -165,16 +165,16 @@ func FromScanResults(fs []txn.ScanResult) *txmgrv1.ScanResponse {
 // ToScanResults reads the message for what a sweep found.
 func ToScanResults(m *txmgrv1.ScanResponse) ([]txn.ScanResult, error) {
 	var r fieldReader
-	fs := make([]txn.ScanResult, len(m.GetFindings()))
-	for n, f := range m.GetFindings() {
+	fs := make([]txn.ScanResult, len(m.GetResults()))
+	for n, f := range m.GetResults() {
 		fs[n] = txn.ScanResult{
 			Participant: f.GetParticipant(), XID: f.GetXid(), ID: r.id("findings.id", f.GetId()),
 			Branch: r.branch("findings.branch", f.GetBranch()), Since: r.time("findings.since", f.GetSince()), Owner: f.GetOwner(),
-			Class: f.GetVerdict(), Done: f.GetDone(), Error: f.GetError(), Locks: textList(f.GetLocks()), Waiters: textList(f.GetWaiters()),
+			Class: f.GetClass(), Done: f.GetDone(), Error: f.GetError(), Locks: textList(f.GetLocks()), Waiters: textList(f.GetWaiters()),
 		}
 		r.enum("findings.state", f.GetState(), &fs[n].State)
 	}
-	return fs, r.decodeError("findings")
+	return fs, r.decodeError("results")
 }
 
 func formatBranch(b txn.BranchID) string {

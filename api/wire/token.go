@@ -29,7 +29,7 @@ func ToTokenRequest(m *txmgrv1.CreateTokenRequest) (r txn.TokenRequest, err erro
 func FromToken(t txn.Token) *txmgrv1.Token {
 	return &txmgrv1.Token{
 		Id: Text(t.ID), Name: Text(t.Name), Role: t.Role.String(), Rate: t.Rate,
-		Made: formatTime(t.Created), Expires: optional(formatTime(t.Expires)), By: Text(t.By),
+		Created: formatTime(t.Created), Expires: optional(formatTime(t.Expires)), By: Text(t.By),
 	}
 }
 
@@ -43,7 +43,7 @@ func ToToken(m *txmgrv1.Token) (txn.Token, error) {
 func (r *fieldReader) token(m *txmgrv1.Token) txn.Token {
 	t := txn.Token{
 		ID: m.GetId(), Name: m.GetName(), Rate: m.GetRate(),
-		Created: r.time("token.made", m.GetMade()), Expires: r.time("token.expires", m.GetExpires()), By: m.GetBy(),
+		Created: r.time("token.made", m.GetCreated()), Expires: r.time("token.expires", m.GetExpires()), By: m.GetBy(),
 	}
 	r.enum("token.role", m.GetRole(), &t.Role)
 	return t

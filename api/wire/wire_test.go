@@ -181,7 +181,7 @@ func TestRoundTrips(t *testing.T) {
 			want := txn.Status{
 				Cluster: text.Draw(t, "cluster"), Node: text.Draw(t, "node"), Leader: true, LeaderID: text.Draw(t, "leader"), Version: text.Draw(t, "version"),
 				Term: u.Draw(t, "term"), LogIndex: u.Draw(t, "index"), Tick: u.Draw(t, "tick"), Interval: duration.Draw(t, "interval"), Uptime: duration.Draw(t, "uptime"),
-				Undecided: n.Draw(t, "open"), Delegated: n.Draw(t, "delegated"), Completing: n.Draw(t, "undone"), Finished: n.Draw(t, "finished"), Heuristics: n.Draw(t, "hazards"),
+				Undecided: n.Draw(t, "open"), Delegated: n.Draw(t, "delegated"), Completing: n.Draw(t, "undone"), Finished: n.Draw(t, "finished"), Heuristics: n.Draw(t, "heuristic outcomes"),
 				Committed: u.Draw(t, "committed"), RolledBack: u.Draw(t, "rolled"), TimedOut: u.Draw(t, "timed"), Sessions: n.Draw(t, "sessions"), SessionsExpired: u.Draw(t, "expired"), Commands: u.Draw(t, "commands"),
 				Entries: u.Draw(t, "entries"), TickEntries: u.Draw(t, "ticks"), Syncs: u.Draw(t, "syncs"), LogBytes: rapid.Int64().Draw(t, "bytes"),
 				RolledBackBy: rapid.MapOf(rapid.SampledFrom(txn.Causes()), u).Draw(t, "causes"),
@@ -387,14 +387,14 @@ func TestRefusedRequests(t *testing.T) {
 		"vote":      second(wire.ToCommitRequest(&txmgrv1.CommitCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 9}}})),
 		"delegated": second(wire.ToVotes(&txmgrv1.VoteCall{Votes: []*txmgrv1.BranchVote{{Branch: 1, Vote: 4}}})),
 		"ending":    second(wire.ToResolution(&txmgrv1.ResolveRequest{})),
-		"branch":    second(wire.ToResolution(&txmgrv1.ResolveRequest{Ending: "committed", Branch: "x"})),
+		"branch":    second(wire.ToResolution(&txmgrv1.ResolveRequest{Outcome: "committed", Branch: "x"})),
 		"audit id":  second(wire.ToAuditFilter(&txmgrv1.AuditRequest{Id: "x"})),
 		"since":     second(wire.ToAuditFilter(&txmgrv1.AuditRequest{Since: "x"})),
 		"records":   second(wire.ToAuditFilter(&txmgrv1.AuditRequest{Limit: -1})),
 		"role":      second(wire.ToTokenRequest(&txmgrv1.CreateTokenRequest{Name: "x", Role: "king"})),
 		"no name":   second(wire.ToTokenRequest(&txmgrv1.CreateTokenRequest{Role: "admin"})),
 		"ttl":       second(wire.ToTokenRequest(&txmgrv1.CreateTokenRequest{Name: "x", Role: "admin", Ttl: "1"})),
-		"ack":       second(wire.ToCompletionReports(&txmgrv1.DoneCall{Acks: []*txmgrv1.BranchAck{{Branch: 1, State: 256 + 3}}})),
+		"ack":       second(wire.ToCompletionReports(&txmgrv1.ReportCompletionCall{Reports: []*txmgrv1.BranchCompletion{{Branch: 1, State: 256 + 3}}})),
 	} {
 		if !errors.Is(err, txn.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -416,7 +416,7 @@ func TestRefusedAnswers(t *testing.T) {
 		"branch":  func(m *txmgrv1.Transaction) { m.Branches[0].Id = "1" },
 		"vote":    func(m *txmgrv1.Transaction) { m.Branches[0].Vote = "maybe" },
 		"decided": func(m *txmgrv1.Transaction) { m.Decided = proto.String("today") },
-		"hazard":  func(m *txmgrv1.Transaction) { m.Branches[0].Hazard = proto.String("weather") },
+		"hazard":  func(m *txmgrv1.Transaction) { m.Branches[0].Heuristic = proto.String("weather") },
 	} {
 		m := proto.Clone(good).(*txmgrv1.Transaction)
 		spoil(m)
@@ -425,17 +425,17 @@ func TestRefusedAnswers(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"doubt":       second(wire.ToInDoubts(&txmgrv1.ListDoubtsResponse{Doubts: []*txmgrv1.Doubt{{State: "asleep"}}})),
-		"since":       second(wire.ToInDoubts(&txmgrv1.ListDoubtsResponse{Doubts: []*txmgrv1.Doubt{{Since: proto.String("today")}}})),
+		"doubt":       second(wire.ToInDoubts(&txmgrv1.ListInDoubtResponse{Transactions: []*txmgrv1.InDoubt{{State: "asleep"}}})),
+		"since":       second(wire.ToInDoubts(&txmgrv1.ListInDoubtResponse{Transactions: []*txmgrv1.InDoubt{{Since: proto.String("today")}}})),
 		"transaction": second(wire.ToExplanation(&txmgrv1.Explanation{Transaction: &txmgrv1.Transaction{State: "asleep"}})),
-		"attempt":     second(wire.ToExplanation(&txmgrv1.Explanation{Branches: []*txmgrv1.BranchInquiry{{Attempts: []*txmgrv1.Attempt{{Took: "long"}}}}})),
+		"attempt":     second(wire.ToExplanation(&txmgrv1.Explanation{Branches: []*txmgrv1.BranchProbe{{Attempts: []*txmgrv1.CallAttempt{{Took: "long"}}}}})),
 		"record":      second(wire.ToAudit(&txmgrv1.AuditResponse{Records: []*txmgrv1.AuditRecord{{Id: proto.String("x")}}})),
-		"member":      second(wire.ToMember(&txmgrv1.Member{Heard: "long"})),
-		"status":      second(wire.ToStatus(&txmgrv1.StatusResponse{Members: []*txmgrv1.Member{{Heard: "long"}}})),
+		"member":      second(wire.ToMember(&txmgrv1.Member{LastContact: "long"})),
+		"status":      second(wire.ToStatus(&txmgrv1.StatusResponse{Members: []*txmgrv1.Member{{LastContact: "long"}}})),
 		"backup":      second(wire.ToBackup(&txmgrv1.Backup{Taken: "today"})),
 		"token":       second(wire.ToToken(&txmgrv1.Token{Role: "king"})),
-		"tokens":      second(wire.ToTokens(&txmgrv1.ListTokensResponse{Tokens: []*txmgrv1.Token{{Made: "today"}}})),
-		"finding":     second(wire.ToScanResults(&txmgrv1.ScanResponse{Findings: []*txmgrv1.Finding{{State: "asleep"}}})),
+		"tokens":      second(wire.ToTokens(&txmgrv1.ListTokensResponse{Tokens: []*txmgrv1.Token{{Created: "today"}}})),
+		"finding":     second(wire.ToScanResults(&txmgrv1.ScanResponse{Results: []*txmgrv1.ScanResult{{State: "asleep"}}})),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)
@@ -479,7 +479,7 @@ func TestPipeNumbers(t *testing.T) {
 		{"branch 2", txn.BranchState(2), "prepared"},
 		{"branch 3", txn.BranchState(3), "committed"},
 		{"branch 4", txn.BranchState(4), "rolled-back"},
-		{"branch 5", txn.BranchState(5), "hazard"},
+		{"branch 5", txn.BranchState(5), "heuristic"},
 	} {
 		if c.got.String() != c.want {
 			t.Errorf("%s is %q, want %q", c.name, c.got, c.want)
@@ -509,7 +509,7 @@ func FuzzCommands(f *testing.F) {
 			_ = wire.ToEnlistment(c.GetEnlist())
 			_, cerr := wire.ToCommitRequest(c.GetCommit())
 			_, verr := wire.ToVotes(c.GetVote())
-			_, aerr := wire.ToCompletionReports(c.GetDone())
+			_, aerr := wire.ToCompletionReports(c.GetReportCompletion())
 			for _, err := range []error{err, cerr, verr, aerr} {
 				if err != nil && !errors.Is(err, txn.ErrInvalid) {
 					t.Fatal(err)

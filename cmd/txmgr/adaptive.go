@@ -17,11 +17,12 @@ import (
 func adaptiveCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adaptive",
-		Short: "See how many calls participants get at once, and why",
-		Long: `See how many calls participants get at once when branches are driven to their end.
-Each has a pool of its own, which finds its size by what it sees: the smallest with
-which the participant answers as much as it can, by the optimizer knee. Others are chosen
-by txmgr participant add --optimizer, and for all by txmgr server --recovery-optimizer.`,
+		Short: "Show the adaptive concurrency limits of participants",
+		Long: `Show the adaptive concurrency limits of participants: how many calls recovery makes to each
+at once. Each participant has a pool of its own, whose optimizer finds its size by
+measurement; the default, knee, finds the smallest size with nearly full throughput. Other
+optimizers are chosen by txmgr participant add --optimizer, and for all participants by
+txmgr server --recovery-optimizer.`,
 	}
 	groupCommand(cmd)
 	cmd.AddCommand(adaptiveExplainCommand(a))
@@ -31,14 +32,15 @@ by txmgr participant add --optimizer, and for all by txmgr server --recovery-opt
 func adaptiveExplainCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [PARTICIPANT]",
-		Short: "Tell the decisions about how many calls a participant gets at once",
-		Long: `Tell how many calls a participant gets at once, how it fares with them, and every
-decision that is kept, with its reason; of all participants the last ten of each. The
-leader decides, and begins anew when another node leads.
+		Short: "Explain the concurrency limit of a participant",
+		Long: `Show the concurrency limit of a participant, its throughput and latencies, and every
+decision that is kept, with its reason; of all participants the last ten decisions of
+each. The leader decides; a new leader begins anew.
 
-RATE is how many calls were answered in a second before the decision, BUSY how many
-were under way, BOUND for which part of the time more could have been made. MEAN and P99
-are the times from when calls could have begun to their ends, waiting included.`,
+RATE is the number of calls answered per second before the decision, BUSY the number of
+calls in progress, BOUND the part of the time in which more calls could have been made.
+MEAN and P99 are the times from when calls could have begun to their ends, including the
+time in the queue.`,
 		Example:           "  txmgr adaptive explain\n  txmgr adaptive explain bank -o json",
 		Args:              argCount(0, 1, "at most one PARTICIPANT"),
 		ValidArgsFunction: a.completeParticipants(),

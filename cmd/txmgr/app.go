@@ -65,8 +65,8 @@ func (a *app) run(args []string) int {
 // fail prints an error and returns the exit code.
 func (a *app) fail(err error) int {
 	f := output.Explain(err)
-	if f.Next == output.Unreachable && a.address == client.DefaultAddress && !a.usesTLS() {
-		f.Next = "--address or TXMGR_ADDR names the coordinator; txmgr dev starts one to try things on"
+	if f.Hint == output.Unreachable && a.address == client.DefaultAddress && !a.usesTLS() {
+		f.Hint = "set --address or TXMGR_ADDR to the address of the coordinator; txmgr dev starts a temporary one"
 	}
 	return a.print.Fail(f)
 }
@@ -105,7 +105,7 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	case "auto", "always", "never":
 		return nil
 	}
-	return output.Usage("auto, always or never", "--color is %q", a.color)
+	return output.Usage("use auto, always or never", "--color is %q", a.color)
 }
 
 // outputFormat returns the output format that a command line asks for, even if the rest of the line

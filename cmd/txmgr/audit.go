@@ -14,9 +14,9 @@ import (
 func auditCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Show what people did",
-		Long: `Show what people did to transactions, participants, tokens and nodes, as the log has
-it: who, when and why.`,
+		Short: "Show operators' actions",
+		Long: `Show what operators did to transactions, participants, tokens and nodes, as recorded in
+the log: who, when and why.`,
 	}
 	groupCommand(cmd)
 	cmd.AddCommand(auditListCommand(a))
@@ -30,19 +30,19 @@ func auditListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List what people did, oldest first",
-		Long: `List what people did, oldest first: hazards resolved and forgotten, transactions
-rolled back by an operator, participants and tokens added and removed, nodes removed,
-and a restored cluster resumed. The log keeps the newest 10,000 of these records,
-whatever became of the transactions.`,
+		Short:   "List operators' actions, oldest first",
+		Long: `List operators' actions, oldest first: heuristic outcomes resolved and forgotten,
+transactions rolled back by an operator, participants and tokens added and removed,
+nodes removed, and recovery resumed in a restored cluster. The log keeps the newest
+10,000 of these records, independently of the transactions.`,
 		Example:           "  txmgr audit list\n  txmgr audit list --tx tx_01k9\n  txmgr audit list --since 24h -o jsonl",
 		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.StringVar(&tx, "tx", "", "only what was done to this transaction")
-	f.DurationVar(&since, "since", 0, "only what was done at most so long ago")
-	f.IntVar(&limit, "limit", 1000, "at most so many, the newest ones")
+	f.StringVar(&tx, "tx", "", "only actions on this transaction")
+	f.DurationVar(&since, "since", 0, "only actions within this time until now")
+	f.IntVar(&limit, "limit", 1000, "maximum number of records, the newest ones")
 	_ = cmd.RegisterFlagCompletionFunc("tx", a.complete(func(ctx context.Context, c *client.Client, _ []string, word string) []string {
 		return transactionIDs(ctx, c, word)
 	})) // the flag is there

@@ -27,9 +27,9 @@ func beginCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "begin [PARTICIPANT...]",
 		Short: "Begin a transaction",
-		Long: `Begin a transaction, and enlist participants if any are named. Its time runs from
-now: unless it is committed before its timeout is over, it is rolled back. With --session it
-is also rolled back when nobody keeps that session alive.
+		Long: `Begin a transaction, and enlist the participants that are named. Its timeout is counted
+from now: unless the transaction is committed before it expires, it is rolled back. With
+--session it is also rolled back when that session expires.
 
 With -q only the id is printed.`,
 		Example: `  txmgr begin
@@ -40,16 +40,16 @@ With -q only the id is printed.`,
 		ValidArgsFunction: a.completeParticipants(),
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.name, "name", "", "a name for people")
-	f.DurationVar(&o.timeout, "timeout", 0, "how long it may stay undecided (default: the server's, 30s)")
-	f.StringArrayVar(&o.labels, "label", nil, "a label, as key=value; may be repeated")
-	f.StringVar(&o.id, "id", "", "the id to give it, so that this command can be repeated (default: a new one)")
-	f.StringVar(&o.mark, "mark", "", "with --id: the mark that was known when the id was made, from the answer to an earlier begin; the same in every try (default: the time in the id counts)")
-	f.StringVar(&o.session, "session", "", "the session that it is part of (default: none)")
+	f.StringVar(&o.name, "name", "", "name, for display")
+	f.DurationVar(&o.timeout, "timeout", 0, "time the transaction may stay undecided (default: the server's, 30s)")
+	f.StringArrayVar(&o.labels, "label", nil, "label, as key=value; may be repeated")
+	f.StringVar(&o.id, "id", "", "id of the transaction, so that this command can be repeated (default: a new one)")
+	f.StringVar(&o.mark, "mark", "", "with --id: the mark that was known when the id was made, from the answer to an earlier begin; the same in every attempt (default: the time in the id is used)")
+	f.StringVar(&o.session, "session", "", "session of the transaction (default: none)")
 	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions(true)) // the flag is there
 	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if cmd.Flags().Changed("timeout") && o.timeout <= 0 {
-			return output.Usage("leave it out for the server's default", "--timeout %v is not positive", o.timeout)
+			return output.Usage("omit it for the server's default", "--timeout %v is not positive", o.timeout)
 		}
 		options, err := o.options(args)
 		if err != nil {
@@ -82,7 +82,7 @@ func (o *beginOptions) options(participants []string) (txn.Options, error) {
 		return txn.Options{}, err
 	}
 	if o.mark != "" && o.id == "" {
-		return txn.Options{}, output.Usage("leave --mark out, or give the id that it belongs to", "--mark without --id")
+		return txn.Options{}, output.Usage("omit --mark, or give the id that it belongs to", "--mark is given without --id")
 	}
 	if o.session != "" {
 		if out.Session, err = txn.ParseSessionID(o.session); err != nil {

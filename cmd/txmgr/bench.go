@@ -19,9 +19,9 @@ func benchCommand(a *app) *cobra.Command {
 	bench := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure timeout structures and adaptive pools on this machine",
-		Long: `Measure on this machine what the coordinator keeps deadlines with, and what it sizes its
-pools of workers with. No server is needed, and none is asked. Let the machine do
-nothing else meanwhile.`,
+		Long: `Measure on this machine the timeout structures of the coordinator, and the optimizers of
+its pools of workers. No server is needed, and none is called. Run nothing else on the
+machine meanwhile.`,
 	}
 	groupCommand(bench)
 	bench.AddCommand(benchTimeoutsCommand(a), benchSurvivalCommand(a), benchAdaptiveCommand(a), benchMeasureCommand(a), benchSleepCommand(a))
@@ -61,35 +61,34 @@ func benchTimeoutsCommand(a *app) *cobra.Command {
 	var huge bool
 	cmd := &cobra.Command{
 		Use:   "timeouts",
-		Short: "Measure the timeout structures side by side",
-		Long: `Measure the timeout structures side by side, on the same work: schedule, cancel, both
-from several goroutines, let everything end, ticks at which nothing ends, memory, and
-the garbage collector. Each is measured in a process of its own, in a new random order
-each round; a figure is the median of the rounds, and -o wide shows the least and the
-most. Times are of the processor. null is the measuring loop alone: it is part of every
+		Short: "Compare the timeout structures",
+		Long: `Compare the timeout structures on the same work: schedule, cancel, both from several
+goroutines, expiry of all entries, ticks at which nothing expires, memory, and the garbage
+collector. Each structure is measured in a process of its own, in a new random order each
+round; a figure is the median of the rounds, and -o wide shows the minimum and the
+maximum. Times are processor times. null is the measuring loop alone: it is part of every
 figure, and is not subtracted.
 
   survival       the groups of the survival index: deadlines of transactions
   heap           the pointer heap: the clock of the wheel
-  wheel          the hierarchical timing wheel: retries, and what the purgatory waits with
-  hashbelt       the ring of containers: sessions, and how long outcomes are kept
-  purgatory      requests that wait for a condition; it has a clock, so it is not told the
-                 time
+  wheel          the hierarchical timing wheel: retries, and the timeouts of the purgatory
+  hashbelt       the ring of containers: sessions, and the retention of outcomes
+  purgatory      requests that wait for a condition; it reads a clock of its own
 
 Two designs that the sources of these structures replaced are measured beside them:
 
-  copy-scan      before the hashbelt: one hash table, of which a thread looks at every
+  copy-scan      before the hashbelt: one hash table, of which a thread reads every
                  entry each ten seconds
   old-purgatory  before the wheel: linked lists of watchers and a heap of all requests;
-                 one that is completed stays until a purge, after 10,000 of them
+                 a completed request stays until a purge, after 10,000 of them
 
 A pair is one schedule and one cancel: in one structure behind one mutex, or by each
 goroutine in a structure of its own, which then has no lock.
 
 The last table is of sleepers, the experiment by which State Threads chose its heap: a
-thousand sleep for random times in a queue, and all are interrupted before that, a
-thousand times over. What the queue needs of a sleeper is part of a thread's descriptor,
-or packed.`,
+thousand threads sleep for random times in a queue, and all are interrupted before that, a
+thousand times over. The queue's data of a sleeper is part of a thread's descriptor, or
+packed.`,
 		Example: `  txmgr bench timeouts --sizes 10k --rounds 1
   txmgr bench timeouts --svg timeouts.svg
   txmgr bench timeouts --only survival,wheel --loads same --huge -o json
@@ -98,12 +97,12 @@ or packed.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.StringVar(&sizes, "sizes", "10k,100k,1M", "numbers of pending entries, with commas between them")
-	f.BoolVar(&huge, "huge", false, "10M pending entries as well")
+	f.StringVar(&sizes, "sizes", "10k,100k,1M", "numbers of pending entries, separated by commas")
+	f.BoolVar(&huge, "huge", false, "measure also with 10M pending entries")
 	f.StringVar(&loads, "loads", "uniform,same", "timeouts: uniform (1 to 600 s), same (60 s), or both")
-	f.StringVar(&only, "only", "", "structures, sleepers, with commas between them (default all)")
-	f.IntVar(&rounds, "rounds", 5, "how often everything is measured")
-	f.StringVar(&picture, "svg", "", "a file for a picture of it")
+	f.StringVar(&only, "only", "", "structures, sleepers, separated by commas (default all)")
+	f.IntVar(&rounds, "rounds", 5, "number of rounds")
+	f.StringVar(&picture, "svg", "", "file for a picture of the results")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if huge {
 			sizes += "," + strconv.Itoa(timeoutbench.MaxSize)
@@ -113,7 +112,7 @@ or packed.`,
 			return err
 		}
 		if picture != "" && len(c.Contenders) == 0 {
-			return output.Usage("name a structure in --only", "--svg: there is no structure to draw")
+			return output.Usage("name a structure in --only", "--svg: --only names no structure to draw")
 		}
 		drawing, err := createPicture(picture)
 		if err != nil {
@@ -282,8 +281,8 @@ func benchMeasureCommand(a *app) *cobra.Command {
 func benchSleepCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "sleep QUEUE",
-		Short:             "Let sleepers sleep in one queue once, in this process",
-		Long:              "Let sleepers sleep in one queue once, in this process, and print the milliseconds as JSON. txmgr\nbench timeouts runs it.",
+		Short:             "Measure sleepers in one queue once, in this process",
+		Long:              "Measure sleepers in one queue once, in this process, and print the milliseconds as JSON. txmgr\nbench timeouts runs it.",
 		Example:           "  txmgr bench sleep 'heap, threads'",
 		Args:              argCount(1, 1, "QUEUE"),
 		ValidArgsFunction: cobra.NoFileCompletions,

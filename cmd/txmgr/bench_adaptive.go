@@ -29,11 +29,11 @@ func benchAdaptiveCommand(a *app) *cobra.Command {
 	var asked adaptiveFlags
 	cmd := &cobra.Command{
 		Use:   "adaptive",
-		Short: "Compare pools of a fixed size with pools that size themselves",
-		Long: `Repeat the experiments that the optimizers of the adaptive pool were first presented
-with: an HTTP server runs each request on a pool of workers, and users send one request
-after the other. Pools of a fixed size are compared with pools that an optimizer sizes,
-which begin with one worker.
+		Short: "Compare pools of a fixed size with adaptive pools",
+		Long: `Repeat the experiments of the publication of the adaptive pool's optimizers: an HTTP
+server runs each request on a pool of workers, and users send one request after the other.
+Pools of a fixed size are compared with pools that an optimizer sizes, which begin with
+one worker.
 
 Applications:
   prime1m, prime10m  is one of 21 numbers from a million, or ten million, prime?
@@ -42,36 +42,36 @@ Applications:
 Pools are numbers of workers, and optimizers:
   throughput  one of the source's: larger as long as that yields 10 % more
   mean, p99   its two others: smaller or larger where that lowers the latency by 5 %
-  knee        the smallest that does as much as the best
+  knee        the smallest size with the throughput of the best
   throughput-reconciled, mean-reconciled, p99-reconciled
-              the source's as they are meant, not as they were published
+              the source's as they are intended, not as they were published
 
-Load: fixed is as many users all the time. varying is the five phases of the source:
-half of the largest number of --users, 1, all of them, none, and half again.
+Load: fixed is a constant number of users. varying is the five phases of the source: half
+of the largest number of --users, 1, all of them, none, and half again.
 
-An experiment of the source takes 25 minutes (--time), and is shortened (--speed); a
-pool of a fixed size, which learns nothing, is measured for a fifth of that. The more
-it is shortened, the fewer requests a window of the source's optimizers holds, and the
-more they are led by chance. All together take under 25 minutes by default. Ctrl-C ends
-early, with what there is.
+An experiment of the source takes 25 minutes (--time), and is shortened (--speed); a pool
+of a fixed size, which has nothing to learn, is measured for a fifth of that. The more the
+experiment is shortened, the fewer requests a window of the source's optimizers contains,
+and the more chance determines their decisions. All experiments take less than 25 minutes
+by default. Ctrl-C ends them early and prints the results so far.
 
-  REQUESTS/S  of the whole time, what had to be learnt included
-  MEAN, P99   latencies at the server, the time in the queue included
-  SIZE        how many workers there might be, on the average of the time; and at the end
-  RESIZES     how often the size was changed
+  REQUESTS/S  of the whole time, including the time of learning
+  MEAN, P99   latencies at the server, including the time in the queue
+  SIZE        maximum number of workers, averaged over the time; and at the end
+  RESIZES     number of changes of the size
 
-A study (--study) varies one parameter of the optimizers and leaves the rest: the period
+A study (--study) varies one parameter of the optimizers and keeps the rest: the period
 from one decision to the next, the lock after a step that was of no use, the step, or the
-least change that counts. By default it has prime1m under the varying load. --simulate
-plays it at the source's pace, in seconds, on four processors and a database that are
-simulated. Of knee, the period is twenty times its window, and the lock how long it
-leaves a size alone at first; step and change it has none.
+least change that counts. By default it runs prime1m under the varying load. --simulate
+runs it at the source's pace, in seconds, on four simulated processors and a simulated
+database. For knee, the period is twenty times its window, and the lock the time for which
+it keeps a size at first; it has no step and no least change.
 
   RESTS AT    the size that a pool had for the longest time, and the part of the time
-  NEEDLESS    changes of the size that made nothing better
-  OF BEST     throughput, as a part of what the best fixed sizes do
-  IDLE AFTER  how long after the load had gone the pool came to the size that it then had
-              for the longest time; LOAD AFTER, the same after its return`,
+  NEEDLESS    changes of the size that improved nothing
+  OF BEST     throughput, as a part of that of the best fixed sizes
+  IDLE AFTER  time from the end of the load until the pool had the size that it then had
+              for the longest time; LOAD AFTER, the same after the load's return`,
 		Example: `  txmgr bench adaptive --out report
   txmgr bench adaptive --apps prime10m --load fixed --users 1,10,100 --speed 100
   txmgr bench adaptive --apps dbwrite --pools 10,100,throughput,knee --speed 10 -o json
@@ -80,13 +80,13 @@ leaves a size alone at first; step and change it has none.
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.StringVar(&asked.apps, "apps", "", "applications, with commas between them (default all)")
-	f.StringVar(&asked.users, "users", "100", "numbers of users, with commas between them")
-	f.StringVar(&asked.pools, "pools", adaptivebench.DefaultContenders, "sizes and optimizers, with commas between them")
-	f.StringVar(&asked.load, "load", "fixed,varying", "fixed, varying, or both")
-	f.DurationVar(&asked.time, "time", adaptivebench.DefaultTime, "how long an experiment of the source takes")
-	f.Float64Var(&asked.speed, "speed", adaptivebench.DefaultSpeed, "how many times shorter it is here")
-	f.StringVar(&asked.out, "out", "", "a directory for a report with pictures, which is made if it is not there")
+	f.StringVar(&asked.apps, "apps", "", "applications, separated by commas (default all)")
+	f.StringVar(&asked.users, "users", "100", "numbers of users, separated by commas")
+	f.StringVar(&asked.pools, "pools", adaptivebench.DefaultContenders, "sizes and optimizers, separated by commas")
+	f.StringVar(&asked.load, "load", "fixed,varying", "load: fixed, varying, or both")
+	f.DurationVar(&asked.time, "time", adaptivebench.DefaultTime, "duration of an experiment of the source")
+	f.Float64Var(&asked.speed, "speed", adaptivebench.DefaultSpeed, "factor by which the experiment is shortened")
+	f.StringVar(&asked.out, "out", "", "directory for a report with pictures; it is created if it is missing")
 	studyFlags(cmd, &asked)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := setStudyDefaults(cmd, &asked); err != nil {
@@ -140,7 +140,7 @@ func adaptiveFailure(err error) error {
 	if errors.Is(err, testdb.ErrMissing) {
 		return &output.Failure{
 			Code: txn.CodeError, What: "start a private PostgreSQL", Cause: err.Error(), Err: err,
-			Next: "install it, or leave it out: txmgr bench adaptive --apps prime1m,prime10m",
+			Hint: "install it, or exclude it: txmgr bench adaptive --apps prime1m,prime10m",
 		}
 	}
 	return err

@@ -21,11 +21,11 @@ func createPicture(path string) (*pictureFile, error) {
 		return nil, nil
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, output.Usage("name a file", "--svg: %s is no file", path)
+		return nil, output.Usage("name a file", "--svg: %s is not a file", path)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".txmgr-*.svg")
 	if err != nil {
-		return nil, output.Usage("name a file in a directory that you may write", "--svg: %v", err)
+		return nil, output.Usage("name a file in a directory with write permission", "--svg: %v", err)
 	}
 	return &pictureFile{f, path}, nil
 }

@@ -20,11 +20,11 @@ func createReportDir(path string) (reportDir, error) {
 		return "", nil
 	}
 	if err := os.MkdirAll(path, 0o755); err != nil {
-		return "", output.Usage("name a directory that you may write", "--out: %v", err)
+		return "", output.Usage("name a directory with write permission", "--out: %v", err)
 	}
 	probe, err := os.CreateTemp(path, ".txmgr-*")
 	if err != nil {
-		return "", output.Usage("name a directory that you may write", "--out: %v", err)
+		return "", output.Usage("name a directory with write permission", "--out: %v", err)
 	}
 	_, _ = probe.Close(), os.Remove(probe.Name()) // empty
 	return reportDir(path), nil

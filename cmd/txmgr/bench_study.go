@@ -18,7 +18,7 @@ import (
 // studyFlags adds the flags of a study to bench adaptive.
 func studyFlags(cmd *cobra.Command, asked *adaptiveFlags) {
 	f := cmd.Flags()
-	f.StringVar(&asked.study, "study", "", "vary a parameter of the optimizers: "+strings.Join(adaptivestudy.Names(), ", "))
+	f.StringVar(&asked.study, "study", "", "parameter of the optimizers to vary: "+strings.Join(adaptivestudy.Names(), ", "))
 	f.BoolVar(&asked.simulate, "simulate", false, "simulate a study at the source's pace instead of measuring it")
 	_ = cmd.RegisterFlagCompletionFunc("study", cobra.FixedCompletions(adaptivestudy.Names(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 }
@@ -30,7 +30,7 @@ func setStudyDefaults(cmd *cobra.Command, asked *adaptiveFlags) error {
 	case asked.simulate && asked.study == "":
 		return output.Usage("for example --study period --simulate", "--simulate is for a study")
 	case asked.simulate && given("speed"):
-		return output.Usage("leave one of them out", "--simulate has the source's pace, and no --speed")
+		return output.Usage("omit one of them", "--simulate runs at the source's pace, and takes no --speed")
 	case asked.study == "":
 		return nil
 	}

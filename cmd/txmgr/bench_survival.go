@@ -47,15 +47,15 @@ func benchSurvivalCommand(a *app) *cobra.Command {
 	r := timeoutbench.OriginalRedesign()
 	cmd := &cobra.Command{
 		Use:   "survival",
-		Short: "Compare the survival index with looking at every transaction",
-		Long: `Repeat the experiment that the survival index was first presented with: users begin and
-end one transaction after the other, while the timeout thread runs every interval. The
-old way, it looks at every pending transaction each time; with the survival index, at
-those whose time has come. --pending adds transactions of others that stay open.
+		Short: "Compare the survival index with a scan of all transactions",
+		Long: `Repeat the experiment of the publication of the survival index: users begin and end one
+transaction after the other, while the timeout thread runs every interval. In the old
+design it reads every pending transaction each time; with the survival index, those that
+expire. --pending adds transactions of others that stay open.
 
-  ELAPSED      of all users, who would need ITERATIONS times WORK if nobody ever waited
-  WAITED P99   what a transaction waits for the manager, 99 of 100; and the most
-  INVOCATION   time of a processor that the timeout thread takes each time; and the most
+  ELAPSED      of all users, who would need ITERATIONS times WORK if no request ever waited
+  WAITED P99   time that a transaction waits for the manager, 99 of 100; and the maximum
+  INVOCATION   processor time of the timeout thread each time; and the maximum
 
 Figures are medians of the rounds.`,
 		Example: `  txmgr bench survival
@@ -64,12 +64,12 @@ Figures are medians of the rounds.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.StringVar(&pending, "pending", "0,1M", "transactions of others, with commas between several numbers")
-	f.IntVar(&rounds, "rounds", 5, "how often everything is measured")
-	f.IntVar(&r.Users, "users", r.Users, "how many users there are")
-	f.IntVar(&r.Iterations, "iterations", r.Iterations, "how many transactions each begins and ends")
-	f.DurationVar(&r.Work, "work", r.Work, "how long a transaction is open")
-	f.DurationVar(&r.Interval, "interval", r.Interval, "between two runs of the timeout thread")
+	f.StringVar(&pending, "pending", "0,1M", "numbers of transactions of others, separated by commas")
+	f.IntVar(&rounds, "rounds", 5, "number of rounds")
+	f.IntVar(&r.Users, "users", r.Users, "number of users")
+	f.IntVar(&r.Iterations, "iterations", r.Iterations, "number of transactions that each user begins and ends")
+	f.DurationVar(&r.Work, "work", r.Work, "time that a transaction is open")
+	f.DurationVar(&r.Interval, "interval", r.Interval, "time between two runs of the timeout thread")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		others, err := pendingCounts(pending)
 		if err != nil {
@@ -149,7 +149,7 @@ func managerNames() []string {
 }
 
 func survivalTable(rows []survivalRowView) output.Table {
-	t := output.Table{Columns: output.Columns("PENDING", "LOOKS AT", "ELAPSED", "WAITED P99", "MOST", "INVOCATION", "MOST", "TIMEOUTS")}
+	t := output.Table{Columns: output.Columns("PENDING", "READS", "ELAPSED", "WAITED P99", "MOST", "INVOCATION", "MOST", "TIMEOUTS")}
 	for _, r := range rows {
 		t.Add(timeoutbench.Count(r.Pending), r.Manager, roundDuration(r.Elapsed), roundDuration(r.Waited), roundDuration(r.WaitedMax),
 			roundDuration(r.Invocation), roundDuration(r.InvocationMax), strconv.Itoa(r.Timeouts))

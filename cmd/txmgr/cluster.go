@@ -17,9 +17,10 @@ import (
 func clusterCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Look at the nodes of a cluster, and change them",
-		Long: `Look at the nodes of a cluster, and change them. Three or five nodes carry on when one
-or two of them are lost; txmgr server says how they find each other.`,
+		Short: "Show and change the nodes of a cluster",
+		Long: `Show and change the nodes of a cluster. A cluster of three nodes continues when one of
+them is lost, a cluster of five when two are lost; txmgr server describes how nodes find
+each other.`,
 	}
 	groupCommand(cmd)
 	cmd.AddCommand(clusterStatusCommand(a), clusterJoinCommand(a), clusterRemoveCommand(a), clusterTransferCommand(a), clusterLeaveCommand(a))
@@ -29,9 +30,9 @@ or two of them are lost; txmgr server says how they find each other.`,
 func clusterStatusCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Show the nodes: who leads, who votes, who lags behind",
-		Long: `Show the nodes of the cluster as the leader sees them, or, when it cannot be asked, as
-the node that answers does: then nobody knows what is heard of the others.
+		Short: "Show the nodes, with roles and replication lag",
+		Long: `Show the nodes of the cluster as the leader sees them. If the leader cannot be asked, the
+node that answers reports what it knows; the contact of the others is unknown then.
 
   leader    decides
   voter     takes part in decisions
@@ -52,7 +53,7 @@ Without a leader the exit code is 10.`,
 			}
 			// A node that has only just learned who leads may not have the list of members yet.
 			if !slices.ContainsFunc(s.Members, func(m txn.Member) bool { return m.Leader }) {
-				return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Cause: s.WaitingFor, Next: "look at the logs of the nodes; more than half of the voters have to reach each other"}
+				return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Cause: s.WaitingFor, Hint: "check the logs of the nodes; more than half of the voters have to reach each other"}
 			}
 			return nil
 		}),
@@ -94,9 +95,9 @@ func leaderID(s txn.Status) string {
 type clusterView struct {
 	Cluster        string       `json:"cluster"`
 	Incarnation    uint64       `json:"incarnation"`
-	RecoveryPaused bool         `json:"held"`
+	RecoveryPaused bool         `json:"recovery_paused"`
 	Leader         string       `json:"leader"`
-	Waiting        string       `json:"waiting"`
+	Waiting        string       `json:"waiting_for"`
 	Members        []txn.Member `json:"members"`
 }
 
@@ -122,11 +123,11 @@ func (a *app) printCluster(s txn.Status) error {
 	return a.print.Print(output.Document{Value: v, IDs: ids, Tables: []output.Table{memberTable(v.Members)}})
 }
 
-const recoveryPausedNote = "held since it was restored: nothing is driven to its end, and nothing new begins, until: txmgr recover resume --reason TEXT"
+const recoveryPausedNote = "recovery is paused since the restore: no branch is completed, and no transaction begins, until: txmgr recover resume --reason TEXT"
 
 func memberTable(members []txn.Member) output.Table {
 	t := output.Table{Columns: []output.Column{
-		{Name: "NAME"}, {Name: "ID"}, {Name: "ROLE", State: true}, {Name: "API"}, {Name: "RAFT"}, {Name: "HEARD"}, {Name: "BEHIND"}, {Name: "VERSION"},
+		{Name: "NAME"}, {Name: "ID"}, {Name: "ROLE", State: true}, {Name: "API"}, {Name: "RAFT"}, {Name: "CONTACT"}, {Name: "LAG"}, {Name: "VERSION"},
 	}}
 	for _, m := range members {
 		heard, behind := "", ""

@@ -21,12 +21,12 @@ const joinTimeout = 15 * time.Second
 func clusterJoinCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "join ADDRESS",
-		Short: "Add a node that waits for it",
-		Long: `Add the node that listens for the others at ADDRESS, its --advertise or
---raft-listen. It has to run, with a data directory that has never held anything. It
-learns first, and takes part in decisions when it has caught up.
+		Short: "Add a node to the cluster",
+		Long: `Add the node that listens for other nodes at ADDRESS, its --advertise or --raft-listen.
+It has to run, with a data directory that has never contained anything. The node is a
+learner first, and becomes a voter when it has caught up.
 
-A node that is started with --join asks to be added by itself.`,
+A node that is started with --join asks to be added without this command.`,
 		Example:           "  txmgr cluster join 10.0.0.4:7461",
 		Args:              argCount(1, 1, "ADDRESS"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -40,14 +40,14 @@ A node that is started with --join asks to be added by itself.`,
 			m, err := c.Join(ctx, args[0], a.operatorName())
 			if txn.CodeOf(err) == txn.CodeUnavailable {
 				f := *output.Explain(err)
-				f.Next = "is the node running, with --raft-listen and certificates of this cluster, and can the leader reach it at " + args[0] + "?"
+				f.Hint = "is the node running, with --raft-listen and certificates of this cluster, and can the leader reach it at " + args[0] + "?"
 				return &f
 			}
 			if err != nil {
 				return err
 			}
 			if !m.Voter {
-				a.print.Note("it is catching up; txmgr cluster status shows when it is a voter")
+				a.print.Note("the node is catching up; txmgr cluster status shows when it is a voter")
 			}
 			return a.print.Print(output.Document{Value: m, IDs: []string{m.ID}, Tables: []output.Table{memberTable([]txn.Member{m})}})
 		}),
@@ -58,22 +58,22 @@ func clusterRemoveCommand(a *app) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "remove NODE --reason TEXT",
-		Short: "Take a node out of the cluster, for ever",
-		Long: `Take a node out of the cluster, by its name or id, for ever: it can do nothing any
-more, also when it still runs and only you believe it dead. Its data directory is of no
-use afterwards. A machine that comes back gets an empty one, and joins as a new node.
+		Short: "Remove a node from the cluster permanently",
+		Long: `Remove a node from the cluster permanently, by its name or id. A removed node cannot vote
+or serve any more, even if its process still runs. Its data directory is of no use
+afterwards: a machine that comes back gets an empty one, and joins as a new node.
 
-It is refused when the others could not decide without it.`,
+The command is refused if the other nodes could not decide without the removed one.`,
 		Example:           `  txmgr cluster remove c --reason "its disk is gone, ticket 812"`,
 		Args:              argCount(1, 1, "NODE"),
 		ValidArgsFunction: a.completeNodes(),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; required, the audit keeps it")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; required, recorded in the audit")
 	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if err := requireReason(reason); err != nil {
 			return err
 		}
-		if err := a.confirm(fmt.Sprintf("Remove node %s from the cluster for ever?", args[0])); err != nil {
+		if err := a.confirm(fmt.Sprintf("Remove node %s from the cluster permanently?", args[0])); err != nil {
 			return err
 		}
 		ctx, cancel := a.withTimeout(ctx)
@@ -81,7 +81,7 @@ It is refused when the others could not decide without it.`,
 		if err := c.Remove(ctx, args[0], a.operatorName(), reason); err != nil {
 			return nodeFailure(err)
 		}
-		a.print.Note("its data directory is of no use any more")
+		a.print.Note("the data directory of the node is of no use any more")
 		t := output.Table{Columns: output.Columns("NODE", "REMOVED")}
 		t.Add(args[0], "yes")
 		return a.print.Print(output.Document{Value: map[string]any{"node": args[0], "removed": true}, IDs: args, Tables: []output.Table{t}})
@@ -92,7 +92,7 @@ It is refused when the others could not decide without it.`,
 // requireReason returns an error if a change that cannot be undone has no reason.
 func requireReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
-		return output.Usage(`--reason "..." says why; the audit keeps it`, "no reason given")
+		return output.Usage(`give --reason "..."; it is recorded in the audit`, "no reason given")
 	}
 	return nil
 }
@@ -103,16 +103,16 @@ func nodeFailure(err error) error {
 		return err
 	}
 	f := *output.Explain(err)
-	f.Next = "txmgr cluster status shows the nodes"
+	f.Hint = "txmgr cluster status shows the nodes"
 	return &f
 }
 
 func clusterTransferCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "transfer-leader [NODE]",
-		Short: "Make another node lead",
-		Long: `Make another node lead: NODE, or any that is up to date. Calls go on, after the
-fraction of a second that it takes.`,
+		Short: "Transfer leadership to another node",
+		Long: `Transfer leadership to NODE, or to any node that is up to date. Calls continue after the
+fraction of a second that the transfer takes.`,
 		Example:           "  txmgr cluster transfer-leader\n  txmgr cluster transfer-leader b",
 		Args:              argCount(0, 1, "at most NODE"),
 		ValidArgsFunction: a.completeNodes(),
@@ -170,16 +170,16 @@ func statusAfterElection(ctx context.Context, c *client.Client) (txn.Status, err
 func clusterLeaveCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "leave",
-		Short: "Take the node that is asked out of the cluster, for ever",
-		Long: `Take the node at --address, which must be a single one, out of the cluster for ever,
-before its machine goes. It hands the lead over when it has it, and can be stopped
-afterwards. Stopping alone is not leaving: a node that is stopped is still counted.`,
+		Short: "Remove the node at --address from the cluster permanently",
+		Long: `Remove the node at --address, which must be a single one, from the cluster permanently,
+before its machine is taken away. If the node leads it transfers leadership; it can be
+stopped afterwards. To stop a node does not remove it: a stopped node is still counted.`,
 		Example:           "  txmgr cluster leave --address http://10.0.0.3:7460",
 		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: a.clientCmd(func(ctx context.Context, c *client.Client, _ []string) error {
 			if strings.Contains(a.address, ",") {
-				return output.Usage("--address with the node that is to leave, and no other", "several addresses are given, and the node that is asked is the one that leaves")
+				return output.Usage("give the address of the node to remove in --address, and no other", "several addresses are given; the command removes the node that it calls")
 			}
 			ctx, cancel := a.withTimeout(ctx)
 			defer cancel()
@@ -193,13 +193,13 @@ afterwards. Stopping alone is not leaving: a node that is stopped is still count
 					name = m.Name + " (" + m.ID + ")"
 				}
 			}
-			if err := a.confirm(fmt.Sprintf("Node %s leaves the cluster for ever?", name)); err != nil {
+			if err := a.confirm(fmt.Sprintf("Remove node %s from the cluster permanently?", name)); err != nil {
 				return err
 			}
 			if err := c.Leave(ctx, a.operatorName()); err != nil {
 				return err
 			}
-			a.print.Note("it can be stopped now; its data directory is of no use any more")
+			a.print.Note("the node can be stopped now; its data directory is of no use any more")
 			t := output.Table{Columns: output.Columns("NODE", "LEFT")}
 			t.Add(s.Node, "yes")
 			return a.print.Print(output.Document{Value: map[string]any{"node": s.Node, "left": true}, IDs: []string{s.Node}, Tables: []output.Table{t}})

@@ -25,13 +25,13 @@ func commitCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "commit TX",
 		Short: "Commit a transaction whose branches are prepared",
-		Long: `Commit a transaction. Every branch that you prepared yourself needs its vote:
-prepared, read-only, no, or ended-by-hand when statements of your own have ended the
-branch. One of the last two rolls the transaction back.
+		Long: `Commit a transaction. Every branch that the application prepared itself needs its vote:
+prepared, read-only, no, or ended-by-application if statements of the application have
+ended the branch. The votes no and ended-by-application roll the transaction back.
 
-The command waits until every participant has committed. With --no-wait it is done
-when the decision is durable, from which moment it holds for ever. When waiting
-ends first the exit code is 7, and the transaction is still decided.`,
+The command waits until every participant has committed. With --no-wait it returns when
+the decision is durable; the decision is final from then on. If the wait times out, the
+exit code is 7, and the transaction is still decided.`,
 		Example: `  txmgr commit tx_01k9 --vote b1=prepared --vote b2=prepared
   txmgr commit tx_01k9 --vote bank=prepared --vote stock=read-only
   txmgr commit tx_01k9 --vote all=prepared --no-wait`,
@@ -39,9 +39,9 @@ ends first the exit code is 7, and the transaction is still decided.`,
 		ValidArgsFunction: a.completeTX(false),
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&o.votes, "vote", nil, "the vote of a branch, as BRANCH=VOTE, PARTICIPANT=VOTE or all=VOTE; may be repeated")
-	f.BoolVar(&o.noWait, "no-wait", false, "be done when the decision is durable")
-	f.DurationVar(&o.timeout, "timeout", 0, "how long to wait for the participants (default: --request-timeout)")
+	f.StringArrayVar(&o.votes, "vote", nil, "vote of a branch, as BRANCH=VOTE, PARTICIPANT=VOTE or all=VOTE; may be repeated")
+	f.BoolVar(&o.noWait, "no-wait", false, "return when the decision is durable")
+	f.DurationVar(&o.timeout, "timeout", 0, "time to wait for the participants (default: --request-timeout)")
 	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		began := time.Now()
 		callCtx, cancel := context.WithTimeout(ctx, a.requestTimeout)
@@ -76,7 +76,7 @@ func (o *commitOptions) parse(ctx context.Context, c *client.Client, id txn.ID) 
 	for _, word := range o.votes {
 		who, what, ok := strings.Cut(word, "=")
 		if !ok {
-			return nil, output.Usage("write it as --vote b1=prepared", "--vote %q names no vote", word)
+			return nil, output.Usage("write it as --vote b1=prepared", "--vote %q contains no vote", word)
 		}
 		vote, err := txn.ParseVote(what)
 		if err != nil || vote == 0 {
@@ -117,7 +117,7 @@ func missingVotes(ctx context.Context, c *client.Client, id txn.ID, err error) e
 	}
 	f := output.Explain(err)
 	if len(flags) > 0 {
-		f.Next = fmt.Sprintf("when they are prepared: txmgr commit %s %s", id, strings.Join(flags, " "))
+		f.Hint = fmt.Sprintf("if the branches are prepared: txmgr commit %s %s", id, strings.Join(flags, " "))
 	}
 	return f
 }

@@ -13,8 +13,8 @@ import (
 func configCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Make, show and check the settings of servers",
-		Long:  "Make, show and check the settings of servers. Nothing here talks to a coordinator.",
+		Short: "Create, show and validate the settings of servers",
+		Long:  "Create, show and validate the settings of servers. These commands do not call a coordinator.",
 	}
 	groupCommand(cmd)
 	cmd.AddCommand(configInitCommand(a), configShowCommand(a), configValidateCommand(a))
@@ -31,11 +31,11 @@ type setting struct {
 func configShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show [FILE]",
-		Short: "Show the settings that a server would have, and where each is from",
-		Long: `Show the settings that txmgr server would have with FILE and this environment, and where
-each is from: the default where nothing sets it. A setting that is "not set" has no
-default: what it is for is off. An existing data directory keeps the interval and the
-retention that it was made with.`,
+		Short: "Show the settings that a server would have, and their sources",
+		Long: `Show the settings that txmgr server would have with FILE and this environment, and the
+source of each: the default if nothing sets it. A setting that is "not set" has no
+default: its function is off. An existing data directory keeps the interval and the
+retention time that it was created with.`,
 		Example:           "  txmgr config show /etc/txmgr/server.yaml\n  TXMGR_SERVER_LOG_LEVEL=debug txmgr config show -o json",
 		Args:              argCount(0, 1, "at most FILE"),
 		ValidArgsFunction: a.completeFiles(),

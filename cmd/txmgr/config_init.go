@@ -14,17 +14,17 @@ func configInitCommand(a *app) *cobra.Command {
 	var nodes []string
 	cmd := &cobra.Command{
 		Use:   "init --dir DIR --node NAME=HOST...",
-		Short: "Make certificates, tokens and settings for the nodes of a cluster",
-		Long: `Make what the nodes of a cluster need: a private authority, a certificate for each node
-and for a client, a root token, and a file of settings to start each node with. The
+		Short: "Create certificates, tokens and settings for the nodes of a cluster",
+		Long: `Create what the nodes of a cluster need: a private certificate authority, a certificate for
+each node and for a client, a root token, and a file of settings for each node. The
 directory of a node is all that its machine needs: copy it there, and nothing else.
 
-Nothing that is there is changed: run it again to go on, or, later, with another
---node to add one; that one joins the others, and is added to the addresses in the
-environments of clients. Keep ca.key where no node has it.
+No existing file is replaced: run the command again to continue, or, later, with another
+--node to add one; the new node joins the others, and is added to the addresses in the
+environments of clients. Keep ca.key on a machine that is not a node.
 
-A node is NAME=HOST, or NAME=HOST:PORT with the port of its API, and the next port is
-the one for the other nodes, or NAME=HOST:PORT:PORT.`,
+A node is NAME=HOST, or NAME=HOST:PORT with the port of its API, where the next port is
+the one for other nodes, or NAME=HOST:PORT:PORT.`,
 		Example: `  txmgr config init --dir shop --cluster shop --node a=10.0.0.1 --node b=10.0.0.2 --node c=10.0.0.3
   txmgr config init --dir try --node a=127.0.0.1:7460 --node b=127.0.0.1:7470 --node c=127.0.0.1:7480
   txmgr config init --dir shop --node d=10.0.0.4 --client app`,
@@ -32,10 +32,10 @@ the one for the other nodes, or NAME=HOST:PORT:PORT.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.StringVar(&p.Dir, "dir", "", "the directory; it is made when it is missing")
-	f.StringVar(&p.Cluster, "cluster", "", "the name of the cluster in certificates (default txmgr)")
-	f.StringArrayVar(&nodes, "node", nil, "a node, as NAME=HOST; may be repeated")
-	f.StringArrayVar(&p.Clients, "client", []string{"client"}, "the name of a client's certificate; may be repeated")
+	f.StringVar(&p.Dir, "dir", "", "directory; it is created if it is missing")
+	f.StringVar(&p.Cluster, "cluster", "", "name of the cluster in certificates (default txmgr)")
+	f.StringArrayVar(&nodes, "node", nil, "node, as NAME=HOST; may be repeated")
+	f.StringArrayVar(&p.Clients, "client", []string{"client"}, "name in a client's certificate; may be repeated")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if p.Dir == "" || len(nodes) == 0 {
 			return output.Usage("txmgr config init --dir DIR --node a=10.0.0.1 --node b=10.0.0.2 --node c=10.0.0.3", "want --dir and at least one --node")
@@ -57,22 +57,22 @@ the one for the other nodes, or NAME=HOST:PORT:PORT.`,
 }
 
 func (a *app) printProvisioned(p provision.Spec, files []provision.File) error {
-	t := output.Table{Columns: output.Columns("FILE", "MADE", "WHAT")}
+	t := output.Table{Columns: output.Columns("FILE", "CREATED", "WHAT")}
 	var ids []string
 	for _, f := range files {
-		made := "was there"
+		made := "existed"
 		switch {
 		case f.Made:
 			made = "yes"
 		case f.Changed:
 			made = "nodes added"
-			a.print.Note("the addresses in %s were extended: read it again in shells that use it", f.Path)
+			a.print.Note("the addresses in %s were extended: read the file again in shells that use it", f.Path)
 		}
 		t.Add(f.Path, made, f.What)
 		ids = append(ids, f.Path)
 	}
 	if len(p.Nodes)%2 == 0 {
-		a.print.Note("%d nodes carry on without %d of them, as %d do: odd numbers are better", len(p.Nodes), (len(p.Nodes)-1)/2, len(p.Nodes)-1)
+		a.print.Note("%d nodes tolerate the loss of %d, as %d nodes do: an odd number of nodes is better", len(p.Nodes), (len(p.Nodes)-1)/2, len(p.Nodes)-1)
 	}
 	for _, n := range p.Nodes {
 		a.print.Note("start node %s: txmgr server --config %s", n.Name, filepath.Join(p.Dir, n.Name, "server.yaml"))

@@ -18,11 +18,11 @@ import (
 func configValidateCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate FILE",
-		Short: "Check the settings of a server before it is started with them",
-		Long: `Check the settings of a server before it is started with them: that every key is known
-and every value possible, that certificates can be read, belong to their keys, are good
-today and are what nodes accept, and that nothing is offered to the network without
-protection. What is wrong is said, all of it, with exit code 2.`,
+		Short: "Validate the settings of a server",
+		Long: `Validate the settings of a server before it is started with them: that every key is known
+and every value possible, that certificates can be read, belong to their keys, are valid
+now and are accepted by nodes, and that nothing is exposed to the network without
+protection. All problems are printed, with exit code 2.`,
 		Example:           "  txmgr config validate /etc/txmgr/server.yaml",
 		Args:              argCount(1, 1, "FILE"),
 		ValidArgsFunction: a.completeFiles(),
@@ -34,8 +34,8 @@ protection. What is wrong is said, all of it, with exit code 2.`,
 			if err := o.validate(); err != nil {
 				all := strings.Split(err.Error(), "\n")
 				return &output.Failure{
-					Code: txn.CodeUsage, What: args[0] + ": " + output.Plural(len(all), "thing is", "things are") + " wrong",
-					Cause: strings.Join(all, "\n"), Next: "txmgr server --help says what each setting means", Err: err,
+					Code: txn.CodeUsage, What: args[0] + ": " + output.Plural(len(all), "problem", "problems"),
+					Cause: strings.Join(all, "\n"), Hint: "txmgr server --help describes the settings", Err: err,
 				}
 			}
 			mode := "alone"
@@ -61,7 +61,7 @@ func (o *serverOptions) validate() error {
 		}
 	}
 	if o.dataDir == "" {
-		errs = append(errs, errors.New("data_dir: none is given"))
+		errs = append(errs, errors.New("data_dir: no directory given"))
 	}
 	_, err := o.logger(io.Discard)
 	note("log", err)

@@ -38,7 +38,7 @@ func (a *app) dialAt(address string) (*client.Client, error) {
 		address = strings.Replace(address, "http://", "https://", 1)
 	}
 	if info, err := os.Stat(a.tokenFile); a.tokenFile != "" && err == nil && info.Mode().Perm()&0o077 != 0 {
-		a.print.Note("others can read your token: chmod 600 %s", a.tokenFile)
+		a.print.Note("other users can read the token: chmod 600 %s", a.tokenFile)
 	}
 	return client.Open(client.Config{
 		Address: address, RequestTimeout: a.requestTimeout, Unary: true,
@@ -53,7 +53,7 @@ func (a *app) dialAt(address string) (*client.Client, error) {
 // answer it.
 func (a *app) readCmd(cmd *cobra.Command, body func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	var stale bool
-	cmd.Flags().BoolVar(&stale, "stale", false, "let the node that is asked answer what it knows, which may be out of date")
+	cmd.Flags().BoolVar(&stale, "stale", false, "let the node that is called answer from its own state, which may be out of date")
 	return a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if stale {
 			ctx = txn.AllowStale(ctx)

@@ -21,33 +21,33 @@ func demoCommand(a *app) *cobra.Command {
 	var nodes int
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show in half a minute what txmgr does: the guided tour",
-		Long: `Show what txmgr does, in six scenes: a transfer over two databases and a web service
-commits; one of them says no; an application dies with locks in its hands; the node
-that leads is killed (kill -9) in the middle of a commit, while another transaction is
-open; a hundred transfers run while one leader after the other is killed; somebody ends
-a branch by hand, and it is found out.
+		Short: "Run a demo of txmgr (half a minute)",
+		Long: `Run a demo of txmgr, in six scenarios: a transfer over two databases and a web service
+commits; a participant votes no; an application dies while its branches are prepared; the
+leader is killed (kill -9) during a commit, while another transaction is undecided; a
+hundred transfers run while one leader after the other is killed; an operator ends a
+branch manually, and the heuristic outcome is reported.
 
-The coordinator is three processes, which stand in for one another. With --nodes 1 it
-is one, which is killed and started again; that takes a third of the time.
+The coordinator is a cluster of three processes. With --nodes 1 it is one process, which
+is killed and started again; that takes a third of the time.
 
-After each scene the balances are read from the databases and compared with what
-must be there. The exit code is 0 only if everything held. Whatever was started is
+After each scenario the balances are read from the databases and compared with what they
+must be. The exit code is 0 only if every check passed. Everything that was started is
 stopped and removed.
 
---databases says what it is shown on:
+--databases chooses the databases of the demo:
   auto        a private PostgreSQL and a private MariaDB; a ledger for what is missing
-  embedded    two embedded ledgers, which need nothing to be installed
-  scratch     a private PostgreSQL and a private MariaDB, both of which must be there
-  A=DSN,B=DSN your own databases; tables txmgr_demo... are made and dropped`,
+  embedded    two embedded ledgers, which need no installation
+  scratch     a private PostgreSQL and a private MariaDB, both of which must be installed
+  A=DSN,B=DSN your own databases; tables txmgr_demo... are created and dropped`,
 		Example: `  txmgr demo
   txmgr demo --databases embedded --nodes 1
   txmgr demo --databases 'bank=postgres://localhost/a,savings=me@tcp(localhost:3306)/b'`,
 		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&databases, "databases", "auto", "auto, embedded, scratch or A=DSN,B=DSN")
-	cmd.Flags().IntVar(&nodes, "nodes", 3, "how many processes the coordinator is: 1 or 3")
+	cmd.Flags().StringVar(&databases, "databases", "auto", "databases of the demo: auto, embedded, scratch or A=DSN,B=DSN")
+	cmd.Flags().IntVar(&nodes, "nodes", 3, "number of processes of the coordinator: 1 or 3")
 	_ = cmd.RegisterFlagCompletionFunc("nodes", cobra.FixedCompletions([]string{"1", "3"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		signal.Ignore(syscall.SIGPIPE) // a reader that closes the pipe must not stop the cleanup
@@ -55,13 +55,13 @@ stopped and removed.
 		if err != nil {
 			return fmt.Errorf("find this program: %w", err)
 		}
-		story := a.demoReporter()
-		if story.Out != nil {
-			_, _ = fmt.Fprintln(story.Out, "txmgr demo: two databases and a service, one transaction, everything that can go wrong") // an error of standard output has no recipient
+		trace := a.demoReporter()
+		if trace.Out != nil {
+			_, _ = fmt.Fprintln(trace.Out, "txmgr demo: transactions over two databases and a web service, with failures") // an error of standard output has no recipient
 		}
 		ctx, stop := withHangup(cmd.Context())
 		defer stop()
-		s, err := demo.Run(ctx, demo.Config{Program: program, Nodes: nodes, Databases: databases, Environ: os.Environ(), Reporter: story})
+		s, err := demo.Run(ctx, demo.Config{Program: program, Nodes: nodes, Databases: databases, Environ: os.Environ(), Reporter: trace})
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (a *app) printDemoEnd(s demo.Summary) error {
 	if s.OK {
 		return nil
 	}
-	f := &output.Failure{Code: txn.CodeError, What: "the demo found something that must not be"}
+	f := &output.Failure{Code: txn.CodeError, What: "a check of the demo failed"}
 	for _, scene := range s.Scenarios {
 		for _, c := range scene.Checks {
 			if !c.OK {
@@ -122,14 +122,14 @@ func (a *app) printDemoEnd(s demo.Summary) error {
 			}
 		}
 	}
-	f.Next = "this is a fault of txmgr: please report it with the output above"
+	f.Hint = "this is a bug in txmgr: please report it with the output above"
 	return f
 }
 
 const demoEnd = `
-  %d times killed, nothing lost, nothing left behind, in %v. Try next:
+  %d processes killed, no transaction lost, no branch left prepared, in %v. Next:
 
-     txmgr dev                          # a throw-away server, with databases to play on
-     txmgr help states                  # what a transaction goes through
-     txmgr demo --databases scratch     # the same on a real PostgreSQL and a real MariaDB
+     txmgr dev                          # run a temporary server with databases to try the commands on
+     txmgr help states                  # the states of a transaction
+     txmgr demo --databases scratch     # the same with PostgreSQL and MariaDB
 `

@@ -19,7 +19,7 @@ func TestInterruptedDemoLeavesNothing(t *testing.T) {
 	server := testdb.OpenPostgres(t, testdb.PostgresConfig{NoFsync: true})
 	for _, c := range []struct{ nodes, moment string }{
 		{"1", "the decision to commit is on disk"},
-		{"3", "are decided to commit, by a majority"},
+		{"3", "is decided to commit, by a majority"},
 		{"3", "transfers begin at once"},
 	} {
 		moment := c.moment
@@ -41,7 +41,7 @@ func TestInterruptedDemoLeavesNothing(t *testing.T) {
 			lines := bufio.NewReader(out)
 			for line := ""; !strings.Contains(line, moment); {
 				if line, err = lines.ReadString('\n'); err != nil {
-					t.Fatalf("the tour ended before %q: %v: %s", moment, err, said.String())
+					t.Fatalf("the demo ended before %q: %v: %s", moment, err, said.String())
 				}
 			}
 			if err := demo.Process.Signal(os.Interrupt); err != nil {

@@ -23,26 +23,26 @@ func devCommand(a *app) *cobra.Command {
 	nodes := 1
 	cmd := &cobra.Command{
 		Use:   "dev",
-		Short: "Run a throw-away coordinator to try things out",
-		Long: `Run a coordinator with everything on and two embedded databases, bank and stock, to
-try things out. Its data is lost when it ends, unless --data-dir says where to keep
-it.
+		Short: "Run a temporary coordinator to try the commands on",
+		Long: `Run a coordinator with all functions enabled and two embedded databases, bank and stock,
+to try the commands on. Its data is deleted when it ends, unless --data-dir names a
+directory for it.
 
 With --nodes 3 it is three coordinators in one process, which form a cluster: each has
-its own port, the next one 10 further, and any of them takes any call.`,
+its own port, 10 higher than the one before, and any of them accepts any call.`,
 		Example:           "  txmgr dev\n  txmgr dev --nodes 3\n  txmgr dev --data-dir ./txmgr-data",
 		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.IntVar(&nodes, "nodes", 1, "how many coordinators, 1 to 7")
-	f.StringVar(&o.dataDir, "data-dir", "", "where to keep the data (default: nowhere, it is lost)")
-	f.StringVar(&o.listen, "listen", "127.0.0.1:7460", "the address to listen on; port 0 is any free one")
-	f.StringVar(&o.addressFile, "address-file", "", "a file to write the address to when it is ready")
+	f.IntVar(&nodes, "nodes", 1, "number of coordinators, 1 to 7")
+	f.StringVar(&o.dataDir, "data-dir", "", "directory for the data (default: a temporary one, which is deleted at the end)")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:7460", "address to listen on; port 0 is any free port")
+	f.StringVar(&o.addressFile, "address-file", "", "file that the address is written to when the coordinator is ready")
 	f.StringVar(&o.logLevel, "log-level", "warn", "debug, info, warn or error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if nodes < 1 || nodes > maxDevNodes {
-			return output.Usage("give 1 to 7; 3 carry on without one of them", "--nodes is %d", nodes)
+			return output.Usage("give 1 to 7; 3 tolerate the loss of one", "--nodes is %d", nodes)
 		}
 		log, err := a.logger(&o)
 		if err != nil {
@@ -99,7 +99,7 @@ func seedDemoData(ctx context.Context, n *node.Node, data string) error {
 
 // printBanner prints what runs and the next commands.
 func (a *app) printBanner(address, data string, keep bool) error {
-	fate := "lost when this ends; --data-dir keeps it"
+	fate := "deleted when this ends; --data-dir keeps it"
 	if keep {
 		fate = "kept"
 	}
@@ -113,17 +113,17 @@ func (a *app) printBanner(address, data string, keep bool) error {
 
 // printClusterBanner is printBanner for several coordinators.
 func (a *app) printClusterBanner(addresses []string, data string, keep bool) error {
-	fate := "lost when this ends; --data-dir keeps it"
+	fate := "deleted when this ends; --data-dir keeps it"
 	if keep {
 		fate = "kept"
 	}
 	list := strings.Join(addresses, ",")
-	banner := strings.Replace(devBanner, "a throw-away coordinator", fmt.Sprintf("a throw-away cluster of %d coordinators", len(addresses)), 1)
+	banner := strings.Replace(devBanner, "a temporary coordinator", fmt.Sprintf("a temporary cluster of %d coordinators", len(addresses)), 1)
 	return a.printReady(map[string]any{"address": list, "addresses": addresses, "data_dir": data, "kept": keep, "participants": sortedKeys(devLedgers())},
 		fmt.Sprintf(banner, strings.Join(addresses, "\n                 "), data, fate, "  export TXMGR_ADDR="+list+"\n  txmgr cluster status\n"))
 }
 
-const devBanner = `txmgr dev: a throw-away coordinator
+const devBanner = `txmgr dev: a temporary coordinator
 
   address        %s
   data           %s (%s)
@@ -136,7 +136,7 @@ In another terminal:
   txmgr exec --on bank 'get alice' --on stock 'get apples'
   id=$(txmgr begin -q bank stock --timeout 20s); txmgr timeouts; txmgr wait $id
 
-And with databases and services of your own, whose addresses are in files:
+With databases and services of your own, whose addresses are in files:
 
   txmgr participant add shop --kind postgres --dsn-file shop.dsn
   txmgr participant add orders --kind mariadb --dsn-file orders.dsn

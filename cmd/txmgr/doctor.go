@@ -21,13 +21,13 @@ const (
 func doctorCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor [PARTICIPANT]",
-		Short: "Look for everything that is known to go wrong",
-		Long: `Look for everything that is known to go wrong, at the coordinator and at all
-participants, or at one: settings, privileges, versions, poolers that break sessions,
-what is left behind. Each finding comes with what to do about it. It changes nothing.
+		Short: "Run health checks",
+		Long: `Run health checks of the coordinator and of all participants, or of one participant:
+settings, privileges, versions, poolers that break sessions, orphans. Each problem is
+printed with its remedy. The command changes nothing.
 
-  ok       as it should be
-  warning  it works, but will not for ever, or not for all
+  ok       no problem
+  warning  it works, but not permanently, or not in all cases
   FAIL     transactions fail, or cannot be recovered
 
 With a failure the exit code is 10. -o id prints where the failures are.`,
@@ -47,7 +47,7 @@ With a failure the exit code is 10. -o id prints where the failures are.`,
 			if err := a.print.Print(output.Document{Value: found, IDs: failingScopes(found), Page: p}); err != nil {
 				return err
 			}
-			return checkFailure(found, "correct it and look again: "+strings.Join(append([]string{"txmgr doctor"}, args...), " "))
+			return checkFailure(found, "correct the failures and check again: "+strings.Join(append([]string{"txmgr doctor"}, args...), " "))
 		}),
 	}
 }
@@ -97,6 +97,6 @@ func checkFailure(found []txn.Check, next string) error {
 	}
 	return &output.Failure{
 		Code: txn.CodeUnhealthy, What: strings.Join(failingScopes(found), ", ") + ": " + output.Plural(len(causes), "failure", "failures"),
-		Cause: strings.Join(causes, "\n"), Next: next,
+		Cause: strings.Join(causes, "\n"), Hint: next,
 	}
 }

@@ -24,18 +24,19 @@ func enlistCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "enlist TX PARTICIPANT",
 		Short: "Enlist a participant: record a branch before it prepares",
-		Long: `Enlist a participant in a transaction. The branch is durable when this command is
-done, and has a name, the XID, to prepare the work under. Enlisting again answers
-the same branch.
+		Long: `Enlist a participant in a transaction. When the command returns, the branch is durable,
+and has a name, the XID, to prepare the work under. Enlisting again returns the same
+branch.
 
-With --print-sql the answer is what to run by hand. For PostgreSQL it is ready for
-psql; only the answer PREPARE TRANSACTION is a vote to commit: PostgreSQL answers
-ROLLBACK, and no error, when the transaction had failed. For MariaDB it is ready for
-the mariadb client, and its end is for the same connection, after the decision. For a
-web service it is the calls that the coordinator will make, with the --payload.
+With --print-sql the command prints what to run manually. For PostgreSQL that is a script
+for psql; only the answer PREPARE TRANSACTION is a vote to commit: PostgreSQL answers
+ROLLBACK, and no error, if the transaction had failed. For MariaDB it is a script for the
+mariadb client, and its last statement is for the same connection, after the decision. For
+a web service it is the calls that the coordinator will make, with the --payload.
 
-Give --session, of the query that is printed first: without it nobody can prove later
-how the branch ended, nor end a session that hangs. Enlisting again with it will do.`,
+Give the answer of the query that is printed first as --session: without it the outcome of
+the branch cannot be proved later, and a connection that hangs cannot be ended. Enlisting
+again with --session is enough.`,
 		Example: `  txmgr enlist tx_01k9 bank
   txmgr enlist tx_01k9 bank --print-sql
   txmgr enlist tx_01k9 stock --session 'conn=31 start=1795292907 table=5f0c7d1e9a3b2846'
@@ -44,9 +45,9 @@ how the branch ended, nor end a session that hangs. Enlisting again with it will
 		ValidArgsFunction: a.completeTX(true),
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.payload, "payload", "", "a file (- is standard input) that is handed to the participant in every phase")
-	f.StringVar(&o.session, "session", "", "the database session that does the work, so that it can be ended at the deadline")
-	f.BoolVar(&o.printSQL, "print-sql", false, "print what to run by hand, or what a web service will be called with")
+	f.StringVar(&o.payload, "payload", "", "file (- is standard input) that is sent to the participant in every phase")
+	f.StringVar(&o.session, "session", "", "reference to the database connection that does the work, so that it can be ended at the deadline")
+	f.BoolVar(&o.printSQL, "print-sql", false, "print the SQL to run manually, or the calls to a web service")
 	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		id, err := resolveID(ctx, c, args[0])
 		if err != nil {

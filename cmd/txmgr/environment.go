@@ -41,16 +41,17 @@ func fromEnvironment(flags *pflag.FlagSet, env func(string) string, vars []varia
 }
 
 func environmentTopic() *cobra.Command {
-	long := `Flags beat the environment, the environment beats files, files beat defaults.
+	long := `Flags take precedence over the environment, the environment over files, and files over
+defaults.
 
 Every command:
 `
 	for _, v := range globalEnvironment() {
 		long += fmt.Sprintf("  %-28s --%s\n", v.name, v.flag)
 	}
-	long += fmt.Sprintf("  %-28s %s\n", tokenVariable, "the secret of your token itself; --token-file beats it")
-	long += fmt.Sprintf("  %-28s %s\n", "NO_COLOR", "when set to anything: no colours, unless --color says otherwise")
-	long += fmt.Sprintf("  %-28s %s\n", userVariable, "who you are, in the audit (default: user@host)")
+	long += fmt.Sprintf("  %-28s %s\n", tokenVariable, "the secret of the token itself; --token-file takes precedence")
+	long += fmt.Sprintf("  %-28s %s\n", "NO_COLOR", "if it is set to any value: no colors, unless --color requests them")
+	long += fmt.Sprintf("  %-28s %s\n", userVariable, "the name of the operator in the audit (default: user@host)")
 	long += "\ntxmgr server:\n"
 	for _, v := range serverEnvironment() {
 		long += fmt.Sprintf("  %-28s --%s\n", v.name, v.flag)

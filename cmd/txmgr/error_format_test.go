@@ -100,7 +100,7 @@ func checkErrorFormat(t *testing.T, status int, words []string) {
 		}
 		last := i == len(lines)-1
 		switch failure, _ := o["error"].(map[string]any); {
-		case last && len(o) == 1 && slices.Equal(slices.Sorted(maps.Keys(failure)), []string{"cause", "code", "message", "next", "state"}):
+		case last && len(o) == 1 && slices.Equal(slices.Sorted(maps.Keys(failure)), []string{"cause", "code", "hint", "message", "state"}):
 			if failure["code"] == "" || failure["message"] == "" {
 				t.Errorf("%q: says nothing: %s", words, line)
 			}

@@ -43,23 +43,23 @@ func execCommand(a *app) *cobra.Command {
 	var o execOptions
 	cmd := &cobra.Command{
 		Use:   "exec --on PARTICIPANT STATEMENT [--on PARTICIPANT STATEMENT]...",
-		Short: "Run a whole transaction across databases",
-		Long: `Run statements on several participants in one transaction, in the order in which
-they are given, and commit. Either all of them are applied or none: then the exit
+		Short: "Run a complete transaction across databases",
+		Long: `Run statements on several participants in one transaction, in the order in which they
+are given, and commit. Either all of them are applied or none: if none is, the exit
 code is 3.
 
-A postgres or mariadb participant takes SQL. A web service takes what it is to do, in
-its own words (often JSON), once: the coordinator hands it over when all the others
-have voted. A ledger takes: add ACCOUNT AMOUNT, set ACCOUNT AMOUNT, move FROM TO
-AMOUNT, get ACCOUNT; several with ';' between them.
+A postgres or mariadb participant takes SQL. A web service takes one payload in its own
+format (often JSON): the coordinator sends it when all the others have voted. A ledger
+takes: add ACCOUNT AMOUNT, set ACCOUNT AMOUNT, move FROM TO AMOUNT, get ACCOUNT; several
+are separated by ';'.
 
-The statements run here, not on the server: the settings of the participants are
-looked up in this environment. --dsn tells another address.
+The statements run in this process, not on the server: the settings of the participants
+are looked up in this environment. --dsn gives another address.
 
-With --session it is also rolled back when nobody keeps that session alive, which this
-command does not do.
+With --session the transaction is also rolled back when that session expires; this
+command does not renew the session.
 
-A file for -f looks like this:
+A file for -f has this form:
 
   name: order
   timeout: 10s
@@ -70,7 +70,7 @@ A file for -f looks like this:
     - on: stock
       run: UPDATE item SET n = n - 1 WHERE id = 7
     - on: mail
-      run: {to: alice@example.org, subject: Your order}     # a map is handed over as JSON`,
+      run: {to: alice@example.org, subject: Your order}     # a map is sent as JSON`,
 		Example: `  txmgr exec --on bank 'add alice -10' --on stock 'add apples -1'
   txmgr exec --timeout 5s --on bank "UPDATE account SET balance = balance - 10 WHERE id = 1" --on stock "UPDATE item SET n = n - 1 WHERE id = 7" --on mail '{"to": "alice@example.org"}'
   txmgr exec -f order.yaml -o json
@@ -79,18 +79,18 @@ A file for -f looks like this:
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&o.on, "on", nil, "the participant of the statement that follows; may be repeated")
-	f.StringArrayVar(&o.dsn, "dsn", nil, "the address of a participant, as NAME=DSN, instead of its registration's; may be repeated")
-	f.StringVarP(&o.file, "file", "f", "", "a file with the transaction (- is standard input)")
-	f.StringVar(&o.name, "name", "", "a name for people")
-	f.DurationVar(&o.timeout, "timeout", 0, "how long it may stay undecided (default: the server's, 30s)")
-	f.StringArrayVar(&o.labels, "label", nil, "a label, as key=value; may be repeated")
-	f.StringVar(&o.session, "session", "", "the session that it is part of (default: none)")
+	f.StringArrayVar(&o.on, "on", nil, "participant of the statement that follows; may be repeated")
+	f.StringArrayVar(&o.dsn, "dsn", nil, "address of a participant, as NAME=DSN, instead of the registered one; may be repeated")
+	f.StringVarP(&o.file, "file", "f", "", "file with the transaction (- is standard input)")
+	f.StringVar(&o.name, "name", "", "name, for display")
+	f.DurationVar(&o.timeout, "timeout", 0, "time the transaction may stay undecided (default: the server's, 30s)")
+	f.StringArrayVar(&o.labels, "label", nil, "label, as key=value; may be repeated")
+	f.StringVar(&o.session, "session", "", "session of the transaction (default: none)")
 	_ = cmd.RegisterFlagCompletionFunc("on", a.completeParticipants())      // the flag is there
 	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions(true)) // so is this one
 	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if cmd.Flags().Changed("timeout") && o.timeout <= 0 {
-			return output.Usage("leave it out for the server's default", "--timeout %v is not positive", o.timeout)
+			return output.Usage("omit it for the server's default", "--timeout %v is not positive", o.timeout)
 		}
 		s, err := o.script(a, args)
 		if err != nil {
@@ -106,7 +106,7 @@ func (o *execOptions) script(a *app, args []string) (script, error) {
 	var s script
 	if o.file != "" {
 		if len(o.on) > 0 || len(args) > 0 {
-			return s, output.Usage("use one of them", "-f and --on are both given")
+			return s, output.Usage("use one of the two", "-f and --on are both given")
 		}
 		var err error
 		if s, err = readScript(a, o.file); err != nil {
@@ -251,9 +251,9 @@ func (a *app) openExecutors(ctx context.Context, c *client.Client, s script, dsn
 func unknownParticipant(name string, known map[string]txn.Participant) error {
 	next := output.DidYouMean(name, sortedKeys(known), "--on ")
 	if next == "" {
-		next = "txmgr participant list shows them"
+		next = "txmgr participant list shows the participants"
 	}
-	return &output.Failure{Code: txn.CodeNotFound, What: fmt.Sprintf("participant %q is not registered", name), Next: next, Err: txn.ErrNotFound}
+	return &output.Failure{Code: txn.CodeNotFound, What: fmt.Sprintf("participant %q is not registered", name), Hint: next, Err: txn.ErrNotFound}
 }
 
 func (a *app) printExec(v execView, took time.Duration) error {

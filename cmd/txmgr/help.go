@@ -43,11 +43,11 @@ func helpCommand() *cobra.Command {
 }
 
 func exitCodesTopic() *cobra.Command {
-	long := "What a script can rely on. The names are also the codes of the API and of errors\nprinted with -o json.\n\n"
+	long := "Scripts can rely on these exit codes. The names are also the codes of the API and of\nerrors printed with -o json.\n\n"
 	for _, e := range output.ExitCodes() {
 		long += fmt.Sprintf("  %3d  %-12s  %s\n", e.Status, e.Code, e.Meaning)
 	}
-	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: long}
+	return &cobra.Command{Use: "exit-codes", Short: "The meanings of the exit codes", Long: long}
 }
 
 func statesTopic() *cobra.Command {
@@ -60,12 +60,12 @@ func statesTopic() *cobra.Command {
 		long += fmt.Sprintf("  %-14s %s\n", s, output.StateMeaning(s))
 	}
 	long += `
-A hazard is not a state but a mark: a branch ended, or may have ended, otherwise
-than decided, for example because somebody typed COMMIT PREPARED by hand.
+A heuristic outcome is not a state but is shown beside it: a branch ended, or may have ended,
+otherwise than decided, for example because of a manual COMMIT PREPARED.
 
 Finished transactions are kept for the retention time of the server and then
-forgotten: asking for one is "not found" (exit code 5), which never means
-committed.
+forgotten: a request for a forgotten one is "not found" (exit code 5), which never
+means committed.
 `
 	return &cobra.Command{Use: "states", Short: "The states of a transaction", Long: long}
 }

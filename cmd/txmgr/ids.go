@@ -34,7 +34,7 @@ func resolveID(ctx context.Context, c *client.Client, arg string) (txn.ID, error
 	case 0:
 		return txn.ID{}, &output.Failure{
 			Code: txn.CodeNotFound, What: fmt.Sprintf("no transaction begins with %s", prefix),
-			Cause: "it never was, or it finished longer ago than the retention time", Next: "txmgr list",
+			Cause: "it never existed, or it finished longer ago than the retention time", Hint: "txmgr list",
 		}
 	case 1:
 		return found[0].ID, nil
@@ -46,7 +46,7 @@ func resolveID(ctx context.Context, c *client.Client, arg string) (txn.ID, error
 	if len(found) > maxShownIDs {
 		ids = append(ids, "and others")
 	}
-	return txn.ID{}, output.Usage("give more of the id", "%s is the beginning of several transactions: %s", prefix, strings.Join(ids, ", "))
+	return txn.ID{}, output.Usage("give more characters of the id", "%s is the beginning of several transactions: %s", prefix, strings.Join(ids, ", "))
 }
 
 // idPrefix validates a typed id or prefix, and normalizes it.
@@ -57,7 +57,7 @@ func idPrefix(arg string) (string, error) {
 	rest := strings.TrimPrefix(strings.ToLower(arg), txn.IDPrefix)
 	const letters = "0123456789abcdefghijklmnopqrstuvwxyz"
 	if rest == "" || len(rest) > txn.IDTextLen-len(txn.IDPrefix) || strings.Trim(rest, letters) != "" {
-		return "", output.Usage("txmgr list shows the ids", "%q is no transaction id: want %s and up to %d letters and digits", arg, txn.IDPrefix, txn.IDTextLen-len(txn.IDPrefix))
+		return "", output.Usage("txmgr list shows the ids", "%q is not a transaction id: want %s and up to %d letters and digits", arg, txn.IDPrefix, txn.IDTextLen-len(txn.IDPrefix))
 	}
 	return txn.IDPrefix + rest, nil
 }

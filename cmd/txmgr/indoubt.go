@@ -14,13 +14,14 @@ import (
 
 func indoubtCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "doubt",
-		Short: "Find, explain and settle what did not come to its end",
-		Long: `Find, explain and settle transactions that are decided and do not come to their end,
-or of which a branch ended, or may have ended, otherwise than decided: a hazard.
+		Use:   "indoubt",
+		Short: "List, explain and resolve transactions in doubt",
+		Long: `List, explain and resolve transactions in doubt: those that are decided and do not
+complete, and those with a heuristic outcome: a branch ended, or may have ended,
+otherwise than decided.
 
-Most of them need nobody: the coordinator goes on trying, for ever. For the rest
-begin with doubt explain, which asks the participants and lists what can be done.`,
+Most of them need no operator: the coordinator retries without end. For the others begin
+with txmgr indoubt explain, which asks the participants and lists the possible actions.`,
 	}
 	groupCommand(cmd)
 	cmd.AddCommand(indoubtListCommand(a), indoubtExplainCommand(a), indoubtRetryCommand(a), indoubtResolveCommand(a), indoubtForgetCommand(a))
@@ -31,13 +32,13 @@ func indoubtListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the transactions that a person may have to look at",
-		Long: `List the transactions that a person may have to look at, oldest first: those with a
-hazard that nobody has forgotten, and those that are decided and have not come to
-their end within 5s, or of which an attempt has failed.
+		Short:   "List the transactions that may need an operator",
+		Long: `List the transactions that may need an operator, oldest first: those with a heuristic
+outcome that is not forgotten, and those that are decided and have not completed within
+5s, or of which an attempt has failed.
 
-The list is an answer, also when it is not empty: the exit code is 0.`,
-		Example:           "  txmgr doubt list\n  for id in $(txmgr doubt list -o id); do txmgr doubt explain $id; done",
+The exit code is 0 also if the list is not empty.`,
+		Example:           "  txmgr indoubt list\n  for id in $(txmgr indoubt list -o id); do txmgr indoubt explain $id; done",
 		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -53,7 +54,7 @@ The list is an answer, also when it is not empty: the exit code is 0.`,
 
 func (a *app) printInDoubt(found []txn.InDoubt) error {
 	t := output.Table{Columns: []output.Column{
-		{Name: "TX"}, {Name: "NAME"}, {Name: "STATE", State: true}, {Name: "HAZARD"}, {Name: "SINCE"}, {Name: "BRANCHES", Wide: true}, {Name: "WHY"},
+		{Name: "TX"}, {Name: "NAME"}, {Name: "STATE", State: true}, {Name: "HEURISTIC"}, {Name: "SINCE"}, {Name: "BRANCHES", Wide: true}, {Name: "WHY"},
 	}}
 	ids := make([]string, len(found))
 	values := make([]txn.InDoubt, len(found))
@@ -66,8 +67,11 @@ func (a *app) printInDoubt(found []txn.InDoubt) error {
 		}
 		t.Add(ids[i], d.Name, d.State.String(), heuristic, formatAge(d.Since), branchSummary(d.Info), d.Why)
 	}
+	if len(found) == txn.MaxInDoubt {
+		a.print.Note("the list has the %d oldest: there may be more", txn.MaxInDoubt)
+	}
 	if len(found) > 0 {
-		a.print.Note("txmgr doubt explain TX says more, and what can be done")
+		a.print.Note("txmgr indoubt explain TX shows the details and the possible actions")
 	}
 	return a.print.Print(output.Document{Value: values, IDs: ids, Tables: []output.Table{t}})
 }
@@ -83,14 +87,14 @@ func formatAge(t time.Time) string {
 func indoubtExplainCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain TX",
-		Short: "Tell all about a transaction, and what can be done about it",
-		Long: `Tell all that is known about a transaction, in whatever state: what the log decided,
-when and why; how each branch is now, as its participant says when it is asked; what
-it has locked there, and who waits for that; what the coordinator has tried; and what
-a person can do, with the command to paste.
+		Short: "Explain a transaction and the possible actions",
+		Long: `Show all that is known about a transaction in any state: what the log decided, when and
+why; the present state of each branch, as its participant reports it when it is asked;
+what the branch has locked there, and who waits for it; what the coordinator has tried;
+and what an operator can do, with the command to paste.
 
 It changes nothing.`,
-		Example:           "  txmgr doubt explain tx_01k9\n  txmgr doubt explain tx_01k9 -o json",
+		Example:           "  txmgr indoubt explain tx_01k9\n  txmgr indoubt explain tx_01k9 -o json",
 		Args:              argCount(1, 1, "TX"),
 		ValidArgsFunction: a.completeInDoubt(false),
 		RunE: a.fanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
@@ -111,20 +115,20 @@ func indoubtRetryCommand(a *app) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "retry TX | --all",
-		Short: "Try again now, without waiting for the next attempt",
-		Long: `Drive the branches of a transaction now, whatever the wait until their next attempt.
-A branch whose end is unknown is asked for proof once more. Nothing is decided by
-it, so it can do no harm.
+		Short: "Retry now, without waiting for the next attempt",
+		Long: `Retry the branches of a transaction now, without waiting for their next attempt. The
+participant of a branch whose end is unknown is asked for proof once more. A retry decides
+nothing, so it can do no harm.
 
-The command does not wait for the end: txmgr wait TX does.`,
-		Example:           "  txmgr doubt retry tx_01k9\n  txmgr doubt retry --all",
+The command does not wait for the transaction to complete: txmgr wait TX does.`,
+		Example:           "  txmgr indoubt retry tx_01k9\n  txmgr indoubt retry --all",
 		Args:              argCount(0, 1, "TX, or --all"),
 		ValidArgsFunction: a.completeInDoubt(false),
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "all that txmgr doubt list shows")
+	cmd.Flags().BoolVar(&all, "all", false, "retry all transactions that txmgr indoubt list shows")
 	cmd.RunE = a.fanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if all == (len(args) == 1) {
-			return output.Usage("txmgr doubt retry TX, or txmgr doubt retry --all", "want either TX or --all")
+			return output.Usage("txmgr indoubt retry TX, or txmgr indoubt retry --all", "want either TX or --all")
 		}
 		if all {
 			return a.retryAll(ctx, c)
@@ -179,7 +183,7 @@ func explainNext(id txn.ID, err error) error {
 		return err
 	}
 	f := *output.Explain(err)
-	f.Next = "txmgr doubt explain " + id.String()
+	f.Hint = "txmgr indoubt explain " + id.String()
 	return &f
 }
 

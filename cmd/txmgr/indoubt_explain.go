@@ -26,7 +26,7 @@ func (a *app) printExplanation(e txn.Explanation) error {
 	}
 	explainActions(&p, e.Actions)
 	if len(e.Audit) > 0 {
-		p.Title("What people did")
+		p.Title("Operators' actions")
 		for _, r := range e.Audit {
 			p.Row(strings.TrimSuffix(r.Subject+": "+r.Reason, ": "), formatTime(r.Time), r.By, r.Action)
 		}
@@ -61,7 +61,7 @@ func heuristicLabel(h txn.Heuristic) string {
 	if h == 0 {
 		return ""
 	}
-	return "hazard: " + h.String()
+	return "heuristic: " + h.String()
 }
 
 func explainBranch(p *output.Page, t txn.Info, b txn.BranchInfo, q txn.BranchProbe) {
@@ -74,7 +74,7 @@ func explainBranch(p *output.Page, t txn.Info, b txn.BranchInfo, q txn.BranchPro
 	if b.Detail != "" {
 		p.Row(b.Detail, "recorded")
 	}
-	p.Row(reportedState(b, q), "says now")
+	p.Row(reportedState(b, q), "reported")
 	for i, lock := range q.Locks {
 		p.Row(lock, firstLabel(i, "locks"))
 	}
@@ -82,7 +82,7 @@ func explainBranch(p *output.Page, t txn.Info, b txn.BranchInfo, q txn.BranchPro
 		p.Row(waiter, firstLabel(i, "waiting for it"))
 	}
 	if q.EarlierAttempts > 0 {
-		p.Row(output.Plural(q.EarlierAttempts, "earlier one", "earlier ones"), "attempts")
+		p.Row(output.Plural(q.EarlierAttempts, "earlier attempt", "earlier attempts"), "attempts")
 	}
 	for i, line := range attemptLines(q.Attempts) {
 		p.Row(line, firstLabel(i+q.EarlierAttempts, "attempts"))
@@ -90,7 +90,7 @@ func explainBranch(p *output.Page, t txn.Info, b txn.BranchInfo, q txn.BranchPro
 	if b.NextTry > 0 && !b.State.Finished() {
 		p.Row("in "+formatDuration(b.NextTry), "next attempt")
 	}
-	p.Row(b.XID, "named there")
+	p.Row(b.XID, "xid")
 }
 
 // firstLabel labels the first of several rows.
@@ -106,9 +106,9 @@ func loggedState(t txn.Info, b txn.BranchInfo) string {
 	said := "it has not voted"
 	switch {
 	case b.Vote == txn.VoteEndedByApplication:
-		said = "statements of the application's own have ended it"
+		said = "statements of the application ended it"
 	case b.Vote == txn.VoteDelegated:
-		said = "it was to decide by its own end"
+		said = "the decision was delegated to it"
 	case b.Vote != 0:
 		said = "it voted " + b.Vote.String()
 	}
@@ -125,7 +125,7 @@ func loggedState(t txn.Info, b txn.BranchInfo) string {
 // log keeps nothing by which the participant could be asked for a commit record.
 func reportedState(b txn.BranchInfo, q txn.BranchProbe) string {
 	if q.Error != "" {
-		return "it cannot be asked: " + q.Error
+		return "the participant cannot be asked: " + q.Error
 	}
 	said := "it has not ended"
 	switch {
@@ -134,9 +134,9 @@ func reportedState(b txn.BranchInfo, q txn.BranchProbe) string {
 	case q.Prepared:
 		said = fmt.Sprintf("it is prepared, since %s (%s)", formatTime(q.Since), formatAge(q.Since))
 	case q.Outcome == txn.HeuristicHazard.String() && b.State.Finished() && b.Heuristic == 0:
-		return "it is not prepared there any more"
+		return "it is no longer prepared"
 	case q.Outcome == txn.HeuristicHazard.String():
-		said = "nobody can know how it ended"
+		said = "its end cannot be determined"
 	case q.Outcome != "":
 		said = "it ended " + q.Outcome
 	}
@@ -184,9 +184,9 @@ func explainActions(p *output.Page, choices []txn.Action) {
 				continue
 			}
 			if !begun && allowed {
-				p.Title("You can")
+				p.Title("Possible actions")
 			} else if !begun {
-				p.Title("You cannot")
+				p.Title("Refused actions")
 			}
 			begun = true
 			p.Row(c.Why, c.Name)

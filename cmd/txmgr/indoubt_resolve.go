@@ -43,35 +43,36 @@ func indoubtResolveCommand(a *app) *cobra.Command {
 	var o resolveOptions
 	cmd := &cobra.Command{
 		Use:   "resolve TX --commit|--rollback --reason TEXT",
-		Short: "Say how a branch ended of which there is no proof",
-		Long: `Say how a branch ended that cannot be asked any more, or of which no proof can be
-had: --commit that it committed, --rollback that it rolled back. The coordinator
-believes it, and asks no more. When that is not what was decided, the transaction has
-a hazard, until somebody repairs the damage and txmgr doubt forget is given.
+		Short: "Record how a branch ended if its outcome cannot be proved",
+		Long: `Record how a branch ended whose participant cannot be asked any more, or cannot prove the
+outcome: --commit that it committed, --rollback that it rolled back. The coordinator
+accepts the record, and does not ask the participant again. If the record differs from the
+decision, the transaction has a heuristic outcome, until the damage is repaired and txmgr
+indoubt forget is run.
 
-It does not end anything at the participant. Before your word is taken the
-participants are asked: what one of them holds prepared, or can prove, is not yours
-to say, and the command is refused with exit code 6.
+The command ends nothing at the participant. Before it accepts the record, the
+coordinator asks the participants: if one of them holds the branch prepared, or can prove
+how it ended, the command is refused with exit code 6.
 
-Of a transaction that is not decided, --rollback decides to roll back, as an
-operator. Nobody but its branches' votes can commit it.
+For a transaction that is not decided, --rollback decides to roll back, as an operator.
+Only the votes of its branches can commit it.
 
-Who you are is recorded as user@host, or as ` + userVariable + ` says; txmgr audit list
+The operator is recorded as user@host, or as ` + userVariable + ` says; txmgr audit list
 shows it.`,
-		Example: `  txmgr doubt resolve tx_01k9 --commit --reason "checked order 4711 by hand"
-  txmgr doubt resolve tx_01k9 --rollback --branch b2 --reason "restored from a backup" -y`,
+		Example: `  txmgr indoubt resolve tx_01k9 --commit --reason "checked order 4711 in the database"
+  txmgr indoubt resolve tx_01k9 --rollback --branch b2 --reason "restored from a backup" -y`,
 		Args:              argCount(1, 1, "TX"),
 		ValidArgsFunction: a.completeInDoubt(false),
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.commit, "commit", false, "it committed there")
-	f.BoolVar(&o.rollback, "rollback", false, "it rolled back there")
-	f.StringVar(&o.branch, "branch", "", "only this branch, as b1 or as the name of its participant (default: all that are in doubt)")
-	f.StringVar(&o.reason, "reason", "", "why you know; required")
+	f.BoolVar(&o.commit, "commit", false, "the branch committed at the participant")
+	f.BoolVar(&o.rollback, "rollback", false, "the branch rolled back at the participant")
+	f.StringVar(&o.branch, "branch", "", "only this branch, as b1 or as the name of its participant (default: all branches in doubt)")
+	f.StringVar(&o.reason, "reason", "", "how the outcome is known; required, recorded in the audit")
 	_ = cmd.RegisterFlagCompletionFunc("branch", a.completeBranches()) // the flag is there
 	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if o.commit == o.rollback {
-			return output.Usage("--commit: it committed there; --rollback: it rolled back there", "want either --commit or --rollback")
+			return output.Usage("--commit: the branch committed; --rollback: the branch rolled back", "want either --commit or --rollback")
 		}
 		id, info, err := a.resolveTarget(ctx, c, args[0], o.reason)
 		if err != nil {
@@ -97,7 +98,7 @@ shows it.`,
 // resolveTarget finds the transaction that the operator resolves, and requires a reason.
 func (a *app) resolveTarget(ctx context.Context, c *client.Client, arg, reason string) (txn.ID, txn.Info, error) {
 	if strings.TrimSpace(reason) == "" {
-		return txn.ID{}, txn.Info{}, output.Usage(`--reason "..." says why; the audit keeps it`, "no reason given")
+		return txn.ID{}, txn.Info{}, output.Usage(`give --reason "..."; it is recorded in the audit`, "no reason given")
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
 	defer cancel()
@@ -115,14 +116,14 @@ func (o *resolveOptions) question(info txn.Info) string {
 	if o.commit {
 		word = "committed"
 	}
-	of := "what is in doubt of"
+	of := "the branches in doubt of"
 	if o.branch != "" {
 		of = o.branch + " of"
 	}
 	if !info.State.Decided() && o.rollback {
 		return fmt.Sprintf("Roll back %s, which is not decided?", info.ID)
 	}
-	return fmt.Sprintf("Record, on your word, that %s %s %s?", of, info.ID, word)
+	return fmt.Sprintf("Record, as the operator, that %s %s %s?", of, info.ID, word)
 }
 
 // findBranch finds the branch that an argument names; zero for no argument.
@@ -137,29 +138,30 @@ func findBranch(info txn.Info, word string) (txn.BranchID, error) {
 		}
 		names = append(names, b.Name+" ("+b.Participant+")")
 	}
-	return 0, output.Usage("its branches are: "+output.OrDash(strings.Join(names, ", ")), "%s has no branch %q", info.ID, word)
+	return 0, output.Usage("the branches are: "+output.OrDash(strings.Join(names, ", ")), "%s has no branch %q", info.ID, word)
 }
 
 func indoubtForgetCommand(a *app) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "forget TX --reason TEXT",
-		Short: "Take a hazard off a transaction, once the damage is repaired",
-		Long: `Take the hazard off a finished transaction. It is listed no more, and its outcome is
-kept for the retention time from now on. What you did, and why, stays in the audit.
+		Short: "Remove a heuristic outcome after the damage is repaired",
+		Long: `Remove the heuristic outcome of a finished transaction. The transaction is no longer
+listed, and its outcome is kept for the retention time from now on. The action and its
+reason stay in the audit.
 
-It repairs nothing: do that first.`,
-		Example:           `  txmgr doubt forget tx_01k9 --reason "booked back by hand, ticket 812"`,
+The command repairs nothing: repair the damage first.`,
+		Example:           `  txmgr indoubt forget tx_01k9 --reason "corrected the balance, ticket 812"`,
 		Args:              argCount(1, 1, "TX"),
 		ValidArgsFunction: a.completeInDoubt(true),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "what was done about it; required")
+	cmd.Flags().StringVar(&reason, "reason", "", "what was done about it; required, recorded in the audit")
 	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		id, info, err := a.resolveTarget(ctx, c, args[0], reason)
 		if err != nil {
 			return err
 		}
-		if err := a.confirm(fmt.Sprintf("Forget the hazard of %s (%s)?", id, output.OrDash(info.Heuristic.String()))); err != nil {
+		if err := a.confirm(fmt.Sprintf("Forget the heuristic outcome of %s (%s)?", id, output.OrDash(info.Heuristic.String()))); err != nil {
 			return err
 		}
 		calling, cancel := context.WithTimeout(ctx, a.requestTimeout)
@@ -183,8 +185,8 @@ func (a *app) printResolved(ctx context.Context, c *client.Client, id txn.ID, do
 	if err != nil {
 		return err
 	}
-	t := output.Table{Columns: []output.Column{{Name: "TX"}, {Name: done}, {Name: "STATE", State: true}, {Name: "HAZARD"}, {Name: "BRANCHES"}}}
-	state, heuristic := "gone", ""
+	t := output.Table{Columns: []output.Column{{Name: "TX"}, {Name: done}, {Name: "STATE", State: true}, {Name: "HEURISTIC"}, {Name: "BRANCHES"}}}
+	state, heuristic := "forgotten", ""
 	if info.State != 0 {
 		state = info.State.String()
 	}

@@ -37,7 +37,7 @@ func TestLostAnswerOfACommitIsInDoubt(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"commit", "tx_01k9x3v7h2m8qf4r6t0bz5n1de"}, 4, " next:  ask again: txmgr inspect tx_01k9x3v7h2m8qf4r6t0bz5n1de\n"},
+		{[]string{"commit", "tx_01k9x3v7h2m8qf4r6t0bz5n1de"}, 4, " hint:  ask again: txmgr inspect tx_01k9x3v7h2m8qf4r6t0bz5n1de\n"},
 		{[]string{"begin"}, 8, "unavailable"},
 		{[]string{"list"}, 8, "unavailable"},
 	} {

@@ -18,8 +18,8 @@ func inspectCommand(a *app) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "inspect TX",
-		Short: "Show all about one transaction",
-		Long: `Show all about one transaction: its state, its place in the survival index, its
+		Short: "Show one transaction in detail",
+		Long: `Show one transaction in detail: its state, its place in the survival index, its
 branches, and why a branch is not finished.
 
 With --watch it is shown again at every change of its state, until it is finished.`,
@@ -29,7 +29,7 @@ With --watch it is shown again at every change of its state, until it is finishe
 		Args:              argCount(1, 1, "TX"),
 		ValidArgsFunction: a.completeTX(false),
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "show it again at every change, until it is finished")
+	cmd.Flags().BoolVar(&watch, "watch", false, "show it again at every change of its state, until it is finished")
 	once := a.readCmd(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		id, err := resolveID(ctx, c, args[0])
 		if err != nil {
@@ -105,7 +105,7 @@ func (a *app) printInfo(info txn.Info) error {
 		t.Add("session", info.Session.String())
 	}
 	if info.Heuristic != 0 {
-		t.Add("hazard", info.Heuristic.String())
+		t.Add("heuristic", info.Heuristic.String())
 	}
 	add("labels", labelText(info.Labels))
 	t.Add("began", fmt.Sprintf("%s (%s ago)", info.Began.Format(time.RFC3339), output.Since(time.Since(info.Began))))
@@ -124,7 +124,7 @@ func (a *app) printInfo(info txn.Info) error {
 		tables = append(tables, branchTable(info))
 	}
 	if info.Heuristic != 0 || info.EndedByApplication() {
-		a.print.Note("txmgr doubt explain %s says what can be done", info.ID)
+		a.print.Note("txmgr indoubt explain %s shows the possible actions", info.ID)
 	}
 	return a.print.Print(output.Document{Value: normalize(info), IDs: []string{info.ID.String()}, Tables: tables})
 }

@@ -51,7 +51,7 @@ func TestInterruptedIs130(t *testing.T) {
 	if got := watch.ProcessState.ExitCode(); got != 130 {
 		t.Errorf("exit code %d, want 130: %s", got, problems.String())
 	}
-	if diff := cmp.Diff(`{"error":{"code":"INTERRUPTED","message":"interrupted","cause":"","state":"","next":""}}`+"\n", problems.String()); diff != "" {
+	if diff := cmp.Diff(`{"error":{"code":"INTERRUPTED","message":"interrupted","cause":"","state":"","hint":""}}`+"\n", problems.String()); diff != "" {
 		t.Error(diff)
 	}
 }

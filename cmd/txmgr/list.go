@@ -21,9 +21,9 @@ type filterOptions struct {
 
 func (o *filterOptions) flags(a *app, cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.states, "state", nil, "only these states, separated by commas; see: txmgr help states")
-	f.StringVar(&o.participant, "participant", "", "only those with a branch there")
-	f.StringArrayVar(&o.labels, "label", nil, "only those with this label, as key=value; may be repeated")
+	f.StringSliceVar(&o.states, "state", nil, "only transactions in these states, separated by commas; see: txmgr help states")
+	f.StringVar(&o.participant, "participant", "", "only transactions with a branch at this participant")
+	f.StringArrayVar(&o.labels, "label", nil, "only transactions with this label, as key=value; may be repeated")
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	_ = cmd.RegisterFlagCompletionFunc("participant", a.completeParticipants())
 }
@@ -68,8 +68,8 @@ func listCommand(a *app) *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List transactions",
-		Long: `List transactions, oldest first: those that are open, and those that finished within
-the retention time. An empty list is not an error.`,
+		Long: `List transactions, oldest first: those that are not finished, and those that finished
+within the retention time. An empty list is not an error.`,
 		Example: `  txmgr list
   txmgr list --state active,preparing --expires-within 10s
   txmgr list --state committing --older-than 1m -o wide
@@ -79,10 +79,10 @@ the retention time. An empty list is not an error.`,
 	}
 	o.flags(a, cmd)
 	f := cmd.Flags()
-	f.DurationVar(&olderThan, "older-than", 0, "only those that began at least so long ago")
-	f.DurationVar(&expiresWithin, "expires-within", 0, "only undecided ones whose time is over at most so far from now")
-	f.IntVar(&limit, "limit", 1000, "at most so many, the newest ones")
-	f.StringVar(&before, "before", "", "only those older than the transaction with this id")
+	f.DurationVar(&olderThan, "older-than", 0, "only transactions that began at least this long ago")
+	f.DurationVar(&expiresWithin, "expires-within", 0, "only undecided transactions that expire within this time from now")
+	f.IntVar(&limit, "limit", 1000, "maximum number of transactions, the newest ones")
+	f.StringVar(&before, "before", "", "only transactions older than the one with this id")
 	cmd.RunE = a.readCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		filter, err := o.filter()
 		if err != nil {
@@ -102,7 +102,7 @@ the retention time. An empty list is not an error.`,
 			return err
 		}
 		if len(found) == limit {
-			a.print.Note("the newest %d only; for older ones: --before %v", limit, found[0].ID)
+			a.print.Note("only the newest %d are shown; for older ones: --before %v", limit, found[0].ID)
 		}
 		return a.printList(found)
 	})

@@ -22,20 +22,20 @@ func (a *app) printManualSQL(ctx context.Context, c *client.Client, id txn.ID, b
 		return err
 	}
 	if _, _, _, ours := txn.ParseXID(b.XID); !ours { // letters, digits and underscores: safe in quotes
-		return fmt.Errorf("the coordinator answered %q, which is no XID", output.Sanitize(b.XID))
+		return fmt.Errorf("the coordinator answered %q, which is not an XID", output.Sanitize(b.XID))
 	}
 	var text string
 	switch p.Kind {
 	case postgres.Kind:
 		text = postgresManualSQL(id, b, e.SessionRef)
 	case mariadb.Kind:
-		if text, err = mariadbManualSQL(id, b, e.SessionRef, p.Settings["proof"]); err != nil {
+		if text, err = mariadbManualSQL(id, b, e.SessionRef, p.Settings["commit_marker"]); err != nil {
 			return err
 		}
 	case web.Kind:
 		text = webServiceCalls(id, b, p.Settings, e.Payload)
 	default:
-		return output.Usage(fmt.Sprintf("the branch is enlisted; its XID is %s", b.XID), "participant %s is of kind %s, which has no SQL of its own", b.Participant, p.Kind)
+		return output.Usage(fmt.Sprintf("the branch is enlisted; its XID is %s", b.XID), "participant %s is of kind %s, which has no SQL", b.Participant, p.Kind)
 	}
 	_, err = io.WriteString(a.out, text)
 	return err
@@ -62,7 +62,7 @@ func postgresManualSQL(id txn.ID, b txn.Branch, session string) string {
 	var s strings.Builder
 	s.WriteString("BEGIN;\n")
 	if session == "" {
-		fmt.Fprintf(&s, "%s\n-- give what it answers: txmgr enlist %s %s --session '...'\n", postgresBackendQuery, id, b.Participant)
+		fmt.Fprintf(&s, "%s\n-- give the answer of this query: txmgr enlist %s %s --session '...'\n", postgresBackendQuery, id, b.Participant)
 	}
 	fmt.Fprintf(&s, `-- your statements on %s
 PREPARE TRANSACTION '%s';
@@ -77,12 +77,12 @@ func mariadbManualSQL(id txn.ID, b txn.Branch, session, markerTable string) (str
 		return "", err
 	}
 	var s strings.Builder
-	s.WriteString("-- all on one connection, which stays open until the end\n")
+	s.WriteString("-- run all of it on one connection, which stays open until the end\n")
 	if script.Table != "" {
-		s.WriteString("-- once for a database; without the right to make tables leave it out, if it is there\n" + script.Table + ";\n")
+		s.WriteString("-- once per database; omit it if the table exists and you may not create tables\n" + script.Table + ";\n")
 	}
 	if session == "" {
-		fmt.Fprintf(&s, "%s AS session;\n-- give what it answers: txmgr enlist %s %s --session '...'\n", script.Session, id, b.Participant)
+		fmt.Fprintf(&s, "%s AS session;\n-- give the answer of this query: txmgr enlist %s %s --session '...'\n", script.Session, id, b.Participant)
 	}
 	for _, statement := range script.Begin {
 		s.WriteString(statement + ";\n")
@@ -92,8 +92,8 @@ func mariadbManualSQL(id txn.ID, b txn.Branch, session, markerTable string) (str
 		s.WriteString(statement + ";\n")
 	}
 	fmt.Fprintf(&s, `-- then: txmgr commit %s --vote %s=prepared --no-wait
--- and when that says committing, on the same connection (otherwise the coordinator
--- ends the connection, and commits by itself):
+-- and if that answers committing, on the same connection (otherwise the coordinator
+-- ends the connection, and commits the branch itself):
 -- %s;
 -- if anything above fails: %s;
 `, id, b.ID, script.Commit, script.Rollback)
@@ -103,14 +103,14 @@ func mariadbManualSQL(id txn.ID, b txn.Branch, session, markerTable string) (str
 // webServiceCalls lists the calls that the coordinator makes to a web service.
 func webServiceCalls(id txn.ID, b txn.Branch, settings map[string]string, payload []byte) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "# the coordinator calls, when txmgr commit %s asks for the decision:\n", id)
+	fmt.Fprintf(&s, "# the calls of the coordinator, when txmgr commit %s requests the decision:\n", id)
 	for i, phase := range []string{"prepare", "commit", "rollback"} {
 		url := settings[phase]
 		if base := settings["url"]; base != "" {
 			url = strings.TrimSuffix(base, "/") + "/" + phase
 		}
 		if i == 1 {
-			s.WriteString("# and then one of these, until it is answered:\n")
+			s.WriteString("# then one of these, until it is answered:\n")
 		}
 		fmt.Fprintf(&s, "POST %s\n", url)
 		for _, h := range [][2]string{
@@ -127,7 +127,7 @@ func webServiceCalls(id txn.ID, b txn.Branch, settings map[string]string, payloa
 		}
 		s.WriteString("\n")
 	}
-	s.WriteString("# more headers come with each: " + web.HeaderDeadline + ", " + web.HeaderAttempt + ", " + web.HeaderSignature + " with secret_file\n")
+	s.WriteString("# each call has more headers: " + web.HeaderDeadline + ", " + web.HeaderAttempt + ", " + web.HeaderSignature + " with secret_file\n")
 	return s.String()
 }
 

@@ -46,7 +46,7 @@ func (a *app) completingFailure(ctx context.Context, c *client.Client, id txn.ID
 	f := a.timeoutFailure(ctx, c, id, timeout, err)
 	f.What = fmt.Sprintf("%s is decided, but not every participant has acknowledged within %v", id, timeout)
 	f.State = decided.String() + ": " + output.StateMeaning(decided)
-	f.Next = "the coordinator goes on trying; txmgr wait " + id.String()
+	f.Hint = "the coordinator retries; txmgr wait " + id.String()
 	return f
 }
 
@@ -62,10 +62,10 @@ func heuristicFailure(info txn.Info) error {
 		return nil
 	}
 	return &output.Failure{
-		Code: txn.CodeInDoubt, What: fmt.Sprintf("%s has a hazard: %s", info.ID, info.Heuristic),
+		Code: txn.CodeInDoubt, What: fmt.Sprintf("%s has a heuristic outcome: %s", info.ID, info.Heuristic),
 		Cause: "a branch ended, or may have ended, otherwise than decided: " + branchSummary(info),
 		State: info.State.String() + ": " + output.Meaning(info.State, info.Heuristic),
-		Next:  "txmgr doubt explain " + info.ID.String(),
+		Hint:  "txmgr indoubt explain " + info.ID.String(),
 	}
 }
 

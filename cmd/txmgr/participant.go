@@ -20,10 +20,10 @@ import (
 func participantCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "participant",
-		Short: "Register and look at the databases and services that take part",
-		Long: `Register and look at the databases and services that take part. A registration is
-replicated and readable by everybody: it says where the secret is found, not what it
-is.`,
+		Short: "Manage participants (databases and services)",
+		Long: `Register, test and unregister participants: the databases and services that take part in
+transactions. A registration is replicated, and every client can read it: it names the
+place of the secret, not the secret.`,
 	}
 	groupCommand(cmd)
 	cmd.AddCommand(participantAddCommand(a), participantListCommand(a), participantTestCommand(a), participantRemoveCommand(a))
@@ -35,7 +35,7 @@ func participantListCommand(a *app) *cobra.Command {
 		Use:               "list",
 		Aliases:           []string{"ls"},
 		Short:             "List the participants and their health",
-		Long:              "List the participants, and their health as the server sees it: since when, and how long\nthe last probe took. A participant that no transaction needs is probed in every\nthird round of the sweep, every 15 seconds by default. LIMIT is how many calls\nit gets at once when branches are driven to their end: txmgr adaptive explain NAME\nsays why. With -o wide also how fast it answers those, the last decision about it, and\nthe settings.",
+		Long:              "List the participants, and their health as the server sees it: since when, and how long\nthe last probe took. A participant that no transaction needs is probed in every\nthird round of the sweep, every 15 seconds by default. LIMIT is the number of calls that\nrecovery makes to it at once: txmgr adaptive explain NAME shows the reasons. With -o wide\nalso its throughput and latencies, the last decision about its limit, and the settings.",
 		Example:           "  txmgr participant list -o wide",
 		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -98,7 +98,7 @@ func (a *app) printParticipants(all []txn.ParticipantStatus) error {
 		names[i], statuses[i] = p.Name, p
 	}
 	if i := slices.IndexFunc(all, func(p txn.ParticipantStatus) bool { return !p.Healthy }); i >= 0 {
-		a.print.Note("txmgr doctor %s looks closer", all[i].Name)
+		a.print.Note("for details: txmgr doctor %s", all[i].Name)
 	}
 	return a.print.Print(output.Document{Value: statuses, IDs: names, Tables: []output.Table{participantTable(statuses)}})
 }
@@ -106,10 +106,10 @@ func (a *app) printParticipants(all []txn.ParticipantStatus) error {
 func participantTestCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "test NAME...",
-		Short: "Try whether a participant can take part",
-		Long: `Try whether participants can take part: reachable from the server, configured for
-prepared transactions, with sufficient rights. A problem is exit code 10. It is the
-quick look; txmgr doctor looks closer.`,
+		Short: "Test whether a participant can take part",
+		Long: `Test whether participants can take part: reachable from the server, configured for
+prepared transactions, with sufficient privileges. A problem is exit code 10. This is a
+quick test; txmgr doctor runs all health checks.`,
 		Example:           "  txmgr participant test bank",
 		Args:              argCount(1, -1, "at least one NAME"),
 		ValidArgsFunction: a.completeParticipants(),
@@ -143,7 +143,7 @@ quick look; txmgr doctor looks closer.`,
 			return &output.Failure{
 				Code: txn.CodeUnhealthy, What: strings.Join(bad, ", ") + " cannot take part",
 				Cause: results[slices.IndexFunc(results, func(r result) bool { return !r.Healthy })].Problem,
-				Next:  "correct it and test again: txmgr participant test " + strings.Join(bad, " "),
+				Hint:  "correct it and test again: txmgr participant test " + strings.Join(bad, " "),
 			}
 		}),
 	}
@@ -154,9 +154,9 @@ func participantRemoveCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},
-		Short:   "Take a registration back",
-		Long: `Take a registration back. It is refused while a branch there is not finished
-(exit code 6). What the participant holds prepared under other names stays there.`,
+		Short:   "Unregister a participant",
+		Long: `Unregister a participant. This is refused while a branch at the participant is not
+finished (exit code 6). Prepared transactions of other owners stay at the participant.`,
 		Example:           "  txmgr participant remove bank --yes",
 		Args:              argCount(1, 1, "NAME"),
 		ValidArgsFunction: a.completeParticipants(),
@@ -176,7 +176,7 @@ func participantRemoveCommand(a *app) *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; the audit keeps it")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; recorded in the audit")
 	return cmd
 }
 
@@ -187,7 +187,7 @@ func (a *app) confirm(question string) error {
 	}
 	in, ok := a.in.(*os.File)
 	if a.noInput || !ok || !output.IsTerminal(in) {
-		return output.Usage("--yes answers it", "%s nobody is there to answer", question)
+		return output.Usage("--yes confirms it", "confirmation is required and cannot be asked for: %s", question)
 	}
 	_, _ = fmt.Fprint(a.err, question+" [y/N] ") // an error of writing shows in the answer
 	answer, err := bufio.NewReader(in).ReadString('\n')
@@ -198,7 +198,7 @@ func (a *app) confirm(question string) error {
 	case "y", "yes":
 		return nil
 	}
-	return output.Usage("", "not done, as you said")
+	return output.Usage("", "nothing was changed: the answer was not yes")
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

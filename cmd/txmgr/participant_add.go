@@ -32,28 +32,28 @@ func participantAddCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Register a participant, or change its settings",
-		Long: `Register a participant, or change the settings of a known one of the same kind. Then
-the doctor looks at it: what is wrong with it is said at once, with what to do. It is
-registered all the same, and the exit code is 0: txmgr doctor NAME, or participant
-test, is for scripts that want to know. To change the settings of one that is healthy
-it asks first; --yes answers that. The same settings again change nothing. txmgr audit
-list shows who registered what: user@host, or as ` + userVariable + ` says, and with
-authentication the token's name.
+		Long: `Register a participant, or change the settings of a registered one of the same kind. Then
+its health checks run, and each problem is printed with its remedy. The participant is
+registered in any case, and the exit code is 0: a script that needs the result runs txmgr
+doctor NAME, or participant test. A change of the settings of a healthy participant has to
+be confirmed; --yes confirms it. The same settings again change nothing. txmgr audit list
+shows who registered what: user@host, or as ` + userVariable + ` says, and with
+authentication the name of the token.
 
-The kinds, and what --set knows of them beside the flags below:
+The kinds, and their settings for --set beside the flags below:
 
   postgres  a PostgreSQL database, by PREPARE TRANSACTION     fence
-  mariadb   a MariaDB database, by XA                         fence, proof
+  mariadb   a MariaDB database, by XA                         fence, commit_marker
   web       an HTTP service in any language                   prepare, commit, rollback,
             list, allow, secret_file, secret_env, ca_file, timeout
-  ledger    an embedded store, for trying things out
+  ledger    an embedded store, for trials
 
-and for each of them quota: how many branches may be open there at once; and optimizer.
+and for each of them quota: the maximum number of its open branches; and optimizer.
 
-Secrets stay where they are. Each server, and txmgr exec, finds the address of a
-database in the variable or the file that is named here, in its own environment; the
-secret that signs calls to a service is found in the file of secret_file. What is
-registered is replicated, and shown to everybody.`,
+Secrets are not copied. Each server, and txmgr exec, finds the address of a database in
+the variable or the file that is named here, in its own environment; the secret that signs
+calls to a service is found in the file of secret_file. The registration is replicated,
+and every client can read it.`,
 		Example: `  txmgr participant add bank --kind postgres --dsn-env BANK_DSN
   txmgr participant add bank --kind postgres --dsn-file /etc/txmgr/bank.dsn --set quota=100
   txmgr participant add stock --kind mariadb --dsn-file /etc/txmgr/stock.dsn
@@ -65,15 +65,15 @@ registered is replicated, and shown to everybody.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kind, "kind", "", strings.Join(kinds(), ", "))
-	f.StringVar(&o.dsnEnv, "dsn-env", "", "the environment variable that holds the address of the database")
-	f.StringVar(&o.dsnFile, "dsn-file", "", "the file that holds the address of the database")
-	f.StringVar(&o.dsn, "dsn", "", "the address of the database itself: it must hold no secret")
-	f.StringVar(&o.url, "url", "", "where a web service is called; /prepare, /commit and /rollback are appended")
-	f.StringVar(&o.path, "path", "", "the file of a ledger")
-	f.StringVar(&o.optimize, "optimizer", "", "how many calls it gets at once is decided by knee, throughput, mean or p99, or is fixed:N (default: as the server says)")
+	f.StringVar(&o.dsnEnv, "dsn-env", "", "environment variable that contains the address of the database")
+	f.StringVar(&o.dsnFile, "dsn-file", "", "file that contains the address of the database")
+	f.StringVar(&o.dsn, "dsn", "", "address of the database itself; it must contain no secret")
+	f.StringVar(&o.url, "url", "", "URL of a web service; /prepare, /commit and /rollback are appended")
+	f.StringVar(&o.path, "path", "", "file of a ledger")
+	f.StringVar(&o.optimize, "optimizer", "", "optimizer of the number of concurrent calls: knee, throughput, mean or p99, or fixed:N (default: that of the server)")
 	f.StringArrayVar(&o.settings, "set", nil, "any other setting of the kind, as key=value; may be repeated")
-	f.StringVar(&o.reason, "reason", "", "why; the audit keeps it")
-	f.BoolVar(&o.skipChecks, "no-doctor", false, "do not look at it: it may not be there yet")
+	f.StringVar(&o.reason, "reason", "", "reason; recorded in the audit")
+	f.BoolVar(&o.skipChecks, "no-doctor", false, "run no health checks, for a participant that is not available yet")
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp)) // the flags
 	_ = cmd.RegisterFlagCompletionFunc("optimizer", completeOptimizers)                                             // are there
 	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
@@ -99,11 +99,11 @@ registered is replicated, and shown to everybody.`,
 		if err != nil {
 			f := *output.Explain(err)
 			f.State = p.Name + " is registered"
-			f.Next = "txmgr doctor " + p.Name
+			f.Hint = "txmgr doctor " + p.Name
 			return &f
 		}
 		if len(failingScopes(found)) > 0 {
-			a.print.Note("%s is registered, but not fit: correct what failed, and look again: txmgr doctor %[1]s", p.Name)
+			a.print.Note("%s is registered, but health checks failed: correct the failures, and run them again: txmgr doctor %[1]s", p.Name)
 		}
 		return a.printAdded(p, changes, found)
 	})
@@ -127,7 +127,7 @@ func (a *app) printAdded(p txn.Participant, changes []string, found []txn.Check)
 	var page output.Page
 	writeChecks(&page, bad)
 	if fine := len(found) - len(bad); fine > 0 {
-		page.Row(output.Plural(fine, "thing is", "things are")+" as it should be: txmgr doctor "+p.Name, levelOK, p.Name)
+		page.Row(output.Plural(fine, "check", "checks")+" passed: txmgr doctor "+p.Name, levelOK, p.Name)
 	}
 	value := struct {
 		Name     string            `json:"name"`

@@ -46,11 +46,11 @@ func settingChanges(old, now map[string]string) []string {
 		after, has := now[k]
 		switch {
 		case !has:
-			all = append(all, fmt.Sprintf("%s no longer %s", k, redacted(k, before)))
+			all = append(all, fmt.Sprintf("%s removed, was %s", k, redacted(k, before)))
 		case !had:
-			all = append(all, fmt.Sprintf("%s now %s", k, redacted(k, after)))
+			all = append(all, fmt.Sprintf("%s added: %s", k, redacted(k, after)))
 		case before != after && redacted(k, before) == redacted(k, after):
-			all = append(all, k+" changed, and not shown")
+			all = append(all, k+" changed (not shown)")
 		case before != after:
 			all = append(all, fmt.Sprintf("%s from %s to %s", k, redacted(k, before), redacted(k, after)))
 		}

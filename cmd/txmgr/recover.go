@@ -14,42 +14,42 @@ import (
 
 // The classes of a scanned branch that needs no action.
 const (
-	classInProgress    = "leave"   // in progress, or waiting for its decision
-	classForeign       = "foreign" // of another cluster or application
-	classOrphanedLocks = "ghost"   // orphaned locks: no transaction of the server holds them
-	classUnreachable   = "unseen"  // of a participant: it could not be scanned
+	classInProgress    = "leave"          // in progress, or waiting for its decision
+	classForeign       = "foreign"        // of another cluster or application
+	classOrphanedLocks = "orphaned-locks" // orphaned locks: no transaction of the server holds them
+	classUnreachable   = "unreachable"    // of a participant: it could not be scanned
 )
 
 func recoverCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recover",
-		Short: "Compare what participants hold prepared with the log",
-		Long: `Compare what participants hold prepared with what the coordinator knows, and repair
-what was left behind; and let a cluster that was restored from a backup act again.`,
+		Short: "Compare prepared branches at participants with the log",
+		Long: `Compare prepared branches at participants with the log, and end those that need it; and
+resume recovery in a cluster that was restored from a backup.`,
 	}
 	groupCommand(cmd)
 	var apply bool
 	scan := &cobra.Command{
 		Use:   "scan [PARTICIPANT]",
-		Short: "Look for branches that are left behind",
-		Long: `Look at what participants hold prepared, and compare it with the log: whose it is,
-since when, what it has locked, and who waits for that. The coordinator does this by
-itself from time to time; here it can be seen. It changes nothing without --apply.
+		Short: "Scan participants for branches that need an action",
+		Long: `List the prepared branches at the participants, and compare them with the log: the owner,
+the age, the locks, and who waits for the locks. The coordinator does this itself at
+intervals, as the sweep. Without --apply the command changes nothing.
 
-  leave              in good hands: not decided yet, or its end is under way
-  commit, rollback   left behind; --apply carries it out
-  foreign            not this cluster's: never touched
-  ghost              locks that nobody holds: only a restart of that server helps
-  unseen             that participant could not be asked: there may be more
+  leave              no action: not decided yet, or being completed
+  commit, rollback   needs this action; --apply carries it out
+  foreign            not of this cluster: never touched
+  orphaned-locks     locks without a holder: only a restart of that server helps
+  unreachable        the participant could not be asked: it may hold more branches
 
-The exit code is 10 when something of this cluster is left behind and not repaired,
-or may be because a participant could not be asked.
-With --apply only what is ours is looked at.`,
+The exit code is 10 if a branch of this cluster needs an action that was not carried out,
+or if there may be one because a participant could not be asked. With --apply only
+branches of this cluster are listed.`,
 		Example:           "  txmgr recover scan\n  txmgr recover scan bank --apply",
 		Args:              argCount(0, 1, "at most PARTICIPANT"),
 		ValidArgsFunction: a.completeParticipants(),
 	}
-	scan.Flags().BoolVar(&apply, "apply", false, "commit and roll back what was left behind")
+	scan.Flags().BoolVar(&apply, "apply", false, "commit and roll back the branches that need it")
 	scan.RunE = a.fanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		name := ""
 		if len(args) == 1 {
@@ -79,7 +79,7 @@ func (a *app) printScan(found []txn.ScanResult) error {
 		{Name: "XID", Wide: true},
 		{Name: "LOCKS"},
 		{Name: "WAITERS"},
-		{Name: "VERDICT"},
+		{Name: "CLASS"},
 		{Name: "DONE"},
 		{Name: "ERROR"},
 	}}
@@ -109,7 +109,7 @@ func (a *app) printScan(found []txn.ScanResult) error {
 		more = more || len(f.Locks)+len(f.Waiters) > 0
 	}
 	if more && a.print.Format == output.TableFormat {
-		a.print.Note("-o wide shows what is locked, and who waits for it")
+		a.print.Note("-o wide shows the locks, and who waits for them")
 	}
 	return a.print.Print(output.Document{Value: found, IDs: ids, Tables: []output.Table{t}})
 }
@@ -158,7 +158,7 @@ func orphansFailure(found []txn.ScanResult, applied bool) error {
 	}
 	var what []string
 	if left > 0 {
-		what = append(what, output.Plural(left, "branch is", "branches are")+" left behind")
+		what = append(what, output.Plural(left, "branch needs", "branches need")+" an action")
 	}
 	if unreachable > 0 {
 		what = append(what, output.Plural(unreachable, "participant", "participants")+" could not be asked")
@@ -166,11 +166,11 @@ func orphansFailure(found []txn.ScanResult, applied bool) error {
 	next := "txmgr recover scan --apply"
 	switch {
 	case left == 0:
-		next = "txmgr doctor says what is wrong there; then scan again"
+		next = "txmgr doctor shows the problem; then scan again"
 	case orphanedLocks == left:
-		next = "restart that server: its locks are held by nobody, and it lists them again then"
+		next = "restart that server: afterwards it lists the branches of its orphaned locks"
 	case applied:
-		next = "the coordinator tries again by itself; look at the errors above"
+		next = "the coordinator retries; the errors are above"
 	}
-	return &output.Failure{Code: txn.CodeUnhealthy, What: strings.Join(what, ", and "), Next: next}
+	return &output.Failure{Code: txn.CodeUnhealthy, What: strings.Join(what, ", and "), Hint: next}
 }

@@ -13,24 +13,24 @@ func recoverResumeCommand(a *app) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "resume --reason TEXT",
-		Short: "Let a restored cluster act again",
-		Long: `Let a cluster that was restored from a backup act again. What was decided after the
-backup was taken is not in it: a branch that was told to commit since then looks left
-behind, and would be rolled back. So a restored cluster is held: it drives nothing to
-its end, and begins nothing, until you say that it may.
+		Short: "Resume recovery in a restored cluster",
+		Long: `Resume recovery in a cluster that was restored from a backup. Decisions that were made
+after the backup are not in it: a branch that was to commit since then looks like an
+orphan, and would be rolled back. Therefore recovery is paused in a restored cluster: it
+completes no branch and begins no transaction until an operator resumes recovery.
 
-Look first: txmgr recover scan shows what the participants hold prepared, and what the
-cluster would do with it; txmgr doubt list and explain say more.`,
-		Example:           `  txmgr recover resume --reason "compared with the books, ticket 812"`,
+Check first: txmgr recover scan shows the prepared branches at the participants, and what
+the cluster would do with them; txmgr indoubt list and explain show the details.`,
+		Example:           `  txmgr recover resume --reason "compared with the databases, ticket 812"`,
 		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why it may; required, the audit keeps it")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; required, recorded in the audit")
 	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, _ []string) error {
 		if err := requireReason(reason); err != nil {
 			return err
 		}
-		if err := a.confirm("Let the restored cluster act: finish, roll back and sweep what it finds?"); err != nil {
+		if err := a.confirm("Resume recovery in the restored cluster: complete, roll back and sweep branches?"); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)

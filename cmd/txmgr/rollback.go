@@ -18,18 +18,18 @@ func rollbackCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollback TX",
 		Short: "Roll a transaction back",
-		Long: `Roll a transaction back, and wait until every participant has. Rolling back what
-is rolled back already is no error; what is decided to commit cannot be rolled back
-(exit code 6).`,
+		Long: `Roll a transaction back, and wait until every participant has rolled back. To roll back a
+transaction that is rolled back already is not an error; one that is decided to commit
+cannot be rolled back (exit code 6).`,
 		Example: `  txmgr rollback tx_01k9
   txmgr rollback tx_01k9 --reason "customer changed his mind"`,
 		Args:              argCount(1, 1, "TX"),
 		ValidArgsFunction: a.completeTX(false),
 	}
 	f := cmd.Flags()
-	f.StringVar(&reason, "reason", "", "why, for people")
-	f.BoolVar(&noWait, "no-wait", false, "be done when the decision is durable")
-	f.DurationVar(&timeout, "timeout", 0, "how long to wait for the participants (default: --request-timeout)")
+	f.StringVar(&reason, "reason", "", "reason; recorded with the transaction")
+	f.BoolVar(&noWait, "no-wait", false, "return when the decision is durable")
+	f.DurationVar(&timeout, "timeout", 0, "time to wait for the participants (default: --request-timeout)")
 	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		began := time.Now()
 		callCtx, cancel := context.WithTimeout(ctx, a.requestTimeout)
@@ -50,16 +50,16 @@ is rolled back already is no error; what is decided to commit cannot be rolled b
 func extendCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "extend TX DURATION",
-		Short: "Give an undecided transaction more time",
-		Long: `Give a transaction a new timeout, counted from now. It never shortens: a transaction
-whose old deadline is later keeps it.`,
+		Short: "Extend the timeout of an undecided transaction",
+		Long: `Set a new timeout of an undecided transaction, counted from now. A timeout is never
+shortened: a transaction whose old deadline is later keeps it.`,
 		Example:           `  txmgr extend tx_01k9 1m30s`,
 		Args:              argCount(2, 2, "TX and DURATION"),
 		ValidArgsFunction: a.completeTX(false),
 		RunE: a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			timeout, err := time.ParseDuration(args[1])
 			if err != nil || timeout <= 0 {
-				return output.Usage("write it like 30s or 1m30s", "%q is no positive duration", args[1])
+				return output.Usage("write it like 30s or 1m30s", "%q is not a positive duration", args[1])
 			}
 			id, err := resolveID(ctx, c, args[0])
 			if err != nil {

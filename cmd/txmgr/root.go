@@ -31,8 +31,8 @@ func rootCommand(a *app) *cobra.Command {
 		Long: `txmgr coordinates transactions that span several databases: every database ends as
 decided, on time, whatever crashes.
 
-New here?   txmgr demo    shows what it does, in a few seconds
-            txmgr dev     starts a throw-away server to try the commands on`,
+Start here:  txmgr demo    runs a demo of txmgr (half a minute)
+             txmgr dev     runs a temporary server to try the commands on`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
@@ -41,7 +41,7 @@ New here?   txmgr demo    shows what it does, in a few seconds
 	root.SetFlagErrorFunc(flagFailure)
 	root.AddGroup(
 		&cobra.Group{ID: groupTransactions, Title: "Transactions:"},
-		&cobra.Group{ID: groupRepair, Title: "Look and repair:"},
+		&cobra.Group{ID: groupRepair, Title: "Inspect and resolve:"},
 		&cobra.Group{ID: groupParticipants, Title: "Participants:"},
 		&cobra.Group{ID: groupServer, Title: "Server:"},
 		&cobra.Group{ID: groupCluster, Title: "Cluster:"},
@@ -67,17 +67,17 @@ func addGroup(root *cobra.Command, id string, commands ...*cobra.Command) {
 }
 
 func globalFlags(a *app, f *pflag.FlagSet) {
-	f.StringVar(&a.address, "address", client.DefaultAddress, "the coordinator, or several nodes of it with commas between them (TXMGR_ADDR)")
-	f.StringVar(&a.tokenFile, "token-file", "", "the file with the secret of your token (TXMGR_TOKEN_FILE; TXMGR_TOKEN is the secret itself)")
-	f.StringVar(&a.caCert, "cacert", "", "a PEM file with the certificates that the coordinator is trusted by (TXMGR_CACERT)")
-	f.StringVar(&a.cert, "cert", "", "a PEM file with your own certificate (TXMGR_CERT)")
-	f.StringVar(&a.key, "key", "", "a PEM file with its key (TXMGR_KEY)")
-	f.StringVarP(&a.format, "output", "o", "table", "how to print: "+strings.Join(output.Formats(), ", ")+" (TXMGR_OUTPUT)")
-	f.DurationVar(&a.requestTimeout, "request-timeout", defaultRequestTimeout, "how long to wait for the coordinator (TXMGR_REQUEST_TIMEOUT)")
-	f.StringVar(&a.color, "color", "auto", "auto, always or never (TXMGR_COLOR, NO_COLOR)")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "no notes and no progress")
-	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask, do it")
-	f.BoolVar(&a.noInput, "no-input", false, "never ask: fail where a question would be")
+	f.StringVar(&a.address, "address", client.DefaultAddress, "address of the coordinator, or of several of its nodes, separated by commas (TXMGR_ADDR)")
+	f.StringVar(&a.tokenFile, "token-file", "", "file with the secret of the token (TXMGR_TOKEN_FILE; TXMGR_TOKEN is the secret itself)")
+	f.StringVar(&a.caCert, "cacert", "", "PEM file with the certificates that the coordinator is verified against (TXMGR_CACERT)")
+	f.StringVar(&a.cert, "cert", "", "PEM file with the certificate of the client (TXMGR_CERT)")
+	f.StringVar(&a.key, "key", "", "PEM file with the key of that certificate (TXMGR_KEY)")
+	f.StringVarP(&a.format, "output", "o", "table", "output format: "+strings.Join(output.Formats(), ", ")+" (TXMGR_OUTPUT)")
+	f.DurationVar(&a.requestTimeout, "request-timeout", defaultRequestTimeout, "time to wait for the coordinator (TXMGR_REQUEST_TIMEOUT)")
+	f.StringVar(&a.color, "color", "auto", "colored output: auto, always or never (TXMGR_COLOR, NO_COLOR)")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print no notes and no progress")
+	f.BoolVarP(&a.yes, "yes", "y", false, "answer yes to every question")
+	f.BoolVar(&a.noInput, "no-input", false, "never ask: fail instead of asking a question")
 }
 
 // groupCommand sets up a command that only holds others: without arguments it prints its help, and
@@ -145,7 +145,7 @@ func checkAddress(list string, secure bool) (string, error) {
 		}
 		u, err := url.Parse(s)
 		if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return "", output.Usage("write it like "+client.DefaultAddress, "address %q is no http address", s)
+			return "", output.Usage("write it like "+client.DefaultAddress, "address %q is not an http address", s)
 		}
 		full = append(full, s)
 	}

@@ -117,7 +117,7 @@ func fields(name string, n *yaml.Node, known map[string]func(*yaml.Node) error) 
 			}
 			return output.Usage(next, "%s, line %d: unknown key %q", name, key.Line, key.Value)
 		case seen[key.Value]:
-			return output.Usage("keep one of the two", "%s is there twice", at)
+			return output.Usage("keep one of the two", "%s is given twice", at)
 		}
 		seen[key.Value] = true
 		if err := read(value); err != nil {

@@ -49,13 +49,13 @@ func cmdHangup(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(s.cmd.Process.Signal(syscall.SIGHUP))
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
-	for limit := time.After(waitTimeout); !strings.Contains(s.out.String(), "hangup: "); {
+	for limit := time.After(waitTimeout); !strings.Contains(s.out.String(), "SIGHUP has no effect: "); {
 		select {
 		case err := <-s.exited:
 			s.cmd = nil
 			ts.Fatalf("a hangup ended it: %v\n%s", err, s.out)
 		case <-limit:
-			ts.Fatalf("it says nothing of a hangup:\n%s", s.out)
+			ts.Fatalf("no log line about SIGHUP:\n%s", s.out)
 		case <-again.C:
 		}
 	}

@@ -94,7 +94,7 @@ func (o *serverOptions) openListener() (net.Listener, error) {
 		f.Cause = op.Err.Error()
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		f.Next = "another txmgr may be running there; --listen 127.0.0.1:0 takes any free port"
+		f.Hint = "another txmgr may be running there; --listen 127.0.0.1:0 uses any free port"
 	}
 	return nil, f
 }
@@ -176,7 +176,7 @@ func handleHangups(log *slog.Logger) (stop func()) {
 	go func() {
 		defer close(over)
 		for range c {
-			log.Info("hangup: certificates and the root token are read again whenever they change")
+			log.Info("SIGHUP has no effect: certificates and the root token are read again whenever they change")
 		}
 	}()
 	return func() {

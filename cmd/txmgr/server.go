@@ -45,24 +45,24 @@ func serverCommand(a *app) *cobra.Command {
 		Short: "Run a coordinator",
 		Long: `Run a coordinator whose log is in --data-dir. It is ready when /readyz answers 200.
 
-It is alone unless it is told of others. Three nodes form a cluster when each is
-started with --bootstrap-expect 3 and --join with the addresses of all of them; they
-wait for one another, and /readyz says for whom. A node with an empty data directory
-and --join alone asks to be added to the cluster that it finds there. A node that has
-been part of a cluster just goes on, whatever these flags say.
+It is a single node unless other nodes are named. Three nodes form a cluster when each is
+started with --bootstrap-expect 3 and --join with the addresses of all of them; they wait
+for one another, and /readyz reports which nodes are missing. A node with an empty data
+directory and --join alone asks to be added to the cluster that it finds there. A node
+that has been part of a cluster continues in it, whatever the values of these flags.
 
-Beyond loopback it needs TLS, --tls-cert and --tls-key, and authentication, --auth or
---root-token-file; and between nodes --peer-cert, --peer-key and --peer-ca. txmgr
-config init makes all of that. Certificates and the root token are read again when
-they change; no signal is needed, and SIGHUP does no harm.
+An address beyond loopback needs TLS, --tls-cert and --tls-key, and authentication, --auth
+or --root-token-file; and between nodes --peer-cert, --peer-key and --peer-ca. txmgr
+config init creates all of them. Certificates and the root token are read again when they
+change; no signal is needed, and SIGHUP does no harm.
 
-SIGTERM and SIGINT hand leadership over, let running calls finish and end it with exit
-code 0; a second signal ends it at once. When the log cannot be written the process ends at once
-with exit code 1, so that nothing is acknowledged that could be lost.
+SIGTERM and SIGINT transfer leadership, let running calls finish and end the process with
+exit code 0; a second signal ends it at once. If the log cannot be written, the process
+ends at once with exit code 1, so that nothing is acknowledged that could be lost.
 
-Every flag can also be given in the environment, as TXMGR_SERVER_DATA_DIR and so
-on, and in the file that --config names, in YAML, as data_dir: and so on; relative paths
-there are relative to the file.`,
+Every flag can also be given in the environment, as TXMGR_SERVER_DATA_DIR and so on, and
+in the YAML file that --config names, as data_dir: and so on; relative paths there are
+relative to the file.`,
 		Example: `  txmgr server --data-dir /var/lib/txmgr
   txmgr server --config /etc/txmgr/server.yaml
   txmgr server --data-dir /var/lib/txmgr --listen 127.0.0.1:0 --address-file /run/txmgr.addr
@@ -77,7 +77,7 @@ there are relative to the file.`,
 			return err
 		}
 		if o.dataDir == "" {
-			return output.Usage("--data-dir names the directory of its log; txmgr dev does without", "no data directory given")
+			return output.Usage("--data-dir names the directory of the log; txmgr dev needs none", "no data directory given")
 		}
 		log, err := a.logger(&o)
 		if err != nil {
@@ -93,20 +93,20 @@ there are relative to the file.`,
 }
 
 func (o *serverOptions) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.config, "config", "", "a YAML file with any of these settings")
-	f.StringVar(&o.dataDir, "data-dir", "", "the directory of the log; it is made when it is missing")
-	f.StringVar(&o.listen, "listen", "127.0.0.1:7460", "the address to listen on; port 0 is any free one")
-	f.BoolVar(&o.insecure, "insecure", false, "allow addresses that other machines reach, though there is no TLS or no authentication")
-	f.StringVar(&o.addressFile, "address-file", "", "a file to write the address to when it is ready")
-	f.DurationVar(&o.interval, "interval", 0, "between two invocations of the timeout thread, fixed when the data directory is new (default 100ms)")
-	f.DurationVar(&o.retention, "retention", 0, "how long finished transactions are kept, fixed when the data directory is new (default 1h)")
-	f.DurationVar(&o.defaultTimeout, "default-timeout", 0, "of transactions that name none (default 30s)")
-	f.DurationVar(&o.maxTimeout, "max-timeout", 0, "the longest that a transaction may ask for (default 24h)")
-	f.DurationVar(&o.sweepInterval, "sweep-interval", 0, "how often participants are searched for what is left behind; negative: never (default 5s)")
-	f.StringVar(&o.optimizer, "recovery-optimizer", "knee", "how many calls a participant gets at once is decided by knee, throughput, mean or p99, or is fixed:N")
+	f.StringVar(&o.config, "config", "", "YAML file with any of these settings")
+	f.StringVar(&o.dataDir, "data-dir", "", "directory of the log; it is created if it is missing")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:7460", "address to listen on; port 0 is any free port")
+	f.BoolVar(&o.insecure, "insecure", false, "allow addresses that other machines reach, without TLS or authentication")
+	f.StringVar(&o.addressFile, "address-file", "", "file that the address is written to when the server is ready")
+	f.DurationVar(&o.interval, "interval", 0, "time between two invocations of the timeout thread, fixed when the data directory is created (default 100ms)")
+	f.DurationVar(&o.retention, "retention", 0, "retention time of finished transactions, fixed when the data directory is created (default 1h)")
+	f.DurationVar(&o.defaultTimeout, "default-timeout", 0, "timeout of transactions that request none (default 30s)")
+	f.DurationVar(&o.maxTimeout, "max-timeout", 0, "longest timeout that a transaction may request (default 24h)")
+	f.DurationVar(&o.sweepInterval, "sweep-interval", 0, "time between two sweeps, which scan participants for orphans; negative: never (default 5s)")
+	f.StringVar(&o.optimizer, "recovery-optimizer", "knee", "optimizer of the number of concurrent calls to a participant: knee, throughput, mean or p99, or fixed:N")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	f.Uint64Var(&o.snapshotBytes, "snapshot-bytes", 0, "how much log a restart may have to replay before a snapshot is taken (default 64 MiB)")
-	f.StringVar(&o.logFormat, "log-format", "", "text or json (default text, or json with --output json)")
+	f.Uint64Var(&o.snapshotBytes, "snapshot-bytes", 0, "size of the log that a restart may have to replay before a snapshot is taken (default 64 MiB)")
+	f.StringVar(&o.logFormat, "log-format", "", "log format: text or json (default text, or json with --output json)")
 	o.clusterOptions.flags(f)
 	o.authOptions.flags(f)
 }

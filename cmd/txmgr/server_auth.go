@@ -15,12 +15,12 @@ type authOptions struct {
 }
 
 func (o *authOptions) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.tlsCert, "tls-cert", "", "a PEM file with the certificate of the server: it speaks https then")
-	f.StringVar(&o.tlsKey, "tls-key", "", "a PEM file with its key")
-	f.StringVar(&o.tlsClientCA, "tls-client-ca", "", "a PEM file with the certificates that clients are trusted by: they need one of their own then")
-	f.StringVar(&o.tlsCA, "tls-ca", "", "a PEM file with the certificates that the servers of other nodes are trusted by (default: --tls-client-ca, or those of the system)")
-	f.StringVar(&o.rootTokenFile, "root-token-file", "", "a file with a token that may do everything: authentication is on then")
-	f.BoolVar(&o.auth, "auth", false, "let in only who shows a token")
+	f.StringVar(&o.tlsCert, "tls-cert", "", "PEM file with the certificate of the server, which then serves https")
+	f.StringVar(&o.tlsKey, "tls-key", "", "PEM file with the key of that certificate")
+	f.StringVar(&o.tlsClientCA, "tls-client-ca", "", "PEM file with the certificates that clients are verified against: each client then needs a certificate")
+	f.StringVar(&o.tlsCA, "tls-ca", "", "PEM file with the certificates that the servers of other nodes are verified against (default: --tls-client-ca, or those of the system)")
+	f.StringVar(&o.rootTokenFile, "root-token-file", "", "file with the root token, which may do everything; enables authentication")
+	f.BoolVar(&o.auth, "auth", false, "require a token")
 }
 
 func (o *authOptions) scheme() string {

@@ -23,15 +23,15 @@ type clusterOptions struct {
 }
 
 func (o *clusterOptions) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.raftListen, "raft-listen", "", "the address to listen on for the other nodes (default "+defaultRaftListen+" when it is not alone)")
-	f.StringVar(&o.advertise, "advertise", "", "the address at which the other nodes reach this one (default: --raft-listen)")
-	f.StringVar(&o.apiAdvertise, "api-advertise", "", "the URL at which clients and nodes reach this server (default: --listen)")
-	f.StringVar(&o.name, "name", "", "the name of this node, for people (default: the name of the host)")
-	f.IntVar(&o.bootstrapExpect, "bootstrap-expect", 0, "how many nodes form a new cluster together")
+	f.StringVar(&o.raftListen, "raft-listen", "", "address to listen on for the other nodes (default "+defaultRaftListen+" in a cluster of several nodes)")
+	f.StringVar(&o.advertise, "advertise", "", "address at which the other nodes reach this one (default: --raft-listen)")
+	f.StringVar(&o.apiAdvertise, "api-advertise", "", "URL at which clients and nodes reach this server (default: --listen)")
+	f.StringVar(&o.name, "name", "", "name of this node, for display (default: the name of the host)")
+	f.IntVar(&o.bootstrapExpect, "bootstrap-expect", 0, "number of nodes that form a new cluster")
 	f.StringSliceVar(&o.join, "join", nil, "addresses at which other nodes listen for this one, separated by commas")
-	f.StringVar(&o.peerCert, "peer-cert", "", "a PEM file with the certificate that this node shows the others")
-	f.StringVar(&o.peerKey, "peer-key", "", "a PEM file with its key")
-	f.StringVar(&o.peerCA, "peer-ca", "", "a PEM file with the certificates that nodes are trusted by")
+	f.StringVar(&o.peerCert, "peer-cert", "", "PEM file with the certificate of this node towards other nodes")
+	f.StringVar(&o.peerKey, "peer-key", "", "PEM file with the key of that certificate")
+	f.StringVar(&o.peerCA, "peer-ca", "", "PEM file with the certificates that other nodes are verified against")
 }
 
 // singleNode reports whether no setting refers to other nodes.
@@ -44,7 +44,7 @@ func (o *clusterOptions) singleNode() bool {
 func (o *clusterOptions) cluster(api net.Addr, scheme string, insecure bool) (*node.Cluster, error) {
 	if o.singleNode() {
 		if name := o.unusedFlag(); name != "" {
-			return nil, output.Usage("--raft-listen, --join or --bootstrap-expect say that it is not", "--%s says nothing about a server that is alone", name)
+			return nil, output.Usage("a cluster of several nodes needs --raft-listen, --join or --bootstrap-expect", "--%s has no effect on a single node", name)
 		}
 		return nil, nil
 	}
@@ -52,7 +52,7 @@ func (o *clusterOptions) cluster(api net.Addr, scheme string, insecure bool) (*n
 		return nil, output.Usage("give the number of nodes, for example 3", "--bootstrap-expect is %d", o.bootstrapExpect)
 	}
 	if o.bootstrapExpect > 1 && len(o.join) == 0 {
-		return nil, output.Usage("--join with the addresses of all of them", "%d nodes are expected, and nothing says where", o.bootstrapExpect)
+		return nil, output.Usage("--join with the addresses of all of them", "%d nodes are expected, and no addresses are given", o.bootstrapExpect)
 	}
 	c := &node.Cluster{
 		Listen: o.raftListen, Advertise: o.advertise, API: o.apiAdvertise, Name: o.name, Expect: o.bootstrapExpect, Join: o.join,
@@ -75,7 +75,7 @@ func (o *clusterOptions) cluster(api net.Addr, scheme string, insecure bool) (*n
 	}
 	c.API = strings.TrimRight(c.API, "/")
 	if _, err := checkAddress(c.API, false); err != nil || strings.Contains(c.API, ",") {
-		return nil, output.Usage("write it like https://10.0.0.1:7460", "--api-advertise %q is no URL of a server", c.API)
+		return nil, output.Usage("write it like https://10.0.0.1:7460", "--api-advertise %q is not the URL of a server", c.API)
 	}
 	return c, nil
 }
@@ -105,5 +105,5 @@ func (o *clusterOptions) advertisedAPI(api net.Addr, c *node.Cluster) (string, e
 			return net.JoinHostPort(host, strconv.Itoa(tcp.Port)), nil
 		}
 	}
-	return "", output.Usage("--advertise 10.0.0.1:7461, or --api-advertise https://10.0.0.1:7460", "%s is every address of this machine, and nothing says which one others reach", api)
+	return "", output.Usage("--advertise 10.0.0.1:7461, or --api-advertise https://10.0.0.1:7460", "%s is every address of this machine, and the one that other nodes reach is not given", api)
 }

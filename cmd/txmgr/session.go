@@ -15,10 +15,11 @@ import (
 func sessionCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "session",
-		Short: "Roll back what a program leaves behind that is gone",
-		Long: `A session is a sign of life. What is begun in it (txmgr begin --session, exec --session) is
-rolled back when nothing has been heard of the session for its time to live, long before the
-timeout of the transaction. The Go client keeps its sessions alive by itself.`,
+		Short: "Manage client sessions (automatic rollback on client failure)",
+		Long: `Manage client sessions. A session is a client's lease with a time to live. The
+transactions that are begun in it (txmgr begin --session, exec --session) are rolled back,
+if undecided, when the session is not renewed within its time to live, long before their
+own timeouts. The Go client renews its sessions itself.`,
 	}
 	groupCommand(cmd)
 	cmd.AddCommand(sessionOpenCommand(a), sessionKeepAliveCommand(a), sessionCloseCommand(a), sessionListCommand(a))
@@ -31,8 +32,8 @@ func sessionOpenCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "open",
 		Short: "Open a session",
-		Long: `Open a session. Somebody has to keep it alive from now on. The time to live is rounded up, to
-1, 2, 4, 8 seconds and so on; the answer says what was granted.
+		Long: `Open a session. The client has to renew it from now on. The time to live is rounded up, to
+1, 2, 4, 8 seconds and so on; the answer contains the time that was granted.
 
 With -q only the id is printed.`,
 		Example: `  id=$(txmgr session open -q --ttl 8s)
@@ -41,12 +42,12 @@ With -q only the id is printed.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Name, "name", "", "a name for people")
-	f.DurationVar(&o.TTL, "ttl", 0, "how long it may be silent, 1s to 1h (default: 16s)")
-	f.StringVar(&id, "id", "", "the id to give it, so that this command can be repeated (default: a new one)")
+	f.StringVar(&o.Name, "name", "", "name, for display")
+	f.DurationVar(&o.TTL, "ttl", 0, "time to live: the session expires unless it is renewed within it, 1s to 1h (default: 16s)")
+	f.StringVar(&id, "id", "", "id of the session, so that this command can be repeated (default: a new one)")
 	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, _ []string) (err error) {
 		if cmd.Flags().Changed("ttl") && o.TTL == 0 {
-			return output.Usage("leave it out for the default, 16s", "--ttl 0 is no time")
+			return output.Usage("omit it for the default, 16s", "--ttl 0 is not positive")
 		}
 		if id != "" {
 			if o.ID, err = txn.ParseSessionID(id); err != nil {
@@ -71,9 +72,9 @@ With -q only the id is printed.`,
 func sessionKeepAliveCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "keep-alive SESSION",
-		Short: "Show that a session lives",
-		Long: `Show that a session lives: it will not expire before its time to live is over, counted from
-now. When it has ended, the exit code is 5.`,
+		Short: "Renew a session",
+		Long: `Renew a session: it does not expire before its time to live has passed, counted from now.
+If the session has ended, the exit code is 5.`,
 		Example:           `  txmgr session keep-alive "$id"`,
 		Args:              argCount(1, 1, "SESSION"),
 		ValidArgsFunction: a.completeSessions(false),
@@ -94,9 +95,9 @@ now. When it has ended, the exit code is 5.`,
 func sessionCloseCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "close SESSION",
-		Short: "End a session, and roll back what is undecided in it",
-		Long: `End a session. What was begun in it and is undecided is rolled back at once, as if each
-transaction had been rolled back by its application.`,
+		Short: "Close a session, and roll back its undecided transactions",
+		Long: `Close a session. Its undecided transactions are rolled back at once, as if their
+application had rolled each of them back.`,
 		Example:           `  txmgr session close "$id"`,
 		Args:              argCount(1, 1, "SESSION"),
 		ValidArgsFunction: a.completeSessions(false),
@@ -122,16 +123,16 @@ func sessionListCommand(a *app) *cobra.Command {
 		Use:               "list",
 		Aliases:           []string{"ls"},
 		Short:             "List the sessions",
-		Long:              "List the sessions that are open; with --ended also those that are closed or expired, as long\nas they are remembered.",
+		Long:              "List the sessions that are open; with --ended also those that were closed or have expired, as\nlong as they are remembered.",
 		Example:           "  txmgr session list --ended -o wide",
 		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().BoolVar(&f.Ended, "ended", false, "those too that have ended")
-	cmd.Flags().IntVar(&f.Limit, "limit", 0, "at most so many, the newest (default: 1,000)")
+	cmd.Flags().BoolVar(&f.Ended, "ended", false, "list also the sessions that have ended")
+	cmd.Flags().IntVar(&f.Limit, "limit", 0, "maximum number of sessions, the newest ones (default: 1,000)")
 	cmd.RunE = a.readCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		if f.Limit < 0 {
-			return output.Usage("leave it out for the default", "--limit %d is negative", f.Limit)
+			return output.Usage("omit it for the default", "--limit %d is negative", f.Limit)
 		}
 		all, err := c.Sessions(ctx, f)
 		if err != nil {
@@ -178,7 +179,7 @@ func explainSession(err error) error {
 		return err
 	}
 	f := *output.Explain(err)
-	f.Next = "txmgr session list --ended shows the sessions; txmgr session open makes one"
+	f.Hint = "txmgr session list --ended shows the sessions; txmgr session open opens a new one"
 	return &f
 }
 

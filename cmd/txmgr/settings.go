@@ -81,7 +81,7 @@ func flagValue(f *pflag.Flag, value *yaml.Node) (string, error) {
 	case value.Kind == yaml.SequenceNode && f.Value.Type() == "stringSlice" && value.Decode(&several) == nil:
 		return strings.Join(several, ","), nil
 	}
-	return "", fmt.Errorf("%w: it has the form of a list or a map", txn.ErrInvalid)
+	return "", fmt.Errorf("%w: a list or a map is not possible here", txn.ErrInvalid)
 }
 
 // readYAML reads a file that holds one map; nil when it is empty.

@@ -19,10 +19,10 @@ import (
 func snapshotCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Copy the whole state to a file, and make a cluster of it again",
-		Long: `Copy the whole state of a cluster to a file, look at such a file, and make a cluster of
-it again. A copy is for the day on which more than half of the nodes are lost for ever;
-before that the others carry on, and a new node joins.`,
+		Short: "Save the whole state to a file, and restore a cluster from it",
+		Long: `Save the whole state of a cluster to a file, inspect such a file, and restore a cluster
+from it. A backup is needed when more than half of the nodes are lost permanently; before
+that the other nodes continue, and a new node joins.`,
 	}
 	groupCommand(cmd)
 	cmd.AddCommand(snapshotSaveCommand(a), snapshotInspectCommand(a), snapshotRestoreCommand(a))
@@ -33,20 +33,20 @@ func snapshotSaveCommand(a *app) *cobra.Command {
 	var force, stale bool
 	cmd := &cobra.Command{
 		Use:   "save FILE",
-		Short: "Copy the whole state to a file",
-		Long: `Copy the whole state to a file, while the cluster goes on. The file is there when it is
-whole, and not before. It holds no secrets of databases and only hashes of tokens, but
-names and labels of all transactions.
+		Short: "Save the whole state to a file",
+		Long: `Save the whole state to a file, while the cluster runs. The file appears when it is
+complete, and not before. It contains no secrets of databases and only hashes of tokens,
+but the names and labels of all transactions.
 
-When more than half of the nodes are lost for ever, --stale has one that is left copy
-what it knows, which may be newer than the last copy, and lack what the others decided.`,
+If more than half of the nodes are lost permanently, --stale saves the state of one that
+is left, which may be newer than the last backup, and may lack what the others decided.`,
 		Example: `  txmgr snapshot save /backup/txmgr-$(date +%F).snapshot
   txmgr snapshot save left.snapshot --stale --address http://10.0.0.3:7460`,
 		Args:              argCount(1, 1, "FILE"),
 		ValidArgsFunction: a.completeFiles(),
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "replace a file that is there")
-	cmd.Flags().BoolVar(&stale, "stale", false, "copy what the node that is asked knows, which may be out of date")
+	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
+	cmd.Flags().BoolVar(&stale, "stale", false, "save the state of the node that is asked, which may be out of date")
 	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if args[0] == "" {
 			return output.Usage("name the file to write", "FILE is empty")
@@ -54,9 +54,9 @@ what it knows, which may be newer than the last copy, and lack what the others d
 		switch info, err := os.Lstat(args[0]); {
 		case err != nil:
 		case !info.Mode().IsRegular():
-			return &output.Failure{Code: txn.CodeConflict, What: args[0] + " is no ordinary file, and is not replaced", Next: "give another name"}
+			return &output.Failure{Code: txn.CodeConflict, What: args[0] + " is not a regular file, and is not replaced", Hint: "give another name"}
 		case !force:
-			return &output.Failure{Code: txn.CodeConflict, What: args[0] + " is there already", Next: "--force replaces it"}
+			return &output.Failure{Code: txn.CodeConflict, What: args[0] + " exists already", Hint: "--force replaces it"}
 		}
 		if stale {
 			ctx = txn.AllowStale(ctx)

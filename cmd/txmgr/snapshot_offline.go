@@ -19,10 +19,10 @@ import (
 func snapshotInspectCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect FILE",
-		Short: "Check a file that was saved, and show what is in it",
-		Long: `Read a file that snapshot save has made, to its end, check that it is whole, and show
-what is in it: which cluster, when, how many transactions in which state, and at which
-participants branches may still be prepared. No server is asked.`,
+		Short: "Verify a backup file, and show its contents",
+		Long: `Read a file of txmgr snapshot save completely, verify it, and show its contents: the
+cluster, the time, the number of transactions in each state, and the participants at which
+branches may still be prepared. No server is asked.`,
 		Example:           "  txmgr snapshot inspect /backup/txmgr.snapshot\n  txmgr snapshot inspect /backup/txmgr.snapshot -o json",
 		Args:              argCount(1, 1, "FILE"),
 		ValidArgsFunction: a.completeFiles(),
@@ -69,27 +69,27 @@ func backupFailure(file string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, node.ErrBadBackup):
-		f.Next = "take another copy; txmgr snapshot save makes one"
+		f.Hint = "use another backup; txmgr snapshot save makes one"
 	case errors.Is(err, txn.ErrConflict):
-		f.Code, f.Next = txn.CodeConflict, "give a directory that is empty, or not there yet"
+		f.Code, f.Hint = txn.CodeConflict, "give a directory that is empty, or does not exist yet"
 	case errors.Is(err, txn.ErrInvalid):
-		f.Code, f.Next = txn.CodeUsage, "use the release that made it, or a newer one"
+		f.Code, f.Hint = txn.CodeUsage, "use the release that made the file, or a newer one"
 	}
 	return f
 }
 
 func (a *app) printContents(file string, b txn.Backup, c node.BackupContents) error {
 	t := backupTable(file, b)
-	t.Add("made by", c.Release)
-	t.Add("held", yesNo(c.RecoveryPaused))
-	t.Add("transactions", fmt.Sprintf("%d, with a hazard %d", c.Transactions, c.Heuristics))
+	t.Add("release", c.Release)
+	t.Add("recovery paused", yesNo(c.RecoveryPaused))
+	t.Add("transactions", fmt.Sprintf("%d, of them %d with a heuristic outcome", c.Transactions, c.Heuristics))
 	for s := txn.Active; s <= txn.RolledBack; s++ {
 		if n := c.States[s]; n > 0 {
 			t.Add("  "+s.String(), formatInt(n))
 		}
 	}
 	t.Add("nodes, tokens, audit", fmt.Sprintf("%d, %d, %d", c.Members, c.Tokens, c.Audit))
-	p := output.Table{Columns: output.Columns("PARTICIPANT", "KIND", "BRANCHES NOT FINISHED")}
+	p := output.Table{Columns: output.Columns("PARTICIPANT", "KIND", "UNFINISHED BRANCHES")}
 	for _, x := range c.Participants {
 		p.Add(x.Name, x.Kind, formatInt(x.Branches))
 	}
@@ -119,26 +119,27 @@ func snapshotRestoreCommand(a *app) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "restore FILE --data-dir DIR",
-		Short: "Make the data directory of a new cluster of a file",
-		Long: `Make a data directory of a file that snapshot save has made, for the first node of a
-new cluster; the others join it with empty directories. No server is asked, and none
-may run on the directory, which has to be empty.
+		Short: "Restore the data directory of a new cluster from a file",
+		Long: `Create a data directory from a file of txmgr snapshot save, for the first node of a new
+cluster; the other nodes join it with empty directories. No server is asked, and none may
+run on the directory, which has to be empty.
 
-What was decided after the copy was taken is not in it, though databases have carried
-it out. So the new cluster, which has the next incarnation, is held: it drives nothing
-to its end and begins nothing, until you have looked and say: txmgr recover resume.
-What is left of the old cluster must never run again.`,
+Decisions that were made after the backup are not in it, though databases have carried
+them out. Therefore recovery is paused in the new cluster, which has the next incarnation:
+it completes no branch and begins no transaction until an operator has compared it with
+the participants and runs txmgr recover resume. The remaining nodes of the old cluster
+must never run again.`,
 		Example: `  txmgr snapshot restore /backup/txmgr.snapshot --data-dir /var/lib/txmgr
   txmgr server --data-dir /var/lib/txmgr
-  txmgr recover scan; txmgr doubt list
-  txmgr recover resume --reason "compared with the books, ticket 812"`,
+  txmgr recover scan; txmgr indoubt list
+  txmgr recover resume --reason "compared with the databases, ticket 812"`,
 		Args:              argCount(1, 1, "FILE"),
 		ValidArgsFunction: a.completeFiles(),
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", "", "the directory to make; required")
+	cmd.Flags().StringVar(&dir, "data-dir", "", "data directory to create; required")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if dir == "" {
-			return output.Usage("--data-dir names the directory to make", "no data directory given")
+			return output.Usage("--data-dir names the directory to create", "no data directory given")
 		}
 		f, err := openBackup(args[0])
 		if err != nil {
@@ -152,7 +153,7 @@ What is left of the old cluster must never run again.`,
 		if abs, err := filepath.Abs(dir); err == nil {
 			dir = abs
 		}
-		a.print.Note("it is held until: txmgr recover resume --reason TEXT; what is left of the old cluster must never run again")
+		a.print.Note("recovery is paused until: txmgr recover resume --reason TEXT; the remaining nodes of the old cluster must never run again")
 		t := backupTable(args[0], b)
 		t.Add("data directory", dir)
 		value := struct {

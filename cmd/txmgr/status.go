@@ -18,15 +18,15 @@ func statusCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the coordinator at a glance",
-		Long: `Show the coordinator at a glance. The exit code is 0 whenever it answers.
+		Long: `Show the coordinator at a glance. The exit code is 0 whenever the coordinator answers.
 
-With --ready it is 10 unless there is a leader, every participant is healthy, and the
-cluster is not held since it was restored.`,
+With --ready it is 10 unless there is a leader, every participant is healthy, and
+recovery is not paused since a restore.`,
 		Example:           "  txmgr status\n  txmgr status --ready -q",
 		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().BoolVar(&ready, "ready", false, "exit with 10 unless all is well")
+	cmd.Flags().BoolVar(&ready, "ready", false, "exit with 10 unless there is a leader, all participants are healthy, and recovery is not paused")
 	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, _ []string) error {
 		s, err := c.Status(ctx)
 		if err != nil {
@@ -45,10 +45,10 @@ cluster is not held since it was restored.`,
 
 func notReadyFailure(s txn.Status) error {
 	if !s.Leader && s.LeaderID == "" {
-		return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Cause: s.WaitingFor, Next: "look at the log of the server"}
+		return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Cause: s.WaitingFor, Hint: "check the log of the server"}
 	}
 	if s.RecoveryPaused {
-		return &output.Failure{Code: txn.CodeUnhealthy, What: "held since it was restored", Next: "txmgr recover resume --reason TEXT"}
+		return &output.Failure{Code: txn.CodeUnhealthy, What: "recovery is paused since the restore", Hint: "txmgr recover resume --reason TEXT"}
 	}
 	var sick []string
 	for _, p := range s.Participants {
@@ -61,7 +61,7 @@ func notReadyFailure(s txn.Status) error {
 	}
 	return &output.Failure{
 		Code: txn.CodeUnhealthy, What: output.Plural(len(sick), "participant is", "participants are") + " not healthy",
-		Cause: strings.Join(sick, "; "), Next: "txmgr doctor NAME",
+		Cause: strings.Join(sick, "; "), Hint: "txmgr doctor NAME",
 	}
 }
 
@@ -109,7 +109,7 @@ func (a *app) printStatus(s txn.Status) error {
 	if s.Incarnation > 0 || s.RecoveryPaused {
 		held := ""
 		if s.RecoveryPaused {
-			held = ", held"
+			held = ", recovery paused"
 		}
 		add("incarnation", "%d%s", s.Incarnation, held)
 	}
@@ -117,17 +117,17 @@ func (a *app) printStatus(s txn.Status) error {
 	add("uptime", "%s", output.Since(time.Duration(s.Uptime)))
 	add("term, log index", "%d, %d (%d bytes)", s.Term, s.LogIndex, s.LogBytes)
 	add("tick", "%d, one every %v", s.Tick, time.Duration(s.Interval))
-	add("open", "%d%s", s.Undecided, delegated(s))
-	add("undone", "%d", s.Completing)
+	add("undecided", "%d%s", s.Undecided, delegated(s))
+	add("completing", "%d", s.Completing)
 	add("finished", "%d", s.Finished)
-	add("hazards", "%d", s.Heuristics)
+	add("heuristic outcomes", "%d", s.Heuristics)
 	add("decided", "%d committed, %d rolled back%s", s.Committed, s.RolledBack, causes(s))
 	if s.Sessions > 0 || s.SessionsExpired > 0 {
-		add("sessions", "%d open, %d have expired", s.Sessions, s.SessionsExpired)
+		add("sessions", "%d open, %d expired", s.Sessions, s.SessionsExpired)
 	}
 	add("since start", "%d commands in %d entries, %d of them only ticks, %d syncs", s.Commands, s.Entries, s.TickEntries, s.Syncs)
 	if s.Heuristics > 0 {
-		a.print.Note("hazards wait for a person: txmgr doubt list")
+		a.print.Note("heuristic outcomes need an operator: txmgr indoubt list")
 	}
 	if s.RecoveryPaused {
 		a.print.Note("%s", recoveryPausedNote)

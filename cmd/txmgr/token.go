@@ -16,17 +16,17 @@ import (
 func tokenCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Say who may do what",
-		Long: `Make tokens, and take them back. A token admits whoever knows its secret, to as much as
-its role allows; each role may do all that the one before it may:
+		Short: "Manage tokens",
+		Long: `Create, list and revoke tokens. A token authenticates every client that knows its secret;
+its role is what the client may do, and each role includes the roles before it:
 
-  reader     look
+  reader     read
   client     begin, decide and report transactions
-  operator   resolve doubts, scan, and change participants
+  operator   resolve transactions in doubt, scan, and change participants
   admin      change the cluster and its tokens
 
-The cluster knows only hashes of secrets. Tokens count where the server runs with
---auth or --root-token-file; the first token is made with the root token.`,
+The cluster stores only hashes of secrets. Tokens are checked where the server runs with
+--auth or --root-token-file; the first token is created with the root token.`,
 	}
 	groupCommand(cmd)
 	cmd.AddCommand(tokenCreateCommand(a), tokenListCommand(a), tokenRevokeCommand(a))
@@ -47,9 +47,9 @@ func tokenCreateCommand(a *app) *cobra.Command {
 	var rate uint32
 	cmd := &cobra.Command{
 		Use:   "create NAME --role ROLE",
-		Short: "Make a token and show its secret, once",
-		Long: `Make a token and show its secret, which nobody can see again. With -q nothing but the
-secret is printed, for a file. NAME is what the audit says of those who use it.`,
+		Short: "Create a token and print its secret once",
+		Long: `Create a token and print its secret, which cannot be shown again. With -q only the secret
+is printed, for a file. NAME is the name of the token's users in the audit.`,
 		Example: `  txmgr token create app --role client -q
   txmgr token create ann --role operator --ttl 720h
   txmgr token create probe --role reader --rate 10`,
@@ -58,8 +58,8 @@ secret is printed, for a file. NAME is what the audit says of those who use it.`
 	}
 	f := cmd.Flags()
 	f.StringVar(&role, "role", "", strings.Join(roleNames(), ", ")+"; required")
-	f.DurationVar(&ttl, "ttl", 0, "how long it is good (default: for ever)")
-	f.Uint32Var(&rate, "rate", 0, "the most calls a second on one node (default: no limit)")
+	f.DurationVar(&ttl, "ttl", 0, "time until the token expires (default: never)")
+	f.Uint32Var(&rate, "rate", 0, "maximum number of calls per second on one node (default: no limit)")
 	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roleNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		r := txn.TokenRequest{Name: args[0], TTL: ttl, Rate: rate, By: a.operatorName()}
@@ -87,7 +87,7 @@ func (a *app) printToken(made txn.Token, secret string) error {
 		_, err := fmt.Fprintln(a.out, secret)
 		return err
 	}
-	a.print.Note("nobody can see the secret again: keep it in a file that only its user can read")
+	a.print.Note("the secret cannot be shown again: store it in a file that only its user can read")
 	t := output.Table{Columns: []output.Column{{Name: "FIELD"}, {Name: "VALUE"}}}
 	t.Add("id", made.ID)
 	t.Add("name", made.Name)
@@ -125,7 +125,7 @@ func tokenListCommand(a *app) *cobra.Command {
 		Use:               "list",
 		Aliases:           []string{"ls"},
 		Short:             "List the tokens",
-		Long:              "List the tokens, without their secrets, which nobody knows. The root token of a server's\nfile is none of them.",
+		Long:              "List the tokens, without their secrets, which are not stored. The root token of a server is\nnot among them.",
 		Example:           "  txmgr token list -o wide",
 		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -138,7 +138,7 @@ func tokenListCommand(a *app) *cobra.Command {
 				all = []txn.Token{}
 			}
 			t := output.Table{Columns: []output.Column{
-				{Name: "TOKEN"}, {Name: "NAME"}, {Name: "ROLE"}, {Name: "RATE"}, {Name: "EXPIRES"}, {Name: "MADE", Wide: true}, {Name: "BY", Wide: true},
+				{Name: "TOKEN"}, {Name: "NAME"}, {Name: "ROLE"}, {Name: "RATE"}, {Name: "EXPIRES"}, {Name: "CREATED", Wide: true}, {Name: "BY", Wide: true},
 			}}
 			ids := make([]string, len(all))
 			for i, k := range all {
@@ -154,14 +154,14 @@ func tokenRevokeCommand(a *app) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "revoke TOKEN",
-		Short: "Take a token back",
-		Long: `Take a token back, by its id or name. From then on it admits nobody, on any node that
-hears of it.`,
+		Short: "Revoke a token",
+		Long: `Revoke a token, by its id or name. From then on it is rejected by every node that has
+received the revocation.`,
 		Example:           `  txmgr token revoke app --reason "it was in a log"`,
 		Args:              argCount(1, 1, "TOKEN"),
 		ValidArgsFunction: a.completeTokens(),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; required, the audit keeps it")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; required, recorded in the audit")
 	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if err := requireReason(reason); err != nil {
 			return err
@@ -176,7 +176,7 @@ hears of it.`,
 				return err
 			}
 			f := *output.Explain(err)
-			f.Next = "txmgr token list shows the tokens"
+			f.Hint = "txmgr token list shows the tokens"
 			return &f
 		}
 		t := output.Table{Columns: output.Columns("TOKEN", "REVOKED")}

@@ -22,9 +22,9 @@ func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Show the version of this program",
-		Long: `Show the version of this program: what it was stamped with when it was built, or else
-what the go command knows of the module, or else devel- and the beginning of the
-program's SHA-256. Those of the servers are in txmgr status and txmgr cluster status.`,
+		Long: `Show the version of this program: the version that was stamped into it when it was built,
+or else what the go command knows of the module, or else devel- and the beginning of the
+program's SHA-256. txmgr status and txmgr cluster status show the versions of servers.`,
 		Example:           "  txmgr version -o json",
 		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,

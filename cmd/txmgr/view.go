@@ -40,7 +40,7 @@ func branchTable(t txn.Info) output.Table {
 		{Name: "STATE", State: true},
 	}}
 	if heuristics {
-		table.Columns = append(table.Columns, output.Column{Name: "HAZARD"})
+		table.Columns = append(table.Columns, output.Column{Name: "HEURISTIC"})
 	}
 	table.Columns = append(table.Columns, output.Column{Name: "ATTEMPTS"}, output.Column{Name: "NEXT TRY"}, output.Column{Name: "XID", Wide: true}, output.Column{Name: "LAST ERROR"})
 	if heuristics {
@@ -92,7 +92,7 @@ func stateWithHeuristic(s txn.State, h txn.Heuristic) string {
 	if h == 0 {
 		return s.String()
 	}
-	return s.String() + " (hazard: " + h.String() + ")"
+	return s.String() + " (heuristic: " + h.String() + ")"
 }
 
 // formatDuration writes a duration for people; empty for zero.

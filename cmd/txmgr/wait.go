@@ -26,19 +26,19 @@ func waitCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait TX",
 		Short: "Wait until a transaction is finished",
-		Long: `Wait until a transaction is finished, and for what is named by --for.
+		Long: `Wait until a transaction is finished, and for the outcome that --for names.
 
-Waiting for committed ends at once, with exit code 3, when the transaction is
-decided to roll back; waiting for rolled-back, with exit code 6, when it is decided
-to commit. When waiting takes too long the exit code is 7.`,
+Waiting for committed ends at once, with exit code 3, when the transaction is decided to
+roll back; waiting for rolled-back, with exit code 6, when it is decided to commit. If
+the wait times out, the exit code is 7.`,
 		Example: `  txmgr wait tx_01k9
   txmgr wait tx_01k9 --for committed --timeout 5s`,
 		Args:              argCount(1, 1, "TX"),
 		ValidArgsFunction: a.completeTX(false),
 	}
 	f := cmd.Flags()
-	f.StringVar(&goal, "for", goalFinished, "committed, rolled-back or finished")
-	f.DurationVar(&timeout, "timeout", time.Minute, "how long to wait")
+	f.StringVar(&goal, "for", goalFinished, "outcome to wait for: committed, rolled-back or finished")
+	f.DurationVar(&timeout, "timeout", time.Minute, "time to wait")
 	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(goals, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		switch goal {
@@ -107,7 +107,7 @@ func (a *app) timeoutFailure(ctx context.Context, c *client.Client, id txn.ID, t
 	defer cancel()
 	f := &output.Failure{
 		Code: txn.CodeTimedOut, What: fmt.Sprintf("%s is not finished after %v", id, timeout),
-		Next: "it goes on; txmgr inspect " + id.String(), Err: err,
+		Hint: "the transaction continues; txmgr inspect " + id.String(), Err: err,
 	}
 	if info, err := c.Get(ctx, id); err == nil {
 		f.Cause = waitReason(info)

@@ -26,7 +26,7 @@ interrupted. With -o json or jsonl each change is one line.`,
 		ValidArgsFunction: a.completeTX(false),
 	}
 	o.flags(a, cmd)
-	cmd.Flags().IntVar(&limit, "count", 0, "end after so many changes (default: never)")
+	cmd.Flags().IntVar(&limit, "count", 0, "end after this number of changes (default: never)")
 	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		filter, err := o.filter()
 		if err != nil {
@@ -80,16 +80,16 @@ func timeoutsCommand(a *app) *cobra.Command {
 	var r txn.DeadlineGroupRange
 	cmd := &cobra.Command{
 		Use:   "timeouts",
-		Short: "Show the survival index: which invocation ends which transactions",
-		Long: `Show the survival-index groups. Each undecided transaction is in the group of the
-invocation of the timeout thread that ends it; a group is rolled back as a whole,
-without looking at any other. The groups that end first come first.`,
+		Short: "Show the survival index: the transactions that each invocation expires",
+		Long: `Show the groups of the survival index. Each undecided transaction is in the group of the
+invocation of the timeout thread that expires it; a group is rolled back as a whole,
+without looking at any other group. The groups that expire first come first.`,
 		Example:           "  txmgr timeouts\n  txmgr timeouts --limit 10 -o json",
 		Args:              noArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().Uint64Var(&r.From, "from", 0, "only groups that end at this tick or later")
-	cmd.Flags().IntVar(&r.Limit, "limit", txn.DefaultDeadlineGroups, "at most so many groups, up to "+formatInt(txn.MaxDeadlineGroups))
+	cmd.Flags().Uint64Var(&r.From, "from", 0, "only groups that expire at this tick or later")
+	cmd.Flags().IntVar(&r.Limit, "limit", txn.DefaultDeadlineGroups, "maximum number of groups, up to "+formatInt(txn.MaxDeadlineGroups))
 	cmd.RunE = a.readCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		if r.Limit < 1 || r.Limit > txn.MaxDeadlineGroups {
 			return output.Usage("", "--limit must be from 1 to %d", txn.MaxDeadlineGroups)

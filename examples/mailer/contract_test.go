@@ -281,9 +281,9 @@ func TestCoordinatorSpeaksWithAll(t *testing.T) {
 			if result.Outcome != participant.Committed || err != nil {
 				t.Errorf("%v, %v", result, err)
 			}
-			testimony, err := p.(participant.Inspector).Inspect(t.Context(), last)
-			if testimony.Outcome != participant.Committed || err != nil {
-				t.Errorf("%+v, %v", testimony, err)
+			report, err := p.(participant.Inspector).Inspect(t.Context(), last)
+			if report.Outcome != participant.Committed || err != nil {
+				t.Errorf("%+v, %v", report, err)
 			}
 			page := s.page(t, "prefix=txm_test_&limit=1")
 			if len(page.Branches) != 1 || page.Next == "" {

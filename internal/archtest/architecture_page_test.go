@@ -12,11 +12,11 @@ import (
 	"github.com/txmgr/txmgr/internal/sourcetree"
 )
 
-var update = flag.Bool("update", false, "write the table of arrows into docs/architecture.md")
+var update = flag.Bool("update", false, "write the import table into docs/architecture.md")
 
 const (
-	tableBegin = "<!-- arrows: written by make generate -->\n"
-	tableEnd   = "<!-- end of arrows -->\n"
+	tableBegin = "<!-- import table: written by make generate -->\n"
+	tableEnd   = "<!-- end of import table -->\n"
 )
 
 // TestPage compares the import table in docs/architecture.md with importRules, or writes it.
@@ -33,7 +33,7 @@ func TestPage(t *testing.T) {
 	before, rest, ok := strings.Cut(string(page), tableBegin)
 	table, after, ended := strings.Cut(rest, tableEnd)
 	if !ok || !ended {
-		t.Fatalf("docs/architecture.md has no place for the table: a line %q and a line %q", tableBegin, tableEnd)
+		t.Fatalf("docs/architecture.md lacks the markers of the table: a line %q and a line %q", tableBegin, tableEnd)
 	}
 	want := importTable(tree)
 	if *update {
@@ -43,7 +43,7 @@ func TestPage(t *testing.T) {
 		return
 	}
 	if table != want {
-		t.Errorf("docs/architecture.md has another table of arrows than internal/archtest: run make generate\n%s", want)
+		t.Errorf("the import table in docs/architecture.md is out of date: run make generate\n%s", want)
 	}
 }
 
@@ -59,12 +59,12 @@ func importTable(t *sourcetree.Tree) string {
 		}
 	}
 	var s strings.Builder
-	s.WriteString("| package | may import | because |\n|---|---|---|\n")
+	s.WriteString("| package | may import | reason |\n|---|---|---|\n")
 	for _, a := range importRules {
 		if !used[a.from] {
 			continue
 		}
-		to := "nothing of ours"
+		to := "nothing of this module"
 		targets := slices.DeleteFunc(slices.Clone(a.to), func(pattern string) bool { return !exists(pattern) })
 		switch {
 		case len(a.to) == 1 && a.to[0] == "...":

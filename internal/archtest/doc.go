@@ -1,9 +1,9 @@
 // Package archtest contains the rules of the code base as tests: what CONTRIBUTING.md and
 // docs/architecture.md say about the structure of the code.
 //
-// Each rule is a subtest of [TestHouse] with the rule's name:
+// Each rule is a subtest of [TestRules] with the rule's name:
 //
-//  1. arrows: a package imports only packages below it; the table lists them, with the reason.
+//  1. imports: a package imports only the packages that the import table allows; each row has its reason.
 //  2. libraries: raft, bbolt, cobra and the database drivers are imported only by the packages
 //     whose purpose they are; test libraries only by tests.
 //  3. pure: the core reads no clock, has no randomness, starts no goroutine and does no I/O; nor
@@ -17,6 +17,9 @@
 //  10. words: no unfinished work, no path of one machine, no host of a network.
 //  11. module: go.mod can be installed from elsewhere.
 //  12. view: a function that is passed to FSM.View only reads the machine.
+//  13. sizes: packages, structs, method sets and interfaces are within limits.
+//  14. vocabulary: no metaphors in names, no prose that hides who acts, no public type whose words
+//     docs/glossary.md does not have.
 //
 // Every rule is tested itself: testdata contains, for each, source that breaks it and the expected
 // findings; see internal/ruletest.

@@ -20,44 +20,44 @@ type importRule struct {
 // importRules is docs/architecture.md as a table; the first row whose pattern matches a package
 // applies to it. Tests may import anything, subject to the rule about libraries.
 var importRules = []importRule{
-	{"txn", nil, "it is the vocabulary: everybody speaks it, so it knows nobody"},
-	{"txn/machine", []string{"txn", "timeout/survival", "timeout/hashbelt"}, "the state that the log drives: words, and the structures that are replicated with it"},
-	{"txn/txntest", []string{"txn", "txn/machine", "timeout/..."}, "a manager in memory for tests of users: the machine without a log"},
-	{"txn/txnhttp", []string{"txn"}, "it carries a transaction from service to service, by whatever manager they use"},
+	{"txn", nil, "shared types; it imports no other package of the module"},
+	{"txn/machine", []string{"txn", "timeout/survival", "timeout/hashbelt"}, "the replicated state machine: the shared types, and the structures that are part of its state"},
+	{"txn/txntest", []string{"txn", "txn/machine", "timeout/..."}, "an in-memory manager for tests of applications: the state machine without a log"},
+	{"txn/txnhttp", []string{"txn"}, "it carries a transaction from service to service, with any `txn.Manager`"},
 
-	{"timeout/wheel/runner", []string{"timeout", "timeout/wheel"}, "the goroutine and the clock that the wheel does without"},
+	{"timeout/wheel/runner", []string{"timeout", "timeout/wheel"}, "it adds to the wheel the goroutine and the clock that the wheel itself does not have"},
 	{"timeout/wheel", []string{"timeout", "timeout/heap"}, "the heap is the delay queue of the wheel's buckets"},
-	{"timeout/purgatory", []string{"timeout", "timeout/wheel", "timeout/wheel/runner"}, "its deadlines are tasks of a wheel that is run"},
-	{"timeout/timeouttest", []string{"timeout/..."}, "one suite for all the structures"},
-	{"timeout/...", []string{"timeout"}, "each structure stands alone, so that it can be taken out and compared"},
+	{"timeout/purgatory", []string{"timeout", "timeout/wheel", "timeout/wheel/runner"}, "its deadlines are tasks of a running wheel"},
+	{"timeout/timeouttest", []string{"timeout/..."}, "one test suite for all timeout structures"},
+	{"timeout/...", []string{"timeout"}, "each structure is independent, so that it can be used alone and compared"},
 	{"adaptive/...", []string{"adaptive"}, "any Go server can use the pool"},
 
-	{"participant", []string{"txn"}, "the contract of a resource, in the words of txn"},
-	{"participant/...", []string{"participant", "txn"}, "one resource each: they do not know each other, nor who drives them"},
-	{"recovery", []string{"adaptive", "participant", "timeout", "timeout/wheel", "timeout/heap", "timeout/hashbelt", "txn", "internal/failpoint"}, "it drives branches to a decision that it did not make"},
+	{"participant", []string{"txn"}, "the contract of a participant, in the types of `txn`"},
+	{"participant/...", []string{"participant", "txn"}, "one driver each: it depends neither on other drivers nor on recovery"},
+	{"recovery", []string{"adaptive", "participant", "timeout", "timeout/wheel", "timeout/heap", "timeout/hashbelt", "txn", "internal/failpoint"}, "it drives branches to the decision, and does not decide"},
 
-	{"raftfsm/logstore", []string{"internal/failpoint"}, "a log of bytes: it does not know what they say"},
-	{"raftfsm", []string{"raftfsm/logstore", "txn/machine", "timeout/survival", "txn", "internal/failpoint"}, "a thin shell that knows an entry's tick and commands: the decisions are in the machine"},
-	{"node/peer", []string{"txn", "internal/certs"}, "the port between nodes: raft's streams and a few questions; it does not know what is said"},
-	{"node", []string{"node/peer", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "internal/failpoint", "internal/certs", "internal/latency", "internal/asynclog", "internal/simenv"}, "it wires one coordinator together, and knows resources by their contract alone"},
+	{"raftfsm/logstore", []string{"internal/failpoint"}, "it stores log entries as bytes and does not decode commands"},
+	{"raftfsm", []string{"raftfsm/logstore", "txn/machine", "timeout/survival", "txn", "internal/failpoint"}, "it decodes an entry's tick and commands for the state machine, which decides"},
+	{"node/peer", []string{"txn", "internal/certs"}, "the port between nodes: raft's streams and a few requests; it does not interpret their contents"},
+	{"node", []string{"node/peer", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "internal/failpoint", "internal/certs", "internal/latency", "internal/asynclog", "internal/simenv"}, "it assembles one coordinator, and depends on the contract of participants only"},
 
-	{"api/wire", []string{"api/txmgr/...", "txn"}, "it translates between the words of txn and the wire, for both ends"},
-	{"api/...", []string{"api/..."}, "the wire, generated"},
-	{"server/...", []string{"server/...", "node", "api/...", "participant", "txn", "internal/certs", "internal/asynclog"}, "a node on the network: it does not see the machine or the log"},
-	{"client/...", []string{"client/...", "api/...", "txn"}, "what an application links: nothing of the server comes with it"},
-	{"cmd/...", []string{"cmd/...", "server/...", "client/...", "node", "participant/...", "txn", "internal/..."}, "the command line asks and prints; only here are the kinds of participants named"},
+	{"api/wire", []string{"api/txmgr/...", "txn"}, "it converts between the types of `txn` and the messages, for client and server"},
+	{"api/...", []string{"api/..."}, "the generated messages and services"},
+	{"server/...", []string{"server/...", "node", "api/...", "participant", "txn", "internal/certs", "internal/asynclog"}, "it serves a node's API; it has no access to the state machine or the log"},
+	{"client/...", []string{"client/...", "api/...", "txn"}, "applications link it, so it contains nothing of the server"},
+	{"cmd/...", []string{"cmd/...", "server/...", "client/...", "node", "participant/...", "txn", "internal/..."}, "the command line sends requests and prints the answers; only it names the kinds of participants"},
 
-	{"examples/...", []string{"client", "node", "participant/...", "txn"}, "what a user would write, and nothing that a user could not"},
+	{"examples/...", []string{"client", "node", "participant/...", "txn"}, "examples use only what an application can use"},
 
-	{"internal/certs", []string{"txn"}, "certificates: made, read, read again, and what they allow; both ports use it"},
-	{"internal/latency", []string{"txn"}, "how long things took, for metrics"},
-	{"internal/asynclog", nil, "a log that nobody waits for"},
-	{"internal/simenv", nil, "ground of the simulation, which a node can be put on"},
-	{"internal/failpoint", nil, "steps at which crash tests end the process; empty in every build but theirs"},
-	{"internal/adaptivebench", []string{"adaptive", "internal/testdb"}, "the experiments of the adaptive pool: the pool, and a database to work on"},
-	{"internal/adaptivesim", []string{"adaptive"}, "a pool that is simulated: the command line plays studies on it"},
-	{"internal/adaptivestudy", []string{"adaptive", "internal/adaptivebench", "internal/adaptivesim"}, "parameters of the optimizers, varied on both"},
-	{"internal/...", []string{"..."}, "beds and tools of the tests"},
+	{"internal/certs", []string{"txn"}, "it makes, loads and reloads certificates and checks what they permit; both ports use it"},
+	{"internal/latency", []string{"txn"}, "it records durations for metrics"},
+	{"internal/asynclog", nil, "a logger that never blocks its callers"},
+	{"internal/simenv", nil, "it replaces disk, network and wall clock of a node in the simulation"},
+	{"internal/failpoint", nil, "steps at which crash tests end the process; empty in every other build"},
+	{"internal/adaptivebench", []string{"adaptive", "internal/testdb"}, "experiments with the adaptive pool on a real database"},
+	{"internal/adaptivesim", []string{"adaptive"}, "a simulated pool; the command line runs studies on it"},
+	{"internal/adaptivestudy", []string{"adaptive", "internal/adaptivebench", "internal/adaptivesim"}, "studies of the optimizers' parameters, on both of these"},
+	{"internal/...", []string{"..."}, "tools and environments for tests"},
 }
 
 func (a importRule) allows(dir string) bool {
@@ -82,7 +82,7 @@ func checkImports(t *sourcetree.Tree) []string {
 	for _, p := range t.Packages {
 		a, ok := importRuleFor(p.Dir)
 		if !ok {
-			findings = append(findings, p.Dir+": no row of the table of arrows fits: add one, with its reason, here and in docs/architecture.md")
+			findings = append(findings, p.Dir+": no row of importRules matches: add one with its reason, then run make generate")
 			continue
 		}
 		for _, f := range code(p) {

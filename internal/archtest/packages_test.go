@@ -16,7 +16,7 @@ func checkPackages(t *sourcetree.Tree) []string {
 	var findings []string
 	for _, p := range t.Packages {
 		if slices.Contains(vagueNames, p.Name) {
-			findings = append(findings, fmt.Sprintf("%s: package %s: name it after what it is, not after what it is for", p.Dir, p.Name))
+			findings = append(findings, fmt.Sprintf("%s: package %s: the name does not describe the contents", p.Dir, p.Name))
 		}
 		var docs int
 		for _, f := range p.Files {
@@ -25,14 +25,14 @@ func checkPackages(t *sourcetree.Tree) []string {
 			}
 			docs++
 			if want := docOpening(p.Name); !strings.HasPrefix(f.AST.Doc.Text(), want) {
-				findings = append(findings, fmt.Sprintf("%s: the package comment begins with %q", f.Path, want))
+				findings = append(findings, fmt.Sprintf("%s: the package comment must begin with %q", f.Path, want))
 			}
 		}
 		switch {
 		case docs > 1:
-			findings = append(findings, fmt.Sprintf("%s: %d files have a package comment: the reader finds one of them", p.Dir, docs))
+			findings = append(findings, fmt.Sprintf("%s: %d files have a package comment: keep one", p.Dir, docs))
 		case docs == 0 && !generated(p):
-			findings = append(findings, p.Dir+": no package comment: say in doc.go what it is, why, and what holds in it")
+			findings = append(findings, p.Dir+": no package comment: say in doc.go what the package is, why it exists and what its invariants are")
 		}
 	}
 	return findings
@@ -55,7 +55,7 @@ func checkInit(t *sourcetree.Tree) []string {
 		for _, f := range code(p) {
 			for _, d := range f.AST.Decls {
 				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
-					findings = append(findings, t.Pos(fn)+": no init: whoever imports the package did not ask for it")
+					findings = append(findings, t.Pos(fn)+": no init function: an import must have no side effects")
 				}
 			}
 		}

@@ -20,7 +20,7 @@ type rule struct {
 }
 
 var rules = []rule{
-	{"arrows", checkImports},
+	{"imports", checkImports},
 	{"libraries", checkLibraries},
 	{"pure", checkPure},
 	{"order", checkOrder},
@@ -31,19 +31,21 @@ var rules = []rule{
 	{"init", checkInit},
 	{"size", checkSize},
 	{"words", checkWords},
+	{"sizes", checkSizes},
+	{"vocabulary", checkVocabulary},
 	{"module", checkModule},
 }
 
 // root is the repository's root, seen from this package.
 const root = "../.."
 
-func TestHouse(t *testing.T) {
+func TestRules(t *testing.T) {
 	tree, err := sourcetree.Load(os.DirFS(root))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(tree.Packages) < 2 {
-		t.Fatalf("only %d packages found below %s: the rules would hold for nothing", len(tree.Packages), root)
+		t.Fatalf("only %d packages found below %s: the rules would check nothing", len(tree.Packages), root)
 	}
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
@@ -67,7 +69,7 @@ func TestPlanted(t *testing.T) {
 	}
 	for _, r := range rules {
 		if len(byRule[r.name]) == 0 {
-			t.Errorf("rule %s: no testdata/%s*.txtar breaks it, so nobody knows whether it can fail", r.name, r.name)
+			t.Errorf("rule %s: no testdata/%s*.txtar breaks it, so the rule itself is untested", r.name, r.name)
 		}
 		for _, f := range byRule[r.name] {
 			t.Run(filepath.Base(f), func(t *testing.T) {
@@ -85,7 +87,7 @@ func TestPlanted(t *testing.T) {
 		delete(byRule, r.name)
 	}
 	for name, f := range byRule {
-		t.Errorf("%v: there is no rule %q", f, name)
+		t.Errorf("%v: no rule is named %q", f, name)
 	}
 }
 

@@ -22,7 +22,7 @@ func checkSize(t *sourcetree.Tree) []string {
 	var findings []string
 	for _, f := range files(t) {
 		if f.Lines > maxLines {
-			findings = append(findings, fmt.Sprintf("%s: %d lines: above %d nobody reads a file from top to bottom", f.Path, f.Lines, maxLines))
+			findings = append(findings, fmt.Sprintf("%s: %d lines; at most %d: split the file", f.Path, f.Lines, maxLines))
 		}
 	}
 	return findings
@@ -32,7 +32,7 @@ func checkSize(t *sourcetree.Tree) []string {
 func logLarge(t *testing.T, tree *sourcetree.Tree) {
 	for _, f := range files(tree) {
 		if f.Lines > largeLines && f.Lines <= maxLines {
-			t.Logf("%s: %d lines: a giant room?", f.Path, f.Lines)
+			t.Logf("%s: %d lines: close to the limit", f.Path, f.Lines)
 		}
 	}
 }
@@ -51,16 +51,16 @@ var banned = []struct {
 	text *regexp.Regexp
 	why  string
 }{
-	{regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`), "finish it, or say in docs/roadmap.md that it is not there"},
-	{regexp.MustCompile(`(?i)\bnot (yet )?impl` + `emented\b`), "what is not there is not promised"},
+	{regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`), "finish it, or list it in docs/roadmap.md as missing"},
+	{regexp.MustCompile(`(?i)\bnot (yet )?impl` + `emented\b`), "describe only what exists"},
 	{regexp.MustCompile(`/wo` + `rk/|/fa` + `rm/|\.\./sha` + `red`), "a path of one machine"},
-	{regexp.MustCompile(`(?i)\b(pro` + `xy|s` + `um)\.golang\.org\b|\bdeb\.deb` + `ian\.org\b|\bregistry\.npm` + `js\.org\b`), "a host of a network: the tools know theirs"},
-	{regexp.MustCompile(`(?i)\b(chat)?g` + `pt\b|\bcla` + `ude\b|\bl` + `lms?\b|\bA` + `I\b-|\bA` + `I (model|agent|assistant|helper)`), "the repository speaks of the product alone"},
-	{regexp.MustCompile(`(?i)\bissue #?[0-9]+\b`), "numbers elsewhere rot: say what it was"},
-	{regexp.MustCompile(`\bsee` + `ds?/0`), "name the source by its title"},
+	{regexp.MustCompile(`(?i)\b(pro` + `xy|s` + `um)\.golang\.org\b|\bdeb\.deb` + `ian\.org\b|\bregistry\.npm` + `js\.org\b`), "a network host: tools have their own configuration"},
+	{regexp.MustCompile(`(?i)\b(chat)?g` + `pt\b|\bcla` + `ude\b|\bl` + `lms?\b|\bA` + `I\b-|\bA` + `I (model|agent|assistant|helper)`), "the repository describes the product only"},
+	{regexp.MustCompile(`(?i)\bissue #?[0-9]+\b`), "references to external numbers become stale: describe the problem"},
+	{regexp.MustCompile(`\bsee` + `ds?/0`), "cite the source by its title"},
 }
 
-var exemptFiles = []string{"LICENSE"} // text of others
+var exemptFiles = []string{"LICENSE"} // third-party text
 
 func checkWords(t *sourcetree.Tree) []string {
 	var findings []string
@@ -107,7 +107,7 @@ func checkModule(t *sourcetree.Tree) []string {
 	}
 	var findings []string
 	for _, m := range directive.FindAllSubmatch(mod, -1) {
-		findings = append(findings, fmt.Sprintf("go.mod: %s: with it, go install refuses the program", m[1]))
+		findings = append(findings, fmt.Sprintf("go.mod: %s: go install refuses a program whose module has this directive", m[1]))
 	}
 	return findings
 }

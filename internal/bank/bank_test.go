@@ -48,7 +48,7 @@ func TestBank(t *testing.T) {
 	})
 	delete(typed, "not typed")
 	gaps := b.heuristicCases.count(func(p heuristicCase) bool { return p.gap })
-	t.Logf("ended by hand: %d branches, %d of them between decision and phase two; hazards: %d", len(b.heuristicCases.all), gaps, heuristics)
+	t.Logf("ended by hand: %d branches, %d of them between decision and phase two; heuristic outcomes: %d", len(b.heuristicCases.all), gaps, heuristics)
 	t.Logf("statements typed past the SDK: %s; their transfers were told: %s", rig.FormatCounts(b.typed), rig.FormatCounts(typed))
 	t.Logf("locks of those who hang were free after the deadline by: %s", &b.lockDelays)
 }
@@ -105,7 +105,7 @@ func (b *testEnv) checkThroughput(d time.Duration) {
 	}
 	for _, kind := range heuristicKinds {
 		if planted[kind.name] == 0 {
-			b.t.Errorf("no hazard of kind %q was planted: %s", kind.name, rig.FormatCounts(planted))
+			b.t.Errorf("no heuristic outcome of kind %q was planted: %s", kind.name, rig.FormatCounts(planted))
 		}
 	}
 	for _, place := range places[:2] {

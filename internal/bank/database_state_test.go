@@ -206,7 +206,7 @@ func (b *testEnv) compare(e *entry, there bool) string {
 	case e.Kind == kindTyped:
 		return compareTyped(e, info, there)
 	case info.Heuristic != 0:
-		return fmt.Sprintf("hazard %v: %+v", info.Heuristic, info.Branches)
+		return fmt.Sprintf("heuristic %v: %+v", info.Heuristic, info.Branches)
 	case e.outcome == outcomeOK && info.State != txn.Committed,
 		e.outcome == outcomeRolledBack && info.State != txn.RolledBack,
 		there && info.State != txn.Committed,

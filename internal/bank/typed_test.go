@@ -141,14 +141,14 @@ func compareTyped(e *entry, info txn.Info, there bool) string {
 	case info.State != txn.RolledBack && len(e.Legs) > 0:
 		return fmt.Sprintf("%v, in the books: %v", info.State, there)
 	case !committed && info.Heuristic != 0:
-		return fmt.Sprintf("hazard %v, and no branch was committed: %+v", info.Heuristic, info.Branches)
+		return fmt.Sprintf("heuristic %v, and no branch was committed: %+v", info.Heuristic, info.Branches)
 	case committed && info.Heuristic != expectedTypedHeuristic(info):
-		return fmt.Sprintf("hazard %v, and the branch at %s was committed: %+v", info.Heuristic, e.TypedAt, info.Branches)
+		return fmt.Sprintf("heuristic %v, and the branch at %s was committed: %+v", info.Heuristic, e.TypedAt, info.Branches)
 	}
 	for _, branch := range info.Branches {
 		exact := branch.Heuristic == txn.HeuristicCommit || crashed(branch)
 		if want := committed && branch.Participant == e.TypedAt; exact != want {
-			return fmt.Sprintf("hazard %v at %s: %+v", branch.Heuristic, branch.Participant, info.Branches)
+			return fmt.Sprintf("heuristic %v at %s: %+v", branch.Heuristic, branch.Participant, info.Branches)
 		}
 	}
 	return ""

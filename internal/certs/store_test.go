@@ -34,7 +34,7 @@ func TestAPI(t *testing.T) {
 		return c
 	}
 	client := func(own Pair, ca []byte, host string) *tls.Config { return store(t, own, ca).Client(host) }
-	nobody, somebody, stranger := Pair{}, issue(t, ours, RoleClient), issue(t, foreign, RoleClient)
+	nobody, somebody, outsider := Pair{}, issue(t, ours, RoleClient), issue(t, foreign, RoleClient)
 	old := client(nobody, ca, "127.0.0.1")
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	for name, tt := range map[string]struct {
@@ -49,11 +49,11 @@ func TestAPI(t *testing.T) {
 		"TLS 1.2":                           {server(nil, false), old, false},
 		"may be shown, is not":              {server(ca, false), client(nobody, ca, "127.0.0.1"), true},
 		"may be shown, is":                  {server(ca, false), client(somebody, ca, "127.0.0.1"), true},
-		"may be shown, is a stranger's":     {server(ca, false), client(stranger, ca, "127.0.0.1"), false},
+		"may be shown, is a stranger's":     {server(ca, false), client(outsider, ca, "127.0.0.1"), false},
 		"has to be shown, is not":           {server(ca, true), client(nobody, ca, "127.0.0.1"), false},
 		"has to be shown, is":               {server(ca, true), client(somebody, ca, "127.0.0.1"), true},
-		"has to be shown, is a stranger's":  {server(ca, true), client(stranger, ca, "127.0.0.1"), false},
-		"is not asked for, is a stranger's": {server(nil, false), client(stranger, ca, "127.0.0.1"), true},
+		"has to be shown, is a stranger's":  {server(ca, true), client(outsider, ca, "127.0.0.1"), false},
+		"is not asked for, is a stranger's": {server(nil, false), client(outsider, ca, "127.0.0.1"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c := handshake(t, tt.server, tt.client)

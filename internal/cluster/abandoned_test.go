@@ -55,7 +55,7 @@ func (s *abandonedTxs) abandon(ctx context.Context, timeout time.Duration) error
 }
 
 // errTimedOut means that a transaction ended at its deadline, as it should.
-var errTimedOut = errors.New("its time is over")
+var errTimedOut = errors.New("its deadline has passed")
 
 // watch waits until a transaction is decided, which only its deadline may do, and records the lag;
 // too early fails the test. It does not return nil.

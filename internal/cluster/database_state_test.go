@@ -198,7 +198,7 @@ func (t *transferClients) checkNode(n *node, tr *transfer, there bool) string {
 	case err != nil:
 		return err.Error()
 	case info.Heuristic != 0:
-		return fmt.Sprintf("hazard %v: %+v", info.Heuristic, info.Branches)
+		return fmt.Sprintf("heuristic %v: %+v", info.Heuristic, info.Branches)
 	case tr.outcome == outcomeOK && info.State != txn.Committed,
 		tr.outcome == outcomeRolledBack && info.State != txn.RolledBack,
 		there != (info.State == txn.Committed):

@@ -171,7 +171,7 @@ func leading(all map[*node]txn.Status) (txn.Status, error) {
 		}
 	}
 	if !found.Leader {
-		return found, errors.New("nobody leads")
+		return found, errors.New("no leader")
 	}
 	return found, nil
 }

@@ -194,7 +194,7 @@ func (b *bank) awaitFinished(id txn.ID, known bool) txn.State {
 		b.t.Fatalf("waiting for the end: %v (%+v)", err, info)
 	}
 	if info.Heuristic != 0 {
-		b.t.Errorf("hazard %v: %+v", info.Heuristic, info.Branches)
+		b.t.Errorf("heuristic %v: %+v", info.Heuristic, info.Branches)
 	}
 	want := [2]int{100, 100}
 	if info.State == txn.Committed {

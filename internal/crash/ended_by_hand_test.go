@@ -112,7 +112,7 @@ func (s *shared) checkOutcomes(t *testing.T, heuristic txn.Heuristic) {
 			t.Errorf("%s: it is told that %v; want %v", who, err, txn.ErrEndedByApplication)
 		}
 		if late := strings.Contains(who, "after"); late && errors.Is(err, txn.ErrHeuristic) != (heuristic != 0) {
-			t.Errorf("%s: the hazard is %q, and it is told that %v", who, heuristic, err)
+			t.Errorf("%s: the heuristic outcome is %q, and it is told that %v", who, heuristic, err)
 		}
 	}
 	if t.Failed() {
@@ -138,7 +138,7 @@ func TestEveryApplicationIsTold(t *testing.T) {
 			s := newShared(t)
 			s.run(t, c.sql, c.way)
 			if info, err := s.b.m.Wait(t.Context(), s.id, txn.UntilFinished); err != nil || info.State != txn.RolledBack || info.Heuristic != c.state {
-				t.Errorf("%v, %v hazard %q, %v; want %q", info.State, info.Cause, info.Heuristic, err, c.state)
+				t.Errorf("%v, %v heuristic %q, %v; want %q", info.State, info.Cause, info.Heuristic, err, c.state)
 			}
 			s.ask(t, "afterwards")
 			s.checkOutcomes(t, c.state)
@@ -210,7 +210,7 @@ func TestWebServiceThatEndsItsBranch(t *testing.T) {
 			info, err := s.b.m.Wait(t.Context(), s.id, txn.UntilFinished)
 			must(t, err)
 			if info.State != txn.RolledBack || info.Heuristic != c.hazard {
-				t.Errorf("%v, hazard %q; want %q: %+v", info.State, info.Heuristic, c.hazard, info.Branches)
+				t.Errorf("%v, heuristic %q; want %q: %+v", info.State, info.Heuristic, c.hazard, info.Branches)
 			}
 			s.ask(t, "afterwards")
 			s.checkOutcomes(t, c.hazard)

@@ -109,7 +109,7 @@ func TestFailoverThatLosesAVote(t *testing.T) {
 		t.Fatal("the branch was not lost")
 	}
 	if info.State != txn.Committed || info.Heuristic == 0 || info.Branches[0].Heuristic != txn.HeuristicRollback {
-		t.Errorf("%v with hazard %v: %+v; want committed with a hazard, because the branch is not there", info.State, info.Heuristic, info.Branches)
+		t.Errorf("%v with heuristic %v: %+v; want committed with a heuristic outcome, because the branch is not there", info.State, info.Heuristic, info.Branches)
 	}
 }
 

@@ -236,11 +236,11 @@ func TestReferenceMetrics(t *testing.T) {
 	if len(names) == 0 {
 		t.Fatalf("the server offers no metrics of ours:\n%s", text)
 	}
-	data, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
+	data, err := os.ReadFile(filepath.Join(root, "docs/operate.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, problem := range compareNames(readPage("docs/operations.md", data), metricName, names) {
+	for _, problem := range compareNames(readPage("docs/operate.md", data), metricName, names) {
 		t.Error(problem)
 	}
 }

@@ -201,7 +201,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/web/sql_failure.go",
 		old:    "if !r.txReplaced(ctx, tx) {",
 		bug:    "if !r.txReplaced(ctx, tx) || failure != nil {",
-		pkg:    "participant/web", test: "TestCallbackThatEndsItsTransactionByHand", says: "voted no, \"boom\"; want ended-by-hand",
+		pkg:    "participant/web", test: "TestCallbackThatEndsItsTransactionByHand", says: "voted no, \"boom\"; want ended-by-application",
 	},
 	{
 		name:   "web: a deadlock of MariaDB that the callback returns is ended by hand",

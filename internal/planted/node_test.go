@@ -119,7 +119,7 @@ var ofTheNode = []plant{
 		file:   "node/bootstrap.go",
 		old:    "return n.checkPlan(who)",
 		bug:    "return nil",
-		pkg:    "node", test: "TestAFounderHearsNoOtherCluster", says: "when it has founded it hears another cluster: <nil>",
+		pkg:    "node", test: "TestBootstrapperIgnoresOtherClusters", says: "when it has founded it hears another cluster: <nil>",
 	},
 	{
 		name:   "raft waits for a sender that was halted",

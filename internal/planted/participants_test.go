@@ -18,7 +18,7 @@ var ofParticipants = []plant{
 		pkg:    "participant/mariadb", test: "TestPreparedByAConnectionThatIsNotOnRecord", says: " while its session lives: {none }",
 	},
 	{
-		name:   "mariadb: the row of proof is not written",
+		name:   "mariadb: the marker row is not written",
 		breaks: "after a lost answer it is known how a branch ended",
 		file:   "participant/mariadb/marker_table.go",
 		old:    "return fmt.Sprintf(\"INSERT INTO %s (xid, kind) VALUES (%s, %d) RETURNING CONNECTION_ID(), origin\", t.quoted(), bytesLiteral(xid), markerCommit)",
@@ -35,7 +35,7 @@ var ofParticipants = []plant{
 	},
 	{
 		name:   "postgres: a branch that is gone counts as committed",
-		breaks: "a hazard is never silent",
+		breaks: "a heuristic outcome is never silent",
 		file:   "participant/postgres/finish.go",
 		old:    "default:\n\t\t\treturn participant.Result{Outcome: ending, Detail: how}, nil\n",
 		bug:    "default:\n\t\t\treturn participant.Result{Outcome: participant.Committed, Detail: how}, nil\n",

@@ -43,11 +43,11 @@ var ofRecovery = []plant{
 	},
 	{
 		name:   "a branch that ended otherwise counts as done",
-		breaks: "a hazard is never silent",
+		breaks: "a heuristic outcome is never silent",
 		file:   "recovery/call.go",
 		old:    "rep.Heuristic = txn.HeuristicRollback",
 		bug:    "rep.State = txn.BranchCommitted",
-		pkg:    "recovery", test: "TestHazards", says: "hazards [], want [rolled-back]",
+		pkg:    "recovery", test: "TestHazards", says: "heuristic outcomes [], want [rolled-back]",
 	},
 	{
 		name:   "a lost answer does not count as an attempt",

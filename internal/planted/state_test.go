@@ -135,7 +135,7 @@ var ofTheState = []plant{
 	},
 	{
 		name:   "a late hazard falls off with the outcome",
-		breaks: "a transaction with a hazard is not forgotten by itself",
+		breaks: "a transaction with a heuristic outcome is not forgotten by itself",
 		file:   "txn/machine/retained.go",
 		old:    "if r := m.txs.at(m.loaded); r.isFinal() {",
 		bug:    "if r := m.txs.at(m.loaded); r.id == m.decodeBuf.ID {",

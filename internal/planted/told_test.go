@@ -28,7 +28,7 @@ var ofByHand = []plant{
 		pkg:    "txn", test: "TestEndedByHandIsToldToEveryApplication", says: "who began it is told that",
 	},
 	{
-		name:   "a hazard that a person has forgotten never was",
+		name:   "a heuristic outcome that a person has forgotten never was",
 		breaks: "only what surely has not been applied is told as rolled back",
 		file:   "txn/machine/finish.go",
 		old:    "if r.heuristic != 0 || r.state.Commits() || !r.state.Decided() {",
@@ -41,7 +41,7 @@ var ofByHand = []plant{
 		file:   "txn/commit.go",
 		old:    "case out.State.Decided() && !out.State.Commits():\n\t\t\treturn withCause(tx.rolledBack(op, out), why)",
 		bug:    "case true:\n\t\t\treturn withCause(tx.rolledBack(op, out), why)",
-		pkg:    "txn", test: "TestGuestWithoutABranchKnowsNothingOfTheEnd", says: "the guest is told that run",
+		pkg:    "txn", test: "TestAttachedClientWithoutABranchDoesNotLearnTheOutcome", says: "the guest is told that run",
 	},
 	{
 		name:   "sdk: what other applications have done needs no coordinator",

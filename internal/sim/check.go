@@ -125,8 +125,8 @@ func (w *World) replay(chain []*loggedEntry, images map[logPosition]*snapshotIma
 		}
 		if img := wanted[logPosition{uint64(i + 1), e.log.Term}]; img != nil {
 			r.compare(img)
-			for _, twin := range w.logs.variantsOf(logPosition{uint64(i + 1), e.log.Term}) {
-				r.compare(twin)
+			for _, model := range w.logs.variantsOf(logPosition{uint64(i + 1), e.log.Term}) {
+				r.compare(model)
 			}
 		}
 	}
@@ -263,7 +263,7 @@ func (r *replay) grant(id txn.ID, op opKind, timeout time.Duration, e *loggedEnt
 		}
 	}
 	if from < 0 {
-		r.w.violate("%v: entry %d grants time that nobody has asked n%d for", id, e.log.Index, e.host+1)
+		r.w.violate("%v: entry %d grants time that no call requested at n%d", id, e.log.Index, e.host+1)
 		return
 	}
 	r.due[id] = max(r.due[id], from+timeout)
@@ -283,7 +283,7 @@ func (w *World) checkTransactions(r *replay, o *Outcome) {
 	})
 	for _, gid := range foreignNames {
 		if !w.pg.holds(gid) || !w.maria.holds(gid) {
-			w.violate("%s, which is somebody else's, was touched", gid)
+			w.violate("%s, which belongs to another owner, was modified", gid)
 		}
 	}
 }
@@ -300,11 +300,11 @@ func (w *World) checkTransaction(r *replay, id txn.ID, t *machine.Transaction, k
 	if !known {
 		for name, s := range servers {
 			if n := s.effects(id); n != 0 {
-				w.violate("%v, which nobody knows, has come about at %s", id, name)
+				w.violate("%v, which is unknown, has come about at %s", id, name)
 			}
 		}
 		if a.reported == txn.Committed {
-			w.violate("%v: the application was told that it is committed, and nobody knows it", id)
+			w.violate("%v: the application was told that it is committed, and it is unknown", id)
 		}
 		return
 	}
@@ -322,7 +322,7 @@ func (w *World) checkTransaction(r *replay, id txn.ID, t *machine.Transaction, k
 		}
 		if b != nil && b.Heuristic != 0 {
 			if err := w.excused(t, b, name); err != nil {
-				w.violate("%v: %s: hazard %v (%s): %v", id, name, b.Heuristic, b.Detail, err)
+				w.violate("%v: %s: heuristic %v (%s): %v", id, name, b.Heuristic, b.Detail, err)
 			}
 			o.Heuristics++
 			doubted = true
@@ -360,11 +360,11 @@ func (w *World) excused(t *machine.Transaction, b *machine.TransactionBranch, na
 	if b.Heuristic == txn.HeuristicCommit && name == "post" && w.apps[t.ID].typed {
 		return nil
 	}
-	return errors.New("nobody has done anything by hand")
+	return errors.New("no branch was ended manually")
 }
 
 // String shows an outcome in a line.
 func (o *Outcome) String() string {
-	return fmt.Sprintf("seed %d: %d transactions (%d committed, %d rolled back, %d timed out, %d hazards), %d entries, %d snapshots, %d messages, %d calls checked, settled after %v, latest timeout %v",
+	return fmt.Sprintf("seed %d: %d transactions (%d committed, %d rolled back, %d timed out, %d heuristic outcomes), %d entries, %d snapshots, %d messages, %d calls checked, settled after %v, latest timeout %v",
 		o.Seed, o.Transactions, o.Committed, o.RolledBack, o.TimedOut, o.Heuristics, o.Entries, o.Snapshots, o.Messages, o.Operations, o.Settled.Round(time.Millisecond), o.Late.Round(time.Millisecond))
 }

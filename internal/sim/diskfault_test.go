@@ -45,7 +45,7 @@ func leaderDiskFails(t *testing.T, how int32) {
 		t.Fatal("it goes on without a disk")
 	}
 	if x.leader = x.w.leader(); x.leader == nil {
-		t.Fatalf("nobody leads\n%s", x.w.Trace())
+		t.Fatalf("no leader\n%s", x.w.Trace())
 	}
 	x.write(t, 5)
 	if was.host.running() != nil {

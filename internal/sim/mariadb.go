@@ -187,7 +187,7 @@ func (s *mdSession) begin(ctx context.Context, xid string) error {
 			return errSessionGone
 		case s.db.rows[xid] != 0 || s.db.xas[xid] != nil:
 			s.db.w.countFault("stock: kept from beginning")
-			return errors.New("sim: duplicate key in the table of proof")
+			return errors.New("sim: duplicate key in the marker table")
 		}
 		s.xid = xid
 		s.db.xas[xid] = &mdBranch{tx: s.tx, conn: s.conn}

@@ -24,9 +24,9 @@ func TestRestoredClusterIsHeld(t *testing.T) {
 		web := x.w.web
 		id := txn.NewID(time.Now(), x.rng.entropy())
 		decided := x.decide(t, id)
-		stranger := txn.XID(x.status(t).Cluster, txn.NewID(time.Now(), x.rng.entropy()), 1)
+		outsider := txn.XID(x.status(t).Cluster, txn.NewID(time.Now(), x.rng.entropy()), 1)
 		web.mu.Lock()
-		web.states[stranger], web.since[stranger] = webPrepared, time.Now()
+		web.states[outsider], web.since[outsider] = webPrepared, time.Now()
 		web.mu.Unlock()
 		x.restore(t)
 
@@ -44,7 +44,7 @@ func TestRestoredClusterIsHeld(t *testing.T) {
 		if s := x.status(t); !s.RecoveryPaused || s.Incarnation != 1 || s.Completing != 1 {
 			t.Errorf("after a minute: %+v; want it held, of incarnation 1, with one undone", s)
 		}
-		promised("while it is held", map[string]webState{decided: webPrepared, stranger: webPrepared})
+		promised("while it is held", map[string]webState{decided: webPrepared, outsider: webPrepared})
 		if _, err := x.leader.node.Begin(t.Context(), txn.Options{ID: txn.NewID(time.Now(), x.rng.entropy())}); !errors.Is(err, txn.ErrUnavailable) {
 			t.Errorf("begin while it is held: %v; want that it is unavailable", err)
 		}
@@ -55,7 +55,7 @@ func TestRestoredClusterIsHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 		sleep(time.Minute)
-		promised("a minute after it was resumed", map[string]webState{decided: webCommitted, stranger: webPrepared})
+		promised("a minute after it was resumed", map[string]webState{decided: webCommitted, outsider: webPrepared})
 		sleep(time.Second) // an id without a mark counts as made after the resume when a minute has passed
 		x.write(t, 1)
 	})

@@ -141,7 +141,7 @@ func (r *replay) find(m *machine.Machine, id txn.ID) (t machine.Transaction, kno
 	case !r.w.forgets():
 		r.w.violate("%v was forgotten in no time%s", id, r.txHistory(id))
 	case !t.State.Finished() || t.Heuristic != 0:
-		r.w.violate("%v was forgotten while it was %v, hazard %v%s", id, t.State, t.Heuristic, r.txHistory(id))
+		r.w.violate("%v was forgotten while it was %v, heuristic %v%s", id, t.State, t.Heuristic, r.txHistory(id))
 	default:
 		r.w.countFault("outcome forgotten")
 	}

@@ -117,7 +117,7 @@ func (w *World) aboutXID(text string) string {
 func (w *World) pendingWork() string {
 	l := w.leader()
 	if l == nil {
-		return "nobody leads"
+		return "no leader"
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -198,7 +198,7 @@ func (w *World) probe() {
 	for range 3 {
 		l := w.leader()
 		if l == nil {
-			w.violate("nobody leads when all is well")
+			w.violate("no leader although all is well")
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

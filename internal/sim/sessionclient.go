@@ -191,7 +191,7 @@ func (g *sessionClient) call(ctx context.Context, try func(context.Context, *nod
 	case errors.Is(err, txn.ErrSessionExpired):
 		g.onExpired()
 	case errors.Is(err, txn.ErrNotFound) && g.reported != txn.SessionClosed && !g.closeRequested && !g.mayBeForgotten():
-		w.violate("session %v: nobody closed it, and the answer is: %v", g.id, err)
+		w.violate("session %v: it was not closed, and the answer is: %v", g.id, err)
 	}
 	return err
 }

@@ -164,7 +164,7 @@ func (w *World) checkSessions(r *replay, m *machine.Machine) {
 		case told > txn.SessionOpen && told != t.state:
 			w.violate("session %v: the application was told that it is %v; it is %v", g.id, told, t.state)
 		case t != nil && t.state == txn.SessionClosed && !wishes:
-			w.violate("session %v is closed, which nobody wanted", g.id)
+			w.violate("session %v is closed, although no client closed it", g.id)
 		}
 	}
 	var want []machine.Session
@@ -216,7 +216,7 @@ func (w *World) compareSessions(l *process, want []machine.Session) {
 func (w *World) probeSession(d *rng) {
 	l := w.leader()
 	if l == nil {
-		w.violate("nobody leads when all is well")
+		w.violate("no leader although all is well")
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

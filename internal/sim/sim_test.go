@@ -85,7 +85,7 @@ func TestSim(t *testing.T) {
 		}
 	})
 	total := sum(all)
-	t.Logf("%d seeds in %v: %v simulated, %d transactions, %d committed, %d rolled back, %d timed out, %d hazards, %d entries, %d snapshots, %d messages, %d calls checked; latest timeout %v",
+	t.Logf("%d seeds in %v: %v simulated, %d transactions, %d committed, %d rolled back, %d timed out, %d heuristic outcomes, %d entries, %d snapshots, %d messages, %d calls checked; latest timeout %v",
 		len(all), time.Since(began).Round(time.Millisecond), total.Simulated.Round(time.Second), total.Transactions, total.Committed, total.RolledBack, total.TimedOut, total.Heuristics,
 		total.Entries, total.Snapshots, total.Messages, total.Operations, total.Late.Round(time.Millisecond))
 	for _, name := range slices.Sorted(maps.Keys(total.Fired)) {

@@ -28,7 +28,7 @@ func newTestCluster(t *testing.T, p Plan) *testCluster {
 	sleep(5 * time.Second)
 	if x.leader = x.w.leader(); x.leader == nil {
 		x.end()
-		t.Fatal("nobody leads after 5 s")
+		t.Fatal("no leader after 5 s")
 	}
 	x.follower = x.w.hosts[(x.leader.host.index+1)%3]
 	return x

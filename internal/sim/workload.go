@@ -215,7 +215,7 @@ func (w *World) runRandomCalls(n int, until time.Duration) {
 		case 2:
 			if d.oneIn(4) {
 				w.countFault("client: rollback out of turn")
-				_, _ = a.Rollback(ctx, r.id, "sim: somebody else wants it")
+				_, _ = a.Rollback(ctx, r.id, "sim: another client wants it")
 			}
 		case 3:
 			w.countFault("client: done out of turn")

@@ -50,7 +50,7 @@ var mayAnswer = map[string][]error{
 
 // writes are the calls whose answer shows that writes are served.
 var writes = map[string]bool{
-	"Begin": true, "Enlist": true, "Commit": true, "Vote": true, "Delegate": true, "Done": true,
+	"Begin": true, "Enlist": true, "Commit": true, "Vote": true, "Delegate": true, "ReportCompletion": true,
 	"CreateSession": true, "OpenSession": true, "CreateToken": true,
 }
 
@@ -58,7 +58,7 @@ var writes = map[string]bool{
 var refusals = []string{"Resolve", "Remove", "Leave", "Join"}
 
 // otherCalls are the calls that are not made by [load.randomCalls].
-var otherCalls = []string{"Delegate", "Done", "TransferLeader", "OpenSession", "Close", callRun, callRunIn, callFollow}
+var otherCalls = []string{"Delegate", "ReportCompletion", "TransferLeader", "OpenSession", "Close", callRun, callRunIn, callFollow}
 
 // randomCall is a call that is made at random.
 type randomCall struct {

@@ -52,7 +52,7 @@ func (m *recordingClient) Extend(ctx context.Context, id txn.ID, d time.Duration
 }
 
 func (m *recordingClient) ReportCompletion(ctx context.Context, id txn.ID, acks ...txn.CompletionReport) error {
-	return m.r.call("Done", ctx, func() error { return m.Client.ReportCompletion(ctx, id, acks...) })
+	return m.r.call("ReportCompletion", ctx, func() error { return m.Client.ReportCompletion(ctx, id, acks...) })
 }
 
 func (m *recordingClient) Get(ctx context.Context, id txn.ID) (txn.Info, error) {

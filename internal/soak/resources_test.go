@@ -53,7 +53,7 @@ const (
 	moreHeap = 12 << 20
 	// moreOwn are goroutines of the test: connections that are being closed.
 	moreOwn = 8
-	// mostDisk is what one node may keep (docs/operations.md): twice [snapshotBytes] of log, and what is
+	// mostDisk is what one node may keep (docs/deploy.md): twice [snapshotBytes] of log, and what is
 	// written during a snapshot, take at most twice as much in pages, more than 4 MiB and far less than 8,
 	// in a file whose size is a power of two and which does not shrink; and three
 	// snapshots, each of which is smaller than snapshotBytes here.
@@ -100,7 +100,7 @@ func (b *testEnv) readResources(ctx context.Context) (q resourceUse, err error) 
 		}
 		q.goroutines += int(m["go_goroutines"])
 		q.descriptors += int(m["process_open_fds"])
-		q.finished = max(q.finished, int(m["txmgr_finished"]))
+		q.finished = max(q.finished, int(m["txmgr_outcomes_retained"]))
 		q.heap += int64(m["go_memstats_heap_alloc_bytes"])
 		used, err := diskUse(n.data)
 		if err != nil {

@@ -15,7 +15,7 @@ const (
 	// stallLimit is how long no write may be acknowledged.
 	stallLimit = 5 * time.Second
 	// electionTime is how much longer it may take when a fault has made an election necessary.
-	// docs/operations.md says that one takes two or three seconds.
+	// docs/deploy.md says that one takes two or three seconds.
 	electionTime = 3 * time.Second
 )
 

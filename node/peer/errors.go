@@ -25,7 +25,7 @@ var ErrIDMismatch = fmt.Errorf("%w: another node is at this address", txn.ErrUna
 
 var (
 	// errMalformed: the bytes do not follow this protocol.
-	errMalformed = errors.New("not the protocol of peers")
+	errMalformed = errors.New("not the peer protocol")
 	// errVersion: they do, but in another version of it.
 	errVersion = errors.New("another version of the protocol of peers")
 	// errTLS: the two sides do not trust each other, or one of them has no TLS.
@@ -45,7 +45,7 @@ type NotLeaderError struct {
 // Error names the leader.
 func (e *NotLeaderError) Error() string {
 	if e.Leader == "" {
-		return txn.ErrUnavailable.Error() + ": this node does not lead, and knows nobody who does"
+		return txn.ErrUnavailable.Error() + ": this node is not the leader and knows no leader"
 	}
 	return txn.ErrUnavailable.Error() + ": this node does not lead; the one at " + e.Leader + " does"
 }

@@ -107,7 +107,7 @@ type Member struct {
 
 func checkMembers(members []Member) error {
 	if len(members) == 0 || len(members) > maxMembers {
-		return fmt.Errorf("%w: %d nodes to found a cluster; want 1 to %d", txn.ErrInvalid, len(members), maxMembers)
+		return fmt.Errorf("%w: %d nodes to bootstrap a cluster; want 1 to %d", txn.ErrInvalid, len(members), maxMembers)
 	}
 	for _, m := range members {
 		if err := (Identity{ID: m.ID, RaftAddr: m.RaftAddr}).check(); err != nil {

@@ -135,7 +135,7 @@ func (p *Server) listen() error {
 		return fmt.Errorf("%w: the address to listen on for peers: %w", txn.ErrInvalid, err)
 	}
 	if p.conf.TLS == nil && !p.conf.Insecure && !addr.IP.IsLoopback() {
-		return fmt.Errorf("%w: without certificates the port for peers listens on loopback only, and %s is not: whoever reaches it could take over the cluster; give it certificates (txmgr config init makes some)", txn.ErrInvalid, p.conf.Listen)
+		return fmt.Errorf("%w: without certificates the port for peers listens on loopback only, and %s is not: any host that reaches it could take over the cluster; give it certificates (txmgr config init makes some)", txn.ErrInvalid, p.conf.Listen)
 	}
 	if p.conf.Advertise == "" && (addr.IP == nil || addr.IP.IsUnspecified()) {
 		return fmt.Errorf("%w: %s is no address at which other nodes reach this one: say which to advertise", txn.ErrInvalid, p.conf.Listen)
@@ -183,7 +183,7 @@ func (p *Server) Reauthorize() {
 	self := p.conf.Self()
 	for c, other := range p.identified() {
 		if err := p.authorize(self, c.kind, other); err != nil {
-			p.sampler.warn("recheck "+other.ID, "closed a connection with a node that is no longer let in", "node", other.ID, "remote", c.RemoteAddr(), "error", err)
+			p.sampler.warn("recheck "+other.ID, "closed a connection with a node that is closed the connection of a node that is no longer admitted", "node", other.ID, "remote", c.RemoteAddr(), "error", err)
 			_ = c.Close()
 		}
 	}

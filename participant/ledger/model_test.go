@@ -58,15 +58,15 @@ func (d *model) finish(xid string, toCommit bool) participant.BranchOutcome {
 	return d.ended[xid]
 }
 
-// TestAgainstADumbTwin runs random branches against the model, each step by a store of its own
+// TestAgainstAModel runs random branches against the model, each step by a store of its own
 // as another process would.
-func TestAgainstADumbTwin(t *testing.T) {
+func TestAgainstAModel(t *testing.T) {
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
 		path := filepath.Join(dir, fmt.Sprint(n, ".db"))
 		l, ctx := New("ledger", path), context.Background()
-		twin := &model{balances: map[string]int64{}, prepared: map[string]map[string]int64{}, ended: map[string]participant.BranchOutcome{}}
+		model := &model{balances: map[string]int64{}, prepared: map[string]map[string]int64{}, ended: map[string]participant.BranchOutcome{}}
 		xids, names := rapid.SampledFrom([]string{"x1", "x2", "x3"}), rapid.SampledFrom([]string{"a", "b", "c"})
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) {
@@ -74,12 +74,12 @@ func TestAgainstADumbTwin(t *testing.T) {
 					t.Fatal(err)
 				}
 				got, err := l.Balances(ctx)
-				if err != nil || !maps.Equal(got, twin.balances) {
-					t.Fatalf("balances %v, %v; want %v", got, err, twin.balances)
+				if err != nil || !maps.Equal(got, model.balances) {
+					t.Fatalf("balances %v, %v; want %v", got, err, model.balances)
 				}
 				all, err := l.Prepared(ctx)
-				if err != nil || len(all) != len(twin.prepared) {
-					t.Fatalf("prepared %v, %v; want %v", all, err, twin.prepared)
+				if err != nil || len(all) != len(model.prepared) {
+					t.Fatalf("prepared %v, %v; want %v", all, err, model.prepared)
 				}
 			},
 			"prepare": func(t *rapid.T) {
@@ -91,7 +91,7 @@ func TestAgainstADumbTwin(t *testing.T) {
 					}
 				}
 				vote, err := s.Prepare(ctx)
-				if want := twin.prepare(xid, add); want != (vote == txn.VotePrepared) || want != (err == nil) {
+				if want := model.prepare(xid, add); want != (vote == txn.VotePrepared) || want != (err == nil) {
 					t.Fatalf("voted %v, %v; want %v", vote, err, want)
 				}
 			},
@@ -102,7 +102,7 @@ func TestAgainstADumbTwin(t *testing.T) {
 					how = commit
 				}
 				got, err := newStore(path).finish(ctx, xid, how)
-				if want := twin.finish(xid, toCommit); err != nil || got != want {
+				if want := model.finish(xid, toCommit); err != nil || got != want {
 					t.Fatalf("ended %v, %v; want %v", got, err, want)
 				}
 			},

@@ -37,7 +37,7 @@ func verify(tx *bbolt.Tx) error {
 		return err
 	}
 	if left := sortedKeys(locked); len(left) != 0 {
-		return fmt.Errorf("%w: accounts %s are locked by nobody", ErrCorrupt, strings.Join(left, ", "))
+		return fmt.Errorf("%w: accounts %s are locked, but not by a prepared branch", ErrCorrupt, strings.Join(left, ", "))
 	}
 	return verifyRest(tx)
 }

@@ -121,7 +121,7 @@ func (b *branch) startWithMarker(ctx context.Context, block string) error {
 	case got.Conn != b.sessionRef.Conn:
 		return errProxy
 	case got.Table != b.sessionRef.Table:
-		return fmt.Errorf("the table of proof, %s, has been made anew; try again", b.markers)
+		return fmt.Errorf("the marker table, %s, has been made anew; try again", b.markers)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (b *branch) startError(err error) error {
 	case codeDuplicate:
 		return fmt.Errorf("%w: the coordinator has rolled the branch back already: %w", txn.ErrNotActive, err)
 	case codeRMFail, codeOutside:
-		return fmt.Errorf("the pool has given out a connection that somebody left with an open transaction; it has been closed: %w", err)
+		return fmt.Errorf("the pool has returned a connection with an open transaction; it has been closed: %w", err)
 	}
 	return err
 }

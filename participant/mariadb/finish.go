@@ -180,7 +180,7 @@ func (t *task) checkCommitted(ctx context.Context, err error) (result, error) {
 }
 
 // errBoundElsewhere says why the server does not know a prepared branch in this connection.
-var errBoundElsewhere = errors.New("it is prepared, but bound to a session: of somebody who is finishing it, or one that is not on record")
+var errBoundElsewhere = errors.New("it is prepared, but bound to a connection: one that is finishing it, or one that is not recorded")
 
 // notPrepared determines the outcome of a branch that is not prepared. The list was read before
 // the row: a committed branch has its row before it leaves the list.
@@ -222,9 +222,9 @@ func (t *task) noMarkerReason() string {
 	why := "no session is on record"
 	switch {
 	case t.s.recorded() && t.r.markers == "":
-		why = "no proof is kept (proof=off)"
+		why = "no proof is kept (commit_marker=off)"
 	case t.s.recorded():
-		why = "its session wrote no row of proof"
+		why = "its session wrote no marker row"
 	}
 	switch {
 	case t.b.Attempts > 0:

@@ -56,7 +56,7 @@ func TestFinishedByHandIsToldExactly(t *testing.T) {
 func TestCommitOfABranchThatIsGone(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
-	off := bank.opened(t, map[string]string{"proof": "off"})
+	off := bank.opened(t, map[string]string{"commit_marker": "off"})
 	known := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
 	_, err := r.Rollback(t.Context(), known)
 	check(t, err)
@@ -74,8 +74,8 @@ func TestCommitOfABranchThatIsGone(t *testing.T) {
 		{"no session, an answer was lost", r, participant.Branch{Attempts: 1}, participant.Unknown, "an attempt whose answer was lost may have"},
 		{"no session, the application may have", r, participant.Branch{ClientCompletes: true}, participant.Unknown, "the application may have"},
 		{"unreadable session", r, participant.Branch{SessionRef: "conn=1"}, participant.Unknown, "no session is on record"},
-		{"session without proof", r, participant.Branch{SessionRef: noProof}, participant.Unknown, "wrote no row of proof"},
-		{"proof is off", off, participant.Branch{SessionRef: known.SessionRef}, participant.Unknown, "proof=off"},
+		{"session without proof", r, participant.Branch{SessionRef: noProof}, participant.Unknown, "wrote no marker row"},
+		{"proof is off", off, participant.Branch{SessionRef: known.SessionRef}, participant.Unknown, "commit_marker=off"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.branch.XID = newName().XID
@@ -92,7 +92,7 @@ func TestCommitOfABranchThatIsGone(t *testing.T) {
 // that it was rolled back.
 func TestRollbackWithoutProof(t *testing.T) {
 	bank := newBank(t)
-	off := bank.opened(t, map[string]string{"proof": "off"})
+	off := bank.opened(t, map[string]string{"commit_marker": "off"})
 	bank.db.MarkerTable = "off"
 	br := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
 	res, err := off.Rollback(t.Context(), br)

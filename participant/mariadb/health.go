@@ -51,12 +51,12 @@ func skippedCheck(subject string, err error) []participant.Check {
 
 // checkMarkerTable checks that the marker table exists and can be used.
 func checkMarkerTable(ctx context.Context, r *resourceManager) []participant.Check {
-	const subject = "table of proof"
+	const subject = "marker table"
 	if r.markers == "" {
 		return []participant.Check{{
 			Level: participant.Warning, Subject: subject,
-			Message: "none is kept (proof=off): a branch that is not prepared any more is a hazard, whatever became of it",
-			Remedy:  "register the participant again without proof=off, and leave Proof empty in the application",
+			Message: "none is kept (commit_marker=off): a branch that is not prepared any more is a heuristic outcome, whatever became of it",
+			Remedy:  "register the participant again without commit_marker=off, and leave MarkerTable empty in the application",
 		}}
 	}
 	_, err := r.markers.origin(ctx, r.db)

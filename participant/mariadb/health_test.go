@@ -48,7 +48,7 @@ func wantHealthChecks(t *testing.T, got []participant.Check, want map[string]str
 func TestExamineSound(t *testing.T) {
 	bank := newBankOn(t, testdb.OpenMariaDB(t, testdb.MariaDBConfig{}))
 	r := bank.opened(t, nil)
-	wantHealthChecks(t, r.CheckHealth(t.Context()), map[string]string{"table of proof": "not there yet|CREATE TABLE|GRANT SELECT"})
+	wantHealthChecks(t, r.CheckHealth(t.Context()), map[string]string{"marker table": "not there yet|CREATE TABLE|GRANT SELECT"})
 	check(t, r.Check(t.Context()))
 	got := r.CheckHealth(t.Context())
 	wantHealthChecks(t, got, nil)
@@ -64,7 +64,7 @@ func TestExamineUnsound(t *testing.T) {
 	bank.exec(t, "GRANT PROCESS ON *.* TO weak@'127.0.0.1'")
 	bank.exec(t, "GRANT SELECT ON "+bank.name+".* TO weak@'127.0.0.1'")
 	check(t, bank.opened(t, nil).Check(t.Context()))
-	w := bank.work(t, "somebody's own", "INSERT INTO account VALUES ('alice', 1)")
+	w := bank.work(t, "another owner's", "INSERT INTO account VALUES ('alice', 1)")
 	defer w.Release()
 	vote, err := w.Prepare(t.Context())
 	if vote != txn.VotePrepared {
@@ -75,7 +75,7 @@ func TestExamineUnsound(t *testing.T) {
 	check(t, err)
 	defer func() { check(t, p.Close()) }()
 	wantHealthChecks(t, p.(participant.HealthChecker).CheckHealth(t.Context()), map[string]string{
-		"table of proof":                 "3|GRANT SELECT, INSERT, UPDATE, DELETE ON `txmgr_branch` TO 'weak'@'127.0.0.1'",
+		"marker table":                   "3|GRANT SELECT, INSERT, UPDATE, DELETE ON `txmgr_branch` TO 'weak'@'127.0.0.1'",
 		"privileges":                     "2|GRANT CONNECTION ADMIN ON *.* TO 'weak'@'127.0.0.1'",
 		"read_only":                      "3|SET GLOBAL read_only = OFF",
 		"innodb_flush_log_at_trx_commit": "2|it is 2|SET GLOBAL innodb_flush_log_at_trx_commit = 1",
@@ -89,7 +89,7 @@ func TestExamineUnsound(t *testing.T) {
 	}
 	bank.exec(t, "SET GLOBAL read_only = OFF")
 	check(t, w.Rollback(t.Context()))
-	wantHealthChecks(t, bank.opened(t, map[string]string{"proof": "off"}).CheckHealth(t.Context())[1:2], map[string]string{"table of proof": "2|proof=off"})
+	wantHealthChecks(t, bank.opened(t, map[string]string{"commit_marker": "off"}).CheckHealth(t.Context())[1:2], map[string]string{"marker table": "2|commit_marker=off"})
 }
 
 // TestServersThatWillNotDo: unsupported servers are recognized by their version and product.

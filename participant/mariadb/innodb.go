@@ -65,7 +65,7 @@ func (r *resourceManager) transactions(ctx context.Context) (list []innodbTx, er
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("read information_schema.INNODB_TRX, whose content is old (somebody else reads it all the time?): %w", ctx.Err())
+			return nil, fmt.Errorf("read information_schema.INNODB_TRX, whose content is old (does another client read it constantly?): %w", ctx.Err())
 		case <-tick.C:
 		}
 	}

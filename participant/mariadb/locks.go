@@ -205,7 +205,7 @@ func (t *task) report(ctx context.Context) (w participant.BranchReport, err erro
 	case isHeld:
 		w.Detail = fmt.Sprintf("connection %d is at work", h.conn)
 	case hidden:
-		w.Detail = "its row is locked: it is at work or lost, and InnoDB has not said which of them (somebody else reads INNODB_TRX all the time?)"
+		w.Detail = "its row is locked: it is at work or lost, and InnoDB has not said which of them (does another client read INNODB_TRX constantly?)"
 	case t.s.hasMarker():
 		w.Outcome, w.Detail = participant.RolledBack, "it is not prepared, and no row in "+string(t.r.markers)+" says that it was committed"
 	case t.b.MayBeCommitted() || t.s.recorded():

@@ -34,7 +34,7 @@ func TestSurvey(t *testing.T) {
 	bank.exec(t, "INSERT INTO account VALUES ('alice', 100), ('bob', 100)")
 	begun := time.Now()
 	ours := bank.prepared(t, "UPDATE account SET balance = 1 WHERE id = 'alice'")
-	foreign := bank.work(t, "somebody's own", "UPDATE account SET balance = 1 WHERE id = 'bob'")
+	foreign := bank.work(t, "another owner's", "UPDATE account SET balance = 1 WHERE id = 'bob'")
 	if vote, err := foreign.Prepare(t.Context()); vote != txn.VotePrepared {
 		t.Fatal(vote, err)
 	}
@@ -68,8 +68,8 @@ func TestSurvey(t *testing.T) {
 	if strings.Contains(fmt.Sprint(held), "not to be shown") {
 		t.Errorf("shows statements: %v", held)
 	}
-	wantLines(t, "locks of another", got["somebody's own"].Locks, "rows in 2 tables")
-	wantLines(t, "waiters of another", got["somebody's own"].Waiters)
+	wantLines(t, "locks of another", got["another owner's"].Locks, "rows in 2 tables")
+	wantLines(t, "waiters of another", got["another owner's"].Waiters)
 
 	cancel()
 	<-waited

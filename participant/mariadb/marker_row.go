@@ -67,7 +67,7 @@ func (r *resourceManager) confirmDurable(ctx context.Context, xid string) error 
 }
 
 // errBusy means that another worker works on the same branch.
-var errBusy = errors.New("somebody else is at it")
+var errBusy = errors.New("another worker is finishing it")
 
 // writeBarrier inserts the marker row that keeps a branch from beginning. held means that a
 // transaction has the row locked, and that it is not a coordinator's: every call takes the same

@@ -34,7 +34,7 @@ func newMarkerTable(name string) (markerTable, error) {
 	case name == "off":
 		return "", nil
 	case len(name) > 64 || strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789_") != "":
-		return "", fmt.Errorf("%w: table of proof %q: want off, or 1 to 64 letters, digits and underscores", txn.ErrInvalid, clip(name))
+		return "", fmt.Errorf("%w: marker table %q: want off, or 1 to 64 letters, digits and underscores", txn.ErrInvalid, clip(name))
 	}
 	return markerTable(name), nil
 }
@@ -85,7 +85,7 @@ func (t markerTable) ensure(ctx context.Context, on querier) (origin string, err
 		return t.origin(ctx, on)
 	}
 	if n := numberOf(err); n == codeTableDenied || n == codeDatabaseDenied {
-		return "", fmt.Errorf("the table of proof, %s, is not there, or this user may not use it; let somebody who may run: %s; %s: %w", t, create, t.grant(user(ctx, on)), err)
+		return "", fmt.Errorf("the marker table %s does not exist, or this user may not use it; a user with the privilege has to run: %s; %s: %w", t, create, t.grant(user(ctx, on)), err)
 	}
 	return "", fmt.Errorf("make the table %s: %w", t, err)
 }
@@ -103,7 +103,7 @@ func user(ctx context.Context, on querier) string {
 }
 
 // errNoMarkerTable means that the table does not exist, or that the user may not see it.
-var errNoMarkerTable = errors.New("there is no table of proof")
+var errNoMarkerTable = errors.New("there is no marker table")
 
 // origin returns the random text that identifies the table.
 func (t markerTable) origin(ctx context.Context, on querier) (string, error) {
@@ -130,7 +130,7 @@ func (t markerTable) usable(ctx context.Context, on querier) error {
 		"DELETE FROM " + t.quoted() + " WHERE FALSE",
 	} {
 		if _, err := on.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("use the table of proof; let somebody who may run: %s: %w", t.grant(user(ctx, on)), err)
+			return fmt.Errorf("use the marker table; a user with the privilege has to run: %s: %w", t.grant(user(ctx, on)), err)
 		}
 	}
 	return nil

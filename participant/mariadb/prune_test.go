@@ -106,7 +106,7 @@ func TestTidy(t *testing.T) {
 	if _, err := r.Prune(t.Context(), 10, func(context.Context, []string) ([]bool, error) { return nil, nil }); err == nil {
 		t.Error("fewer answers than questions are taken")
 	}
-	if n, err := bank.opened(t, map[string]string{"proof": "off"}).Prune(t.Context(), 10, nil); n != 0 || err != nil {
+	if n, err := bank.opened(t, map[string]string{"commit_marker": "off"}).Prune(t.Context(), 10, nil); n != 0 || err != nil {
 		t.Errorf("without proof: %d, %v", n, err)
 	}
 }

@@ -133,7 +133,7 @@ func retryUnless(why, err error) (result, error) {
 // rollbackPrepared rolls back a prepared branch, once it is bound to no connection.
 func (t *task) rollbackPrepared(ctx context.Context, c *serverSnapshot) (result, error) {
 	if t.resolveOnly {
-		return result{}, errors.New("it is prepared, which a branch that is to be committed in one phase never is; somebody has to finish it by hand")
+		return result{}, errors.New("it is prepared, which a branch that is to be committed in one phase never is; an operator has to finish it")
 	}
 	if why, err := t.disconnect(ctx, c); why != nil || err != nil {
 		return retryUnless(why, err)

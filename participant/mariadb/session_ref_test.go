@@ -122,7 +122,7 @@ func TestScriptByHand(t *testing.T) {
 			bank := newBank(t)
 			settings := map[string]string{}
 			if proof != "" {
-				settings["proof"] = proof
+				settings["commit_marker"] = proof
 			}
 			r := bank.opened(t, settings)
 			for _, end := range []string{"own commit", "own rollback", "recovered", "rolled back in time"} {

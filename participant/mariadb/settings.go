@@ -43,12 +43,12 @@ func readSettings(p txn.Participant) (s settings, err error) {
 				return s, fmt.Errorf("%w: mariadb %s: fence is %q: want on or off", txn.ErrInvalid, p.Name, clip(value))
 			}
 			s.fence = value == "on"
-		case "proof":
+		case "commit_marker":
 			if s.markers, err = newMarkerTable(value); err != nil {
 				return s, fmt.Errorf("mariadb %s: %w", p.Name, err)
 			}
 		default:
-			return s, fmt.Errorf("%w: mariadb %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence, proof", txn.ErrInvalid, p.Name, clip(key))
+			return s, fmt.Errorf("%w: mariadb %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence, commit_marker", txn.ErrInvalid, p.Name, clip(key))
 		}
 	}
 	s.secretRef, err = participant.ReadSecretRef(p, holdsPassword, isConnectionString)

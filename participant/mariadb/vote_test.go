@@ -196,7 +196,7 @@ func TestConnClosedByTheApplication(t *testing.T) {
 	w.Release()
 	// The next user of that connection gets an error, and the connection is closed.
 	next := newName()
-	if _, err := bank.begin(t, bank.db, next.XID); err == nil || !strings.Contains(err.Error(), "somebody left with an open transaction") {
+	if _, err := bank.begin(t, bank.db, next.XID); err == nil || !strings.Contains(err.Error(), "has returned a connection with an open transaction") {
 		t.Errorf("begin: %v", err)
 	}
 	br.SessionRef = w.sessionRef.String()

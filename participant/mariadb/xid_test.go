@@ -29,7 +29,7 @@ func TestFormOfAnXAName(t *testing.T) {
 
 func TestNamesOfOthers(t *testing.T) {
 	for text, want := range map[string]xaName{
-		"somebody's own":                    {"somebody's own", "", 1},
+		"another owner's":                   {"another owner's", "", 1},
 		"txm_test_1":                        {"txm_test_1", "", 1},
 		"txm_TEST_01ej3pxbam0400000000_b1":  {"txm_TEST_01ej3pxbam0400000000_b1", "", 1},
 		"X'00ff',X'',7":                     {"\x00\xff", "", 7},
@@ -97,7 +97,7 @@ func TestEveryNameIsListedAsItWasPrepared(t *testing.T) {
 func FuzzNameOf(f *testing.F) {
 	f.Add("txm_test_01ej3pxbam0400000000000000_b12")
 	f.Add("X'00ff',X'',7")
-	f.Add("somebody's own")
+	f.Add("another owner's")
 	f.Fuzz(func(t *testing.T, text string) {
 		n, err := nameOf(text)
 		if err != nil {

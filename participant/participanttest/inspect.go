@@ -120,7 +120,7 @@ func inspectAllLocks(b *fixture) {
 	other.XID = txn.XID(b.Cluster+"x", other.TX, other.ID)
 	b.prepare(&other, key)
 	strange, key := b.branch()
-	strange.XID = fmt.Sprintf("somebody's own %d", number.Load())
+	strange.XID = fmt.Sprintf("another owner's %d", number.Load())
 	b.prepare(&strange, key)
 	for range 2 {
 		all := b.inspectLocks()
@@ -157,12 +157,12 @@ func inspectWaiters(b *fixture) {
 		case <-wrote:
 			waits, waiting = false, false
 			if ctx.Err() != nil {
-				b.t.Errorf("somebody waited for %v, and was not told of", Patience)
+				b.t.Errorf("a waiter waited %v without being reported", Patience)
 			}
 		case <-again.C:
 			all := b.inspectLocks()
 			if len(all[other.XID].Waiters) > 0 {
-				b.t.Errorf("somebody waits for the wrong branch: %v", all[other.XID].Waiters)
+				b.t.Errorf("a waiter waits for the wrong branch: %v", all[other.XID].Waiters)
 			}
 			waiting = len(all[br.XID].Waiters) == 0
 		}

@@ -201,7 +201,7 @@ func prefix(b *fixture) {
 		"x" + mine + "1",
 		"TXM_" + b.Cluster + "_1",
 		"txm-" + b.Cluster + "-1", // '_' is a wildcard to LIKE
-		"somebody's own",
+		"another owner's",
 	} {
 		br, key := b.branch()
 		br.XID = name
@@ -268,7 +268,7 @@ func locks(b *fixture) {
 	for _, do := range []call{b.p.Commit, b.p.Rollback} {
 		br, key := b.prepared()
 		if err := b.write(key, 8, 200*time.Millisecond); err == nil {
-			b.t.Error("somebody wrote what a prepared branch has locked")
+			b.t.Error("a write succeeded on what a prepared branch has locked")
 		}
 		b.drive(do, br)
 		if err := b.write(key, 9, Patience); err != nil {

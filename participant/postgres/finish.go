@@ -90,7 +90,7 @@ func (r *resourceManager) finish(ctx context.Context, statement string, b partic
 	case stateNotAllowed:
 		err = fmt.Errorf("connect as the user that prepared it, or as a superuser: %w", err)
 	case stateBusy:
-		err = fmt.Errorf("somebody else is finishing it: %w", err)
+		err = fmt.Errorf("another backend is finishing it: %w", err)
 	}
 	if none {
 		err = &participant.NoEffectError{Err: err}

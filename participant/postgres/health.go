@@ -119,7 +119,7 @@ func (f *serverInfo) checkUser() participant.Check {
 	case f.superuser:
 		return okCheck(subject, "%s is a superuser, who may do all that is needed", f.userName)
 	case len(f.others) == 0:
-		return okCheck(subject, "%s may finish what %s prepared, and end its sessions; nobody else has a session here now", f.userName, f.userName)
+		return okCheck(subject, "%s may finish what %s prepared, and end its sessions; no other user is connected now", f.userName, f.userName)
 	case len(missing) > 0:
 		return participant.Check{
 			Level: participant.Warning, Subject: subject,
@@ -172,7 +172,7 @@ func (f *serverInfo) checkFailover() participant.Check {
 	case f.standbys > 0 && f.standbyNames == "":
 		return participant.Check{
 			Level: participant.Warning, Subject: subject,
-			Message: fmt.Sprintf("%d standbys, all asynchronous: %s, which is told as a hazard then%s", f.standbys, lost, history),
+			Message: fmt.Sprintf("%d standbys, all asynchronous: %s, which is told as a heuristic outcome then%s", f.standbys, lost, history),
 			Remedy:  "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'; SELECT pg_reload_conf();",
 		}
 	case f.standbyNames == "":

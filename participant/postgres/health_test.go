@@ -177,7 +177,7 @@ func TestExamineOfRights(t *testing.T) {
 		return nil
 	})
 	check(t, foreign.Check(t.Context()))
-	wantHealthCheck(t, healthCheck(t, foreign, subject), participant.OK, "nobody else has a session here", "")
+	wantHealthCheck(t, healthCheck(t, foreign, subject), participant.OK, "no other user is connected now", "")
 	br := newBranch()
 	b := workIn(t, New("bank", pool), br.XID, "INSERT INTO account VALUES ('alice', 1)")
 	wantHealthCheck(t, healthCheck(t, foreign, subject), participant.Warning, "lacks pg_read_all_stats and pg_signal_backend, and "+app+" have sessions", "GRANT pg_read_all_stats, pg_signal_backend TO "+other+";")
@@ -210,7 +210,7 @@ func TestOldPreparedTransactionsAreSaid(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 	f.prepared[0].age = time.Hour
-	wantHealthCheck(t, f.checkAge(), participant.Warning, "2 of this cluster in database bank, the oldest 'txm_a_1'", "txmgr doubt list")
+	wantHealthCheck(t, f.checkAge(), participant.Warning, "2 of this cluster in database bank, the oldest 'txm_a_1'", "txmgr indoubt list")
 	f.prepared = f.prepared[:0]
 	wantHealthCheck(t, f.checkAge(), participant.OK, "none is older than 1h", "")
 

@@ -121,7 +121,7 @@ func (f *serverInfo) checkAge() participant.Check {
 		switch {
 		case p.ours:
 			found = append(found, fmt.Sprintf("%d of this cluster in database %s, the oldest %s since %s", p.count, p.database, name, formatTime(p.since)))
-			fix = append(fix, "txmgr doubt list; txmgr recover scan")
+			fix = append(fix, "txmgr indoubt list; txmgr recover scan")
 		default:
 			found = append(found, fmt.Sprintf("%d that are not this cluster's in database %s, by user %s, the oldest %s since %s", p.count, p.database, p.owner, name, formatTime(p.since)))
 			fix = append(fix, fmt.Sprintf("ask who prepared it; then, in database %s as %s: ROLLBACK PREPARED %s; or COMMIT PREPARED", p.database, p.owner, strings.TrimSpace(name)))

@@ -22,7 +22,7 @@ type Store[S any] interface {
 	// Do returns the error of step so that [errors.As] finds it. Any other error means that it is
 	// not known whether the transaction was committed, unless it has a method Refused() bool that
 	// returns true: the store has rejected the work. If step can end the transaction without the
-	// store, the state is then "ended-by-hand", with the detail "committed" if the branch had no
+	// store, the state is then "ended-by-application", with the detail "committed" if the branch had no
 	// row before and the work of step is committed.
 	Do(ctx context.Context, xid string, step func(ctx context.Context, s S, state, detail string) (newState, newDetail string, err error)) error
 	// List visits rows in the order of their names: at most limit rows whose names come after
@@ -41,8 +41,8 @@ const (
 	stateNo                 = "no"
 	stateCommitted          = "committed"
 	stateRolledBack         = "rolled-back"
-	stateNever              = "never-prepared" // rolled back without having been prepared
-	stateEndedByApplication = "ended-by-hand"  // a callback has ended the local transaction
+	stateNever              = "never-prepared"       // rolled back without having been prepared
+	stateEndedByApplication = "ended-by-application" // a callback has ended the local transaction
 )
 
 // detailCommitted is the detail of [stateEndedByApplication] if the work of prepare is committed.

@@ -17,7 +17,7 @@ type Branch struct {
 
 // Callbacks are the work of a service. Each callback gets the local transaction s that has the
 // branch's row locked, and must work in it and not end it: after a COMMIT, a ROLLBACK, or in
-// MariaDB a deadlock error after which it continues, the branch is "ended-by-hand", and no
+// MariaDB a deadlock error after which it continues, the branch is "ended-by-application", and no
 // callback is called for it again, whatever the callback returns. After a deadlock a callback
 // must return at once: even a query, or ROLLBACK TO a savepoint, hides that nothing was done
 // since. Effects outside of s may happen more than once, so they have to be idempotent.

@@ -19,7 +19,7 @@ func (d Dialect) schema(table string) []string {
 	if d == MariaDB {
 		return []string{"CREATE TABLE IF NOT EXISTS " + table + ` (
 	xid VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin PRIMARY KEY,
-	state VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+	state VARCHAR(24) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
 	detail VARCHAR(600) CHARACTER SET utf8mb4 NOT NULL,
 	changed BIGINT NOT NULL,
 	INDEX ` + index + ` (state, changed)

@@ -137,7 +137,7 @@ func testEndedByApplication(t *testing.T, db *sql.DB, d Dialect, phase string, w
 	if got, err := attempt[phaseCommit](); err != nil || got.Outcome != participant.Unknown {
 		t.Errorf("commit: %v, %v; want an end that is not known", got, err)
 	}
-	if got, err := r.Inspect(t.Context(), b); err != nil || got.Prepared || got.Outcome != participant.Unknown || !strings.Contains(got.Detail, "ended-by-hand") {
+	if got, err := r.Inspect(t.Context(), b); err != nil || got.Prepared || got.Outcome != participant.Unknown || !strings.Contains(got.Detail, "ended-by-application") {
 		t.Errorf("inspected: %+v, %v", got, err)
 	}
 	if list, err := r.Prepared(t.Context(), r.prefix); err != nil || len(list) != 0 {

@@ -92,7 +92,7 @@ func testGateway(t *testing.T, status int, end txn.State) {
 	}
 	eventually(t, func() error {
 		if i, err := co.Get(t.Context(), id); err != nil || i.State.Finished() || i.Heuristic != 0 {
-			t.Fatalf("ended by an answer of the gateway: %v, hazard %v, %v", i.State, i.Heuristic, err)
+			t.Fatalf("ended by an answer of the gateway: %v, heuristic %v, %v", i.State, i.Heuristic, err)
 		}
 		all, err := co.Participants(t.Context())
 		for _, p := range all {
@@ -107,7 +107,7 @@ func testGateway(t *testing.T, status int, end txn.State) {
 	}
 	open.Store(true)
 	if i := co.finished(t, id); i.State != end || i.Heuristic != 0 || i.Branches[branch-1].Heuristic != 0 {
-		t.Errorf("in the end %v, hazard %v", i.State, i.Heuristic)
+		t.Errorf("in the end %v, heuristic %v", i.State, i.Heuristic)
 	}
 	wantCounts(t, co.mail, map[string]int64{"held": 1, end.String(): 1})
 }

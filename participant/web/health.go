@@ -51,7 +51,7 @@ func (r *resourceManager) CheckHealth(ctx context.Context) (all []participant.Ch
 	if r.secret == nil {
 		all = append(all, participant.Check{
 			Level: participant.Warning, Subject: "signature",
-			Message: "requests are not signed: whoever reaches the service can commit and roll back its branches",
+			Message: "requests are not signed: any client that reaches the service can commit and roll back its branches",
 			Remedy:  "openssl rand -hex 32 > /etc/txmgr/" + r.name + ".secret, on each node and at the service, and register with secret_file",
 		})
 	}
@@ -109,7 +109,7 @@ func (r *resourceManager) checkListHealth(ctx context.Context) participant.Check
 	if r.list == nil {
 		return participant.Check{
 			Level: participant.Warning, Subject: "list",
-			Message: "the service has no list: what it prepares after a rollback, or before a coordinator lost its memory, is found by nobody",
+			Message: "the service has no list: what it prepares after a rollback, or before a coordinator lost its memory, is never found by the sweep",
 			Remedy:  "register with list=/prepared if the service uses web.Handler; otherwise let it serve the list that docs/reference/web.md describes",
 		}
 	}

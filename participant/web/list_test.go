@@ -156,17 +156,17 @@ func TestHandlerLists(t *testing.T) {
 			}
 		}
 
-		testimony, err := r.Inspect(t.Context(), ended)
-		if testimony.Outcome != participant.Committed || testimony.Prepared || err != nil {
-			t.Errorf("committed: %+v, %v", testimony, err)
+		report, err := r.Inspect(t.Context(), ended)
+		if report.Outcome != participant.Committed || report.Prepared || err != nil {
+			t.Errorf("committed: %+v, %v", report, err)
 		}
-		testimony, err = r.Inspect(t.Context(), participant.Branch{XID: list[0].XID})
-		if !testimony.Prepared || testimony.Since.IsZero() || err != nil {
-			t.Errorf("prepared: %+v, %v", testimony, err)
+		report, err = r.Inspect(t.Context(), participant.Branch{XID: list[0].XID})
+		if !report.Prepared || report.Since.IsZero() || err != nil {
+			t.Errorf("prepared: %+v, %v", report, err)
 		}
-		testimony, err = r.Inspect(t.Context(), newBranch())
-		if testimony.Outcome != participant.Unknown || err != nil {
-			t.Errorf("not there: %+v, %v", testimony, err)
+		report, err = r.Inspect(t.Context(), newBranch())
+		if report.Outcome != participant.Unknown || err != nil {
+			t.Errorf("not there: %+v, %v", report, err)
 		}
 		if _, err := other.Inspect(t.Context(), foreign); err == nil || !strings.Contains(err.Error(), "without the setting list") {
 			t.Errorf("without list: %v", err)

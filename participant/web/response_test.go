@@ -60,9 +60,9 @@ func TestVotes(t *testing.T) {
 		{answer: stubService{409, head(HeaderVote, "no"), "no\x00 stock\r\n  left \xff!"}, vote: txn.VoteNo, detail: "no stock left !"},
 		{answer: stubService{422, head(HeaderVote, "no"), strings.Repeat("é", 600)}, vote: txn.VoteNo, detail: strings.Repeat("é", 256)},
 		{answer: stubService{409, head(HeaderVote, "no"), ""}, vote: txn.VoteNo, detail: "the service gave no reason"},
-		{answer: stubService{409, head(HeaderVote, "ended-by-hand"), "COMMIT was typed"}, vote: txn.VoteEndedByApplication, detail: "COMMIT was typed"},
-		{answer: stubService{409, head(HeaderVote, "Ended-by-hand"), ""}, vote: txn.VoteEndedByApplication, detail: "the service gave no reason"},
-		{answer: stubService{200, head(HeaderVote, "ended-by-hand"), ""}, err: "contradict"},
+		{answer: stubService{409, head(HeaderVote, "ended-by-application"), "COMMIT was typed"}, vote: txn.VoteEndedByApplication, detail: "COMMIT was typed"},
+		{answer: stubService{409, head(HeaderVote, "Ended-by-Application"), ""}, vote: txn.VoteEndedByApplication, detail: "the service gave no reason"},
+		{answer: stubService{200, head(HeaderVote, "ended-by-application"), ""}, err: "contradict"},
 
 		{answer: stubService{200, nil, "fine"}, err: "200 OK without Txmgr-Vote, so it may be the answer of a gateway"},
 		{answer: stubService{204, nil, ""}, err: "204 No Content without Txmgr-Vote"},

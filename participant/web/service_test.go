@@ -158,12 +158,12 @@ func TestDeletedRowIsAHazard(t *testing.T) {
 	var i txn.Info
 	eventually(t, func() (err error) {
 		if i, err = c.Get(t.Context(), id); err == nil && i.Heuristic == 0 {
-			err = errors.New("no hazard")
+			err = errors.New("no heuristic outcome")
 		}
 		return err
 	})
 	if i.Heuristic != txn.HeuristicHazard {
-		t.Errorf("hazard %v", i.Heuristic)
+		t.Errorf("heuristic %v", i.Heuristic)
 	}
 	c.wantBalance(t, 90)
 }

@@ -22,8 +22,8 @@ const (
 	HeaderSignature   = "Txmgr-Signature"
 	HeaderIdempotency = "Idempotency-Key"
 
-	HeaderVote    = "Txmgr-Vote"    // response to prepare: prepared, read-only, no, ended-by-hand
-	HeaderOutcome = "Txmgr-Outcome" // response to commit and rollback: committed, rolled-back, never-prepared, unknown, ended-by-hand
+	HeaderVote    = "Txmgr-Vote"    // response to prepare: prepared, read-only, no, ended-by-application
+	HeaderOutcome = "Txmgr-Outcome" // response to commit and rollback: committed, rolled-back, never-prepared, unknown, ended-by-application
 )
 
 // The phases, as in [HeaderPhase] and at the end of the URLs.
@@ -42,7 +42,7 @@ const (
 	outcomeRolledBack      = "rolled-back"
 	outcomeNever           = "never-prepared"
 	outcomeUnknown         = "unknown"
-	wordEndedByApplication = "ended-by-hand" // of both
+	wordEndedByApplication = "ended-by-application" // of both
 )
 
 // maxReason is how much of a response's body is kept, in bytes.

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Root may write anywhere, so the thread takes the permissions of user nobody for its file
+// Root may write anywhere, so the thread takes the permissions of an unprivileged user for its file
 // accesses. It ends with the goroutine.
 func TestOpenReadOnlyDirectory(t *testing.T) {
 	path := newPath(t)

@@ -185,9 +185,9 @@ func TestDeleteRangeOrder(t *testing.T) {
 				if st.Entries > 0 && st.Last-st.First+1 != st.Entries {
 					t.Fatalf("%d entries in %d..%d: a hole", st.Entries, st.First, st.Last)
 				}
-				census, err := verifyFile(s.path, nil)
-				if err != nil || census.holes != 0 || census.first != st.First || census.last != st.Last {
-					t.Fatalf("audit: %+v, %v; stats: %+v", census, err, st)
+				stats, err := verifyFile(s.path, nil)
+				if err != nil || stats.holes != 0 || stats.first != st.First || stats.last != st.Last {
+					t.Fatalf("audit: %+v, %v; stats: %+v", stats, err, st)
 				}
 			}
 		})

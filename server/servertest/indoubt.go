@@ -28,7 +28,7 @@ func (f *Fake) LoseBranch(id txn.ID, branch txn.BranchID) error {
 // InDoubts implements [server.Coordinator]: the fake has no phase two, so every transaction
 // that is completing is in doubt.
 func (f *Fake) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
-	if err := f.before(ctx, "doubt list", txn.ID{}); err != nil {
+	if err := f.before(ctx, "indoubt list", txn.ID{}); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
@@ -47,7 +47,7 @@ func (f *Fake) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
 func inDoubtReason(i *txn.Info) string {
 	switch {
 	case i.Heuristic != 0:
-		return "hazard: " + i.Heuristic.String()
+		return "heuristic: " + i.Heuristic.String()
 	case delegatedBranch(i) != 0:
 		return "waits for the end of " + delegatedBranch(i).String()
 	case i.State.Decided() && !i.State.Finished():
@@ -58,7 +58,7 @@ func inDoubtReason(i *txn.Info) string {
 
 // Explain implements [server.Coordinator].
 func (f *Fake) Explain(ctx context.Context, id txn.ID) (e txn.Explanation, err error) {
-	_, err = f.withTx(ctx, "doubt explain", id, func(i *txn.Info) error {
+	_, err = f.withTx(ctx, "indoubt explain", id, func(i *txn.Info) error {
 		e = txn.Explanation{Transaction: cloneInfo(i), Summary: []string{"is " + i.State.String()}, Audit: f.auditOfLocked(id)}
 		if i.State.Decided() {
 			e.Summary = append(e.Summary, fmt.Sprintf("decided by entry %d", i.DecidedIndex))
@@ -68,7 +68,7 @@ func (f *Fake) Explain(ctx context.Context, id txn.ID) (e txn.Explanation, err e
 		}
 		decided, finished := i.State.Decided(), i.State.Finished()
 		e.Actions = []txn.Action{
-			{Name: "retry", Allowed: decided && !finished, Why: "is " + i.State.String(), Command: "txmgr doubt retry " + id.String()},
+			{Name: "retry", Allowed: decided && !finished, Why: "is " + i.State.String(), Command: "txmgr indoubt retry " + id.String()},
 			{Name: "commit", Allowed: decided && inDoubtReason(i) != "", Why: "is " + i.State.String()},
 			{Name: "rollback", Allowed: (decided || delegatedBranch(i) == 0) && (!decided || inDoubtReason(i) != ""), Why: "is " + i.State.String()},
 			{Name: "forget", Allowed: finished && i.Heuristic != 0, Why: "is " + i.State.String()},
@@ -103,10 +103,10 @@ func (f *Fake) Retry(ctx context.Context, id txn.ID) error {
 		return nil
 	}
 	if !id.IsZero() {
-		_, err := f.withTx(ctx, "doubt retry", id, count)
+		_, err := f.withTx(ctx, "indoubt retry", id, count)
 		return err
 	}
-	if err := f.before(ctx, "doubt retry", id); err != nil {
+	if err := f.before(ctx, "indoubt retry", id); err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -123,8 +123,8 @@ func (f *Fake) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Ou
 	if r.Commit {
 		end = txn.BranchCommitted
 	}
-	return f.withTx(ctx, "doubt resolve", id, func(i *txn.Info) error {
-		if err := requireUndelegated("doubt resolve", i); err != nil {
+	return f.withTx(ctx, "indoubt resolve", id, func(i *txn.Info) error {
+		if err := requireUndelegated("indoubt resolve", i); err != nil {
 			return err
 		}
 		record := txn.AuditRecord{Action: "resolve", ID: id, Branch: nameOf(r.Branch), Subject: end.String(), By: r.By, Reason: r.Reason}
@@ -133,12 +133,12 @@ func (f *Fake) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Ou
 		}
 		if !i.State.Decided() {
 			if r.Commit {
-				return refused("doubt resolve", i, txn.ErrConflict, "votes are missing")
+				return refused("indoubt resolve", i, txn.ErrConflict, "votes are missing")
 			}
 			i.Reason = r.Reason
 			f.decideLocked(i, txn.RollingBack, txn.CauseOperator)
 		} else if !applyResolution(i, r, end) {
-			return refused("doubt resolve", i, txn.ErrConflict, "not in doubt")
+			return refused("indoubt resolve", i, txn.ErrConflict, "not in doubt")
 		}
 		f.auditLocked(record)
 		return nil
@@ -158,7 +158,7 @@ func applyResolution(i *txn.Info, r txn.Resolution, end txn.BranchState) (some b
 			b.State, b.Heuristic, b.Detail = end, 0, ""
 			continue
 		}
-		b.State, b.Heuristic, b.Detail = txn.BranchHeuristic, txn.HeuristicRollback, fmt.Sprintf("said by %s: %s", r.By, r.Reason)
+		b.State, b.Heuristic, b.Detail = txn.BranchHeuristic, txn.HeuristicRollback, fmt.Sprintf("recorded by %s: %s", r.By, r.Reason)
 		if r.Commit {
 			b.Heuristic = txn.HeuristicCommit
 		}
@@ -169,9 +169,9 @@ func applyResolution(i *txn.Info, r txn.Resolution, end txn.BranchState) (some b
 
 // Forget implements [server.Coordinator].
 func (f *Fake) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Outcome, error) {
-	return f.withTx(ctx, "doubt forget", id, func(i *txn.Info) error {
+	return f.withTx(ctx, "indoubt forget", id, func(i *txn.Info) error {
 		if !i.State.Finished() {
-			return refused("doubt forget", i, txn.ErrConflict, "its branches have to be finished first")
+			return refused("indoubt forget", i, txn.ErrConflict, "its branches have to be finished first")
 		}
 		if i.Heuristic != 0 {
 			f.auditLocked(txn.AuditRecord{Action: "forget", ID: id, Subject: "hazard " + i.Heuristic.String(), By: by, Reason: reason})

@@ -18,9 +18,9 @@ func (h *keep[K, V]) Expire(_ *Belt[K, V], gone Container[K, V]) {
 	h.gone = append(h.gone, objects(gone)...)
 }
 
-// TestTwin compares belts of both kinds and all containers with the model in random histories, and
+// TestModel compares belts of both kinds and all containers with the model in random histories, and
 // checks everything after each step.
-func TestTwin(t *testing.T) {
+func TestModel(t *testing.T) {
 	for _, kind := range []Kind{Standard, Updating} {
 		for _, m := range makers[int, int]() {
 			t.Run(kind.String()+"/"+m.name, func(t *testing.T) {
@@ -32,8 +32,8 @@ func TestTwin(t *testing.T) {
 	}
 }
 
-// FuzzTwin is TestTwin with histories that the fuzzer finds.
-func FuzzTwin(f *testing.F) {
+// FuzzModel is TestModel with histories that the fuzzer finds.
+func FuzzModel(f *testing.F) {
 	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
 		kind := Kind(rapid.IntRange(0, 1).Draw(t, "kind"))
 		m := rapid.SampledFrom(makers[int, int]()).Draw(t, "container")
@@ -48,8 +48,8 @@ func runHistory(t *rapid.T, kind Kind, fresh func() Container[int, int]) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	twin := newModelBelt(kind, containers, newModelContainer[int, int])
-	twin.expire = func(gone Container[int, int]) { want.Expire(nil, gone) }
+	model := newModelBelt(kind, containers, newModelContainer[int, int])
+	model.expire = func(gone Container[int, int]) { want.Expire(nil, gone) }
 	key, value, n := rapid.IntRange(0, 9), 0, 0
 	step := func(name string, b, w error) {
 		if !errors.Is(b, w) {
@@ -60,36 +60,36 @@ func runHistory(t *rapid.T, kind Kind, fresh func() Container[int, int]) {
 		"put": func(t *rapid.T) {
 			k := key.Draw(t, "key")
 			value++
-			step("Put", belt.Put(k, value), twin.put(k, value))
+			step("Put", belt.Put(k, value), model.put(k, value))
 		},
 		"add": func(t *rapid.T) {
 			k := key.Draw(t, "key")
 			value++
-			step("Add", belt.Add(k, value), twin.putFor(k, value, containers, false))
+			step("Add", belt.Add(k, value), model.putFor(k, value, containers, false))
 		},
 		"put for": func(t *rapid.T) {
 			k, rotations := key.Draw(t, "key"), rapid.IntRange(1, containers).Draw(t, "rotations")
 			value++
-			step("PutFor", belt.PutFor(k, value, rotations), twin.putFor(k, value, rotations, kind == Updating))
+			step("PutFor", belt.PutFor(k, value, rotations), model.putFor(k, value, rotations, kind == Updating))
 		},
 		"get": func(t *rapid.T) {
 			k := key.Draw(t, "key")
 			v, ok := belt.Get(k)
-			if w, there := twin.get(k); v != w || ok != there {
+			if w, there := model.get(k); v != w || ok != there {
 				t.Fatalf("Get(%d) = %d, %v; want %d, %v", k, v, ok, w, there)
 			}
 		},
 		"remove": func(t *rapid.T) {
 			k := key.Draw(t, "key")
 			v, ok := belt.Remove(k)
-			if w, there := twin.remove(k); v != w || ok != there {
+			if w, there := model.remove(k); v != w || ok != there {
 				t.Fatalf("Remove(%d) = %d, %v; want %d, %v", k, v, ok, w, there)
 			}
 		},
 		"rotate": func(t *rapid.T) {
 			for range rapid.IntRange(1, 3).Draw(t, "times") {
 				n++
-				if b, w := belt.Rotate(), twin.rotate(); b != w {
+				if b, w := belt.Rotate(), model.rotate(); b != w {
 					t.Fatalf("Rotate = %d, want %d", b, w)
 				}
 			}
@@ -97,7 +97,7 @@ func runHistory(t *rapid.T, kind Kind, fresh func() Container[int, int]) {
 		"clear": func(t *rapid.T) {
 			if rapid.IntRange(0, 4).Draw(t, "chance") == 0 {
 				belt.Clear()
-				twin.clear()
+				model.clear()
 			}
 		},
 		"": func(t *rapid.T) {
@@ -105,7 +105,7 @@ func runHistory(t *rapid.T, kind Kind, fresh func() Container[int, int]) {
 			for k, v := range belt.All() {
 				all = append(all, object[int, int]{k, v})
 			}
-			compare(t, "All", all, twin.all())
+			compare(t, "All", all, model.all())
 			compare(t, "expired", got.gone, want.gone)
 			if belt.Len() != len(all) || belt.Now() != timeout.Tick(n) {
 				t.Fatalf("Len, Now = %d, %d; want %d, %d", belt.Len(), belt.Now(), len(all), n)

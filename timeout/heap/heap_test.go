@@ -14,7 +14,7 @@ import (
 // history drives a heap and its model with the same calls and compares all results.
 type history struct {
 	heap  Heap[int]
-	twin  twin
+	model model
 	other Heap[int]    // another heap, with nodes of the same numbers
 	nodes []*Node[int] // all ever made, gone ones included
 	alien []*Node[int] // those of the other heap
@@ -38,7 +38,7 @@ func newHistory(aliens int) *history {
 
 func (h *history) insert(t fataler, n *Node[int], end timeout.Tick) {
 	t.Helper()
-	before, queued := n.End(), slices.Contains(h.twin.nodes, n)
+	before, queued := n.End(), slices.Contains(h.model.nodes, n)
 	if h.heap.Insert(n, end) == queued {
 		t.Fatalf("Insert = %v for a node with Queued %v", !queued, queued)
 	}
@@ -51,7 +51,7 @@ func (h *history) insert(t fataler, n *Node[int], end timeout.Tick) {
 	if n.End() != end {
 		t.Fatalf("End = %d after Insert at %d", n.End(), end)
 	}
-	h.twin.insert(n, end)
+	h.model.insert(n, end)
 }
 
 func (h *history) add(t fataler, end timeout.Tick) {
@@ -63,14 +63,14 @@ func (h *history) add(t fataler, end timeout.Tick) {
 
 func (h *history) remove(t fataler, n *Node[int]) {
 	t.Helper()
-	if got, want := h.heap.Remove(n), h.twin.remove(n); got != want {
+	if got, want := h.heap.Remove(n), h.model.remove(n); got != want {
 		t.Fatalf("Remove = %v, want %v", got, want)
 	}
 }
 
 func (h *history) pop(t fataler) {
 	t.Helper()
-	first := h.twin.first()
+	first := h.model.first()
 	n := h.heap.Pop()
 	if n == nil && len(first) == 0 {
 		return
@@ -78,7 +78,7 @@ func (h *history) pop(t fataler) {
 	if !slices.Contains(first, n) {
 		t.Fatalf("Pop = %v, want one of %d that end first", n, len(first))
 	}
-	h.twin.remove(n)
+	h.model.remove(n)
 }
 
 func (h *history) compare(t fataler) {
@@ -89,14 +89,14 @@ func (h *history) compare(t fataler) {
 	if err := h.other.check(); err != nil {
 		t.Fatalf("the other heap: %v", err)
 	}
-	if h.heap.Len() != len(h.twin.nodes) {
-		t.Fatalf("Len = %d, want %d", h.heap.Len(), len(h.twin.nodes))
+	if h.heap.Len() != len(h.model.nodes) {
+		t.Fatalf("Len = %d, want %d", h.heap.Len(), len(h.model.nodes))
 	}
-	if n := h.heap.Peek(); n == nil && h.heap.Len() > 0 || n != nil && !slices.Contains(h.twin.first(), n) {
+	if n := h.heap.Peek(); n == nil && h.heap.Len() > 0 || n != nil && !slices.Contains(h.model.first(), n) {
 		t.Fatalf("Peek = %v of %d nodes", n, h.heap.Len())
 	}
 	held := make(map[*Node[int]]bool)
-	for _, n := range h.twin.nodes {
+	for _, n := range h.model.nodes {
 		held[n] = true
 	}
 	for i, n := range h.nodes {
@@ -111,12 +111,12 @@ func (h *history) compare(t fataler) {
 	}
 }
 
-// TestTwin compares the heap with a sorted list in random histories, and checks everything after
+// TestModel compares the heap with a sorted list in random histories, and checks everything after
 // each step: all invariants of the package doc but 6.
-func TestTwin(t *testing.T) { rapid.Check(t, runHistory) }
+func TestModel(t *testing.T) { rapid.Check(t, runHistory) }
 
-// FuzzTwin is TestTwin with histories that the fuzzer finds.
-func FuzzTwin(f *testing.F) { f.Fuzz(rapid.MakeFuzz(runHistory)) }
+// FuzzModel is TestModel with histories that the fuzzer finds.
+func FuzzModel(f *testing.F) { f.Fuzz(rapid.MakeFuzz(runHistory)) }
 
 func runHistory(t *rapid.T) {
 	h := newHistory(rapid.IntRange(0, 20).Draw(t, "aliens"))
@@ -228,8 +228,8 @@ func TestLong(t *testing.T) {
 			switch x := r.IntN(100); {
 			case x < phase.insert:
 				h.add(t, timeout.Tick(r.Uint64N(100_000)))
-			case x < 90 && len(h.twin.nodes) > 0:
-				h.remove(t, h.twin.nodes[r.IntN(len(h.twin.nodes))])
+			case x < 90 && len(h.model.nodes) > 0:
+				h.remove(t, h.model.nodes[r.IntN(len(h.model.nodes))])
 			default:
 				h.pop(t)
 			}

@@ -6,10 +6,10 @@ import (
 	"github.com/txmgr/txmgr/timeout"
 )
 
-// twin is what the heap replaced in its source: a list sorted by the ends. It is slow, and obviously right.
-type twin struct{ nodes []*Node[int] }
+// model is what the heap replaced in its source: a list sorted by the ends. It is slow, and obviously right.
+type model struct{ nodes []*Node[int] }
 
-func (w *twin) insert(n *Node[int], end timeout.Tick) {
+func (w *model) insert(n *Node[int], end timeout.Tick) {
 	at := slices.IndexFunc(w.nodes, func(x *Node[int]) bool { return x.End() > end })
 	if at < 0 {
 		at = len(w.nodes)
@@ -17,7 +17,7 @@ func (w *twin) insert(n *Node[int], end timeout.Tick) {
 	w.nodes = slices.Insert(w.nodes, at, n)
 }
 
-func (w *twin) remove(n *Node[int]) bool {
+func (w *model) remove(n *Node[int]) bool {
 	at := slices.Index(w.nodes, n)
 	if at >= 0 {
 		w.nodes = slices.Delete(w.nodes, at, at+1)
@@ -26,7 +26,7 @@ func (w *twin) remove(n *Node[int]) bool {
 }
 
 // first returns the nodes any of which may come first.
-func (w *twin) first() []*Node[int] {
+func (w *model) first() []*Node[int] {
 	n := 0
 	for n < len(w.nodes) && w.nodes[n].End() == w.nodes[0].End() {
 		n++

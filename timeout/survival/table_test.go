@@ -16,7 +16,7 @@ const year = 365 * 24 * 3600 * 10 // ticks of 100 ms
 // history drives a table and its model with the same calls and compares all results.
 type history struct {
 	table *Table
-	twin  *model
+	model *model
 	ids   uint64
 	refs  []entryRef // of every transaction ever added, gone ones included
 }
@@ -27,7 +27,7 @@ type entryRef struct {
 }
 
 func newHistory(now Tick) *history {
-	return &history{table: NewTable(now), twin: &model{now: now}}
+	return &history{table: NewTable(now), model: &model{now: now}}
 }
 
 type fataler interface {
@@ -43,14 +43,14 @@ func (h *history) add(t fataler, end Tick) {
 	if ref == 0 {
 		t.Fatalf("Add(%d, %d) returned the zero Ref", h.ids, end)
 	}
-	h.twin.add(h.ids, end)
+	h.model.add(h.ids, end)
 	h.refs = append(h.refs, entryRef{h.ids, ref})
 }
 
 func (h *history) cancel(t fataler, id uint64, ref Ref) {
 	t.Helper()
 	// A foreign ref must not find id even where id is pending.
-	want := h.refs[id-1].ref == ref && h.twin.cancel(id)
+	want := h.refs[id-1].ref == ref && h.model.cancel(id)
 	if got := h.table.Cancel(id, ref); got != want {
 		t.Fatalf("Cancel(%d, %#x) = %v, want %v", id, ref, got, want)
 	}
@@ -58,15 +58,15 @@ func (h *history) cancel(t fataler, id uint64, ref Ref) {
 
 func (h *history) advance(to Tick) {
 	h.table.Advance(to)
-	h.twin.advance(to)
+	h.model.advance(to)
 }
 
 func (h *history) expire(t fataler, size int) {
 	t.Helper()
 	got, want := make([]uint64, size), make([]uint64, size)
-	n, m := h.table.Expire(got), h.twin.expire(want)
+	n, m := h.table.Expire(got), h.model.expire(want)
 	if diff := cmp.Diff(want[:m], got[:n]); diff != "" {
-		t.Fatalf("Expire of %d at %d (-want +got):\n%s", size, h.twin.now, diff)
+		t.Fatalf("Expire of %d at %d (-want +got):\n%s", size, h.model.now, diff)
 	}
 }
 
@@ -75,22 +75,22 @@ func (h *history) compare(t fataler) {
 	if err := h.table.check(); err != nil {
 		t.Fatal(err)
 	}
-	want := h.twin.all()
+	want := h.model.all()
 	var got []entry
 	for id, end := range h.table.All() {
 		got = append(got, entry{id, end})
 	}
 	if !slices.Equal(want, got) {
-		t.Fatalf("All at %d (-want +got):\n%s", h.twin.now, cmp.Diff(want, got, cmp.AllowUnexported(entry{})))
+		t.Fatalf("All at %d (-want +got):\n%s", h.model.now, cmp.Diff(want, got, cmp.AllowUnexported(entry{})))
 	}
-	if h.table.Now() != h.twin.now || h.table.Len() != len(want) {
-		t.Fatalf("Now, Len = %d, %d; want %d, %d", h.table.Now(), h.table.Len(), h.twin.now, len(want))
+	if h.table.Now() != h.model.now || h.table.Len() != len(want) {
+		t.Fatalf("Now, Len = %d, %d; want %d, %d", h.table.Now(), h.table.Len(), h.model.now, len(want))
 	}
 	next, ok := h.table.Next()
 	if ok != (len(want) > 0) || ok && next != want[0].end {
 		t.Fatalf("Next = %d, %v; want the end of %v", next, ok, want)
 	}
-	if due := ok && next <= h.twin.now; h.table.Due() != due {
+	if due := ok && next <= h.model.now; h.table.Due() != due {
 		t.Fatalf("Due = %v, want %v", !due, due)
 	}
 	type size struct {
@@ -125,12 +125,12 @@ func (h *history) compare(t fataler) {
 	}
 }
 
-// TestTwin compares the table with the original algorithm in random histories, and checks
+// TestModel compares the table with the original algorithm in random histories, and checks
 // everything after each step: all invariants of the package doc but 9.
-func TestTwin(t *testing.T) { rapid.Check(t, runHistory) }
+func TestModel(t *testing.T) { rapid.Check(t, runHistory) }
 
-// FuzzTwin is TestTwin with histories that the fuzzer finds.
-func FuzzTwin(f *testing.F) { f.Fuzz(rapid.MakeFuzz(runHistory)) }
+// FuzzModel is TestModel with histories that the fuzzer finds.
+func FuzzModel(f *testing.F) { f.Fuzz(rapid.MakeFuzz(runHistory)) }
 
 func runHistory(t *rapid.T) {
 	// A start at 0 finds underflows below the ring, one at the other end of the range overflows
@@ -208,9 +208,9 @@ func runHistory(t *rapid.T) {
 	})
 }
 
-// TestTwinLong runs one long history, which fills blocks, grows overflow and wraps the ring many
+// TestModelLong runs one long history, which fills blocks, grows overflow and wraps the ring many
 // times.
-func TestTwinLong(t *testing.T) {
+func TestModelLong(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	h := newHistory(0)
 	var held []entryRef

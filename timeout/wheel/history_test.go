@@ -14,7 +14,7 @@ const year = 365 * 24 * 3600 * 10 // ticks of 100 ms
 // history drives a wheel and its model with the same calls and compares all results.
 type history struct {
 	wheel   *Wheel[int]
-	twin    model
+	model   model
 	tasks   []*Task[int] // all ever added, gone ones included; Value is when, counted in calls of add
 	added   int
 	strange *Task[int] // waits in another wheel
@@ -31,7 +31,7 @@ type fataler interface {
 
 // newHistory begins with a wheel whose steps are small, so that histories of a few tasks have them.
 func newHistory(now timeout.Tick, size, step int) *history {
-	h := &history{wheel: New[int](now, size), twin: model{now: now}, ends: make(map[timeout.Tick]bool)}
+	h := &history{wheel: New[int](now, size), model: model{now: now}, ends: make(map[timeout.Tick]bool)}
 	h.wheel.step = step
 	h.other, h.strange = New[int](now, size), &Task[int]{}
 	h.other.Add(h.strange, now+1)
@@ -48,7 +48,7 @@ func (h *history) add(t fataler, end timeout.Tick) {
 // addAgain adds a task that may wait already.
 func (h *history) addAgain(t fataler, task *Task[int], end timeout.Tick) {
 	t.Helper()
-	waits := h.twin.find(task) >= 0
+	waits := h.model.find(task) >= 0
 	before, level := *task, h.level(end)
 	if h.wheel.Add(task, end) == waits {
 		t.Fatalf("Add = %v for a task that waits: %v", !waits, waits)
@@ -61,20 +61,20 @@ func (h *history) addAgain(t fataler, task *Task[int], end timeout.Tick) {
 	}
 	h.added++
 	task.Value = h.added
-	h.twin.add(task, end)
-	h.ends[max(end, h.twin.now)] = true
-	if task.End() != max(end, h.twin.now) {
-		t.Fatalf("End = %d after Add of %d at %d", task.End(), end, h.twin.now)
+	h.model.add(task, end)
+	h.ends[max(end, h.model.now)] = true
+	if task.End() != max(end, h.model.now) {
+		t.Fatalf("End = %d after Add of %d at %d", task.End(), end, h.model.now)
 	}
-	if late := task.bucket == &h.wheel.due; late != (end <= h.twin.now) || !late && task.bucket.level > level {
-		t.Fatalf("a task of %d came to level %d at %d, want %d or lower", end, task.bucket.level, h.twin.now, level)
+	if late := task.bucket == &h.wheel.due; late != (end <= h.model.now) || !late && task.bucket.level > level {
+		t.Fatalf("a task of %d came to level %d at %d, want %d or lower", end, task.bucket.level, h.model.now, level)
 	}
 }
 
 // level returns the highest level to which a task of end may come: one on which others wait that came before it, or the
 // lowest that covers its end.
 func (h *history) level(end timeout.Tick) int {
-	if end <= h.twin.now {
+	if end <= h.model.now {
 		return 0
 	}
 	lowest := h.wheel.lowest(end)
@@ -88,7 +88,7 @@ func (h *history) level(end timeout.Tick) int {
 
 func (h *history) cancel(t fataler, task *Task[int]) {
 	t.Helper()
-	want := h.twin.cancel(task)
+	want := h.model.cancel(task)
 	if got := h.wheel.Cancel(task); got != want {
 		t.Fatalf("Cancel = %v, want %v", got, want)
 	}
@@ -96,14 +96,14 @@ func (h *history) cancel(t fataler, task *Task[int]) {
 
 func (h *history) advance(to timeout.Tick) {
 	h.wheel.Advance(to)
-	h.twin.now = max(h.twin.now, to)
+	h.model.now = max(h.model.now, to)
 }
 
 func (h *history) pop(t fataler) *Task[int] {
 	t.Helper()
-	got, want := h.wheel.Pop(), h.twin.pop()
+	got, want := h.wheel.Pop(), h.model.pop()
 	if got != want {
-		t.Fatalf("Pop = %+v at %d, want %+v", got, h.twin.now, want)
+		t.Fatalf("Pop = %+v at %d, want %+v", got, h.model.now, want)
 	}
 	return got
 }
@@ -111,13 +111,13 @@ func (h *history) pop(t fataler) *Task[int] {
 func (h *history) compare(t fataler) {
 	t.Helper()
 	if err := h.wheel.check(func(t *Task[int]) int { return t.Value }); err != nil {
-		t.Fatalf("at %d: %v", h.twin.now, err)
+		t.Fatalf("at %d: %v", h.model.now, err)
 	}
-	if h.wheel.Now() != h.twin.now || h.wheel.Len() != len(h.twin.waiting) {
-		t.Fatalf("Now, Len = %d, %d; want %d, %d", h.wheel.Now(), h.wheel.Len(), h.twin.now, len(h.twin.waiting))
+	if h.wheel.Now() != h.model.now || h.wheel.Len() != len(h.model.waiting) {
+		t.Fatalf("Now, Len = %d, %d; want %d, %d", h.wheel.Now(), h.wheel.Len(), h.model.now, len(h.model.waiting))
 	}
 	waits := make(map[*Task[int]]bool)
-	for _, e := range h.twin.waiting {
+	for _, e := range h.model.waiting {
 		waits[e.task] = true
 		if e.task.End() != e.end {
 			t.Fatalf("End = %d, want %d", e.task.End(), e.end)
@@ -140,13 +140,13 @@ func (h *history) compare(t fataler) {
 func (h *history) compareNext(t fataler) {
 	t.Helper()
 	next, ok := h.wheel.Next()
-	if ok != (len(h.twin.waiting) > 0) {
-		t.Fatalf("Next = %d, %v with %d waiting", next, ok, len(h.twin.waiting))
+	if ok != (len(h.model.waiting) > 0) {
+		t.Fatalf("Next = %d, %v with %d waiting", next, ok, len(h.model.waiting))
 	}
 	if !ok {
 		return
 	}
-	switch first := h.twin.waiting[0].end; {
+	switch first := h.model.waiting[0].end; {
 	case next > first:
 		t.Fatalf("Next = %d, after the first end %d", next, first)
 	case h.steps:
@@ -155,12 +155,12 @@ func (h *history) compareNext(t fataler) {
 	}
 }
 
-// TestTwin compares the wheel with a sorted list in random histories, and checks everything after
+// TestModel compares the wheel with a sorted list in random histories, and checks everything after
 // each step: all invariants of the package doc but 9.
-func TestTwin(t *testing.T) { rapid.Check(t, runHistory) }
+func TestModel(t *testing.T) { rapid.Check(t, runHistory) }
 
-// FuzzTwin is TestTwin with histories that the fuzzer finds.
-func FuzzTwin(f *testing.F) { f.Fuzz(rapid.MakeFuzz(runHistory)) }
+// FuzzModel is TestModel with histories that the fuzzer finds.
+func FuzzModel(f *testing.F) { f.Fuzz(rapid.MakeFuzz(runHistory)) }
 
 func runHistory(t *rapid.T) {
 	size := rapid.SampledFrom([]int{2, 4, 16, DefaultSize}).Draw(t, "size")

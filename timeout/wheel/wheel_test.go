@@ -29,8 +29,8 @@ func TestLong(t *testing.T) {
 						ahead = 1 + r.Uint64N(horizon/20+1)
 					}
 					h.add(t, h.wheel.Now()+timeout.Tick(ahead))
-				case x < 85 && len(h.twin.waiting) > 0:
-					h.cancel(t, h.twin.waiting[r.IntN(len(h.twin.waiting))].task)
+				case x < 85 && len(h.model.waiting) > 0:
+					h.cancel(t, h.model.waiting[r.IntN(len(h.model.waiting))].task)
 				default:
 					h.advance(h.wheel.Now() + timeout.Tick(r.Uint64N(horizon/100+2)))
 					for h.pop(t) != nil {

@@ -55,7 +55,7 @@ func TestEffectsTellOfHazardsAndOperators(t *testing.T) {
 		{ID: one, Branch: 1, Participant: "orders", Heuristic: txn.HeuristicRollback, Detail: "said by ann: looked"},
 	}
 	if d := cmp.Diff(want, fx.Heuristics); d != "" {
-		t.Errorf("hazards (-want +got):\n%s", d)
+		t.Errorf("heuristic outcomes (-want +got):\n%s", d)
 	}
 	if len(fx.Audit) != 1 || fx.Audit[0].Action != ActionResolve || fx.Audit[0].By != "ann" || fx.Audit[0].Index != 7 {
 		t.Errorf("audit: %+v", fx.Audit)

@@ -72,7 +72,7 @@ func (a *recount) add(m *Machine, i uint32, t *Transaction) error {
 			a.unfinished[m.participants.byName[b.Participant]]++
 		}
 		if (b.State == txn.BranchHeuristic) != (b.Heuristic != 0) {
-			return fmt.Errorf("branch in state %v has hazard %q", b.State, b.Heuristic)
+			return fmt.Errorf("branch in state %v has heuristic %q", b.State, b.Heuristic)
 		}
 		if t.State.Decided() && b.State.Finished() && b.Heuristic == 0 && b.State != r.decidedOutcome() {
 			return fmt.Errorf("decided %v, branch %v", t.State, b.State)
@@ -101,7 +101,7 @@ func (a *recount) add(m *Machine, i uint32, t *Transaction) error {
 	case !t.State.Finished():
 		a.completing++
 	case t.Heuristic == 0:
-		return errors.New("finished without a hazard, and has a record")
+		return errors.New("finished without a heuristic outcome, and has a record")
 	}
 	if t.Heuristic != 0 {
 		a.heuristics++
@@ -126,7 +126,7 @@ func checkDecision(r *record, t *Transaction) error {
 		}
 	}
 	if !t.State.Decided() && (t.Decided != 0 || t.DecidedTick != 0 || t.DecidedIndex != 0 || t.Heuristic != 0) {
-		return fmt.Errorf("state %v, decided at %d, tick %d, entry %d, hazard %q", t.State, t.Decided, t.DecidedTick, t.DecidedIndex, t.Heuristic)
+		return fmt.Errorf("state %v, decided at %d, tick %d, entry %d, heuristic %q", t.State, t.Decided, t.DecidedTick, t.DecidedIndex, t.Heuristic)
 	}
 	return nil
 }

@@ -15,19 +15,19 @@ import (
 func TestEndedByHandIsToldToEveryone(t *testing.T) {
 	rolledBack := acks(txn.BranchRolledBack)
 	for name, history := range map[string][]Command{
-		"undecided":           {begin, typed1},
-		"preparing":           {begin, Commit{ID: one, Votes: []txn.BranchVote{yes1}}, typed1},
-		"after its own vote":  {begin, Vote{ID: one, Votes: []txn.BranchVote{yes1}}, typed1},
-		"after the rollback":  {begin, undo, typed1},
-		"both":                {begin, typed1, EndedByApplication{ID: one, Branch: 2, Reason: "END"}},
-		"then ended":          {begin, typed1, rolledBack},
-		"ended before":        {begin, undo, rolledBack, typed1},
-		"a hazard before":     {begin, undo, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicCommit}, typed1},
-		"a hazard after":      {begin, typed1, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicCommit}, ReportCompletion{one, []txn.CompletionReport{{Branch: 2, State: txn.BranchRolledBack}}}},
-		"a hazard, forgotten": {begin, typed1, rolledBack, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicCommit}, Forget{ID: one, Reason: "paid"}},
-		"after a no":          {begin, Vote{ID: one, Votes: []txn.BranchVote{no2}}, EndedByApplication{ID: one, Branch: 2, Reason: "END"}},
-		"delegated":           {sole, delegate, typed1, ack1(txn.BranchRolledBack)},
-		"delegated, unknown":  {sole, delegate, typed1, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard}},
+		"undecided":                      {begin, typed1},
+		"preparing":                      {begin, Commit{ID: one, Votes: []txn.BranchVote{yes1}}, typed1},
+		"after its own vote":             {begin, Vote{ID: one, Votes: []txn.BranchVote{yes1}}, typed1},
+		"after the rollback":             {begin, undo, typed1},
+		"both":                           {begin, typed1, EndedByApplication{ID: one, Branch: 2, Reason: "END"}},
+		"then ended":                     {begin, typed1, rolledBack},
+		"ended before":                   {begin, undo, rolledBack, typed1},
+		"a heuristic outcome before":     {begin, undo, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicCommit}, typed1},
+		"a heuristic outcome after":      {begin, typed1, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicCommit}, ReportCompletion{one, []txn.CompletionReport{{Branch: 2, State: txn.BranchRolledBack}}}},
+		"a heuristic outcome, forgotten": {begin, typed1, rolledBack, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicCommit}, Forget{ID: one, Reason: "paid"}},
+		"after a no":                     {begin, Vote{ID: one, Votes: []txn.BranchVote{no2}}, EndedByApplication{ID: one, Branch: 2, Reason: "END"}},
+		"delegated":                      {sole, delegate, typed1, ack1(txn.BranchRolledBack)},
+		"delegated, unknown":             {sole, delegate, typed1, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard}},
 	} {
 		m := bootstrapped(t, "bank", "stock")
 		do(t, m, AddParticipant{txn.Participant{Name: "web", Kind: "web", CoordinatorPrepares: true}})

@@ -115,30 +115,30 @@ func drawEntry(t *rapid.T, tick survival.Tick) Entry {
 func TestRandomHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		boot := drawBoot(t)
-		m, twin := New(), newModel(boot, map[string]bool{"bank": false, "web": true})
+		m, model := New(), newModel(boot, map[string]bool{"bank": false, "web": true})
 		m.Apply(setup(boot))
 		for _, p := range []string{"bank", "web"} {
-			twin.appendAudit(AuditRecord{Action: ActionAddParticipant, Subject: p})
+			model.appendAudit(AuditRecord{Action: ActionAddParticipant, Subject: p})
 		}
 		for range rapid.IntRange(1, 40).Draw(t, "entries") {
 			if rapid.IntRange(0, 29).Draw(t, "disaster") == 0 {
-				m, twin.held, twin.restored = restoredPaused(t, m), true, true
+				m, model.held, model.restored = restoredPaused(t, m), true, true
 			}
 			e := drawEntry(t, m.Tick())
 			drained := dueAt(m, e.Tick)
 			fx := m.Apply(e)
-			twin.advance(e, drained)
+			model.advance(e, drained)
 			for i, c := range e.Commands {
-				if want := twin.apply(c); fx.Results[i].Code != want {
+				if want := model.apply(c); fx.Results[i].Code != want {
 					t.Fatalf("%T %+v: %s; the model says %s", c, c, codeNames[fx.Results[i].Code], codeNames[want])
 				}
 			}
-			twin.expireSessions()
-			twin.trim()
+			model.expireSessions()
+			model.trim()
 			if err := m.CheckInvariants(); err != nil {
 				t.Fatal(err)
 			}
-			compare(t, m, twin)
+			compare(t, m, model)
 		}
 	})
 }
@@ -153,19 +153,19 @@ func dueAt(m *Machine, tick survival.Tick) (ids []txn.ID) {
 	return ids
 }
 
-func compare(t *rapid.T, m *Machine, twin *model) {
-	if got, want := m.Counts(), twin.count(); got != want {
+func compare(t *rapid.T, m *Machine, model *model) {
+	if got, want := m.Counts(), model.count(); got != want {
 		t.Fatalf("counts %+v; the model has %+v", got, want)
 	}
-	if d := cmp.Diff(twin.trail, m.Audit(), cmpopts.EquateEmpty()); d != "" {
+	if d := cmp.Diff(model.trail, m.Audit(), cmpopts.EquateEmpty()); d != "" {
 		t.Fatalf("audit trail (-model +machine):\n%s", d)
 	}
-	compareCluster(t, m, twin)
-	compareSessions(t, m, twin)
-	if m.txs.len()+m.retained.ring.Len() != len(twin.txs) {
-		t.Fatalf("%d records and %d outcomes; the model has %d", m.txs.len(), m.retained.ring.Len(), len(twin.txs))
+	compareCluster(t, m, model)
+	compareSessions(t, m, model)
+	if m.txs.len()+m.retained.ring.Len() != len(model.txs) {
+		t.Fatalf("%d records and %d outcomes; the model has %d", m.txs.len(), m.retained.ring.Len(), len(model.txs))
 	}
-	for id, want := range twin.txs {
+	for id, want := range model.txs {
 		got, ok := m.Get(id)
 		if !ok || got.State != want.state || got.Cause != want.cause || got.Heuristic != want.hazard || got.ClientCompletes != want.own || len(got.Branches) != len(want.branches) ||
 			got.Name != want.name || got.Reason != want.reason || got.Decided != want.decided || got.DecidedTick != want.at || got.DecidedIndex != want.entry || got.Session != want.session || got.Delegated() != want.delegated() {

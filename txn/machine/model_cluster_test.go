@@ -86,21 +86,21 @@ func drawCluster(t *rapid.T) Command {
 }
 
 // compareCluster compares everything about the cluster, by every method that reads it.
-func compareCluster(t *rapid.T, m *Machine, twin *model) {
+func compareCluster(t *rapid.T, m *Machine, model *model) {
 	members := slices.Clone(m.Members())
 	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Node, b.Node) })
-	want := slices.SortedFunc(maps.Values(twin.members), func(a, b Member) int { return strings.Compare(a.Node, b.Node) })
+	want := slices.SortedFunc(maps.Values(model.members), func(a, b Member) int { return strings.Compare(a.Node, b.Node) })
 	if d := gocmp.Diff(want, members, cmpopts.EquateEmpty()); d != "" {
 		t.Fatalf("members (-model +machine):\n%s", d)
 	}
 	for _, node := range []string{"n_1", "n_2", "n_3", ""} {
-		if m.Removed(node) != twin.removed[node] {
+		if m.Removed(node) != model.removed[node] {
 			t.Fatalf("%q removed: %v", node, m.Removed(node))
 		}
 	}
 	tokens := slices.Clone(m.Tokens())
 	slices.SortFunc(tokens, func(a, b Token) int { return cmp.Compare(a.ID, b.ID) })
-	wanted := slices.SortedFunc(maps.Values(twin.tokens), func(a, b Token) int { return cmp.Compare(a.ID, b.ID) })
+	wanted := slices.SortedFunc(maps.Values(model.tokens), func(a, b Token) int { return cmp.Compare(a.ID, b.ID) })
 	if d := gocmp.Diff(wanted, tokens, cmpopts.EquateEmpty()); d != "" {
 		t.Fatalf("tokens (-model +machine):\n%s", d)
 	}
@@ -115,13 +115,13 @@ func compareCluster(t *rapid.T, m *Machine, twin *model) {
 			t.Fatalf("token %s: %+v, %v", x.ID, got, ok)
 		}
 	}
-	for _, made := range []int64{twin.resumed, twin.resumed + 2, twin.resumed + 3} {
-		lost := twin.restored && (twin.held || made <= twin.resumed+2)
+	for _, made := range []int64{model.resumed, model.resumed + 2, model.resumed + 3} {
+		lost := model.restored && (model.held || made <= model.resumed+2)
 		if m.MayPredateBackup(made, 2) != lost {
-			t.Fatalf("made at %d, resumed at %d: lost is %v", made, twin.resumed, !lost)
+			t.Fatalf("made at %d, resumed at %d: lost is %v", made, model.resumed, !lost)
 		}
 	}
-	if m.RecoveryPaused() != twin.held {
-		t.Fatalf("held: %v; the model says %v", m.RecoveryPaused(), twin.held)
+	if m.RecoveryPaused() != model.held {
+		t.Fatalf("held: %v; the model says %v", m.RecoveryPaused(), model.held)
 	}
 }

@@ -123,15 +123,15 @@ func drawSessions(t *rapid.T) Command {
 }
 
 // compareSessions compares every session, by every method that reads it.
-func compareSessions(t *rapid.T, m *Machine, twin *model) {
+func compareSessions(t *rapid.T, m *Machine, model *model) {
 	all, next := m.Sessions(0, 1000, func(*Session) bool { return true })
-	if len(all) != len(twin.sessions) || next != 0 {
-		t.Fatalf("%d sessions, more from %d; the model has %d", len(all), next, len(twin.sessions))
+	if len(all) != len(model.sessions) || next != 0 {
+		t.Fatalf("%d sessions, more from %d; the model has %d", len(all), next, len(model.sessions))
 	}
 	for _, got := range all {
-		want := twin.sessions[got.ID]
+		want := model.sessions[got.ID]
 		undecided := 0
-		for _, x := range twin.txs {
+		for _, x := range model.txs {
 			if x.session == got.ID && !x.state.Decided() && !x.delegated() {
 				undecided++
 			}
@@ -144,8 +144,8 @@ func compareSessions(t *rapid.T, m *Machine, twin *model) {
 		}
 	}
 	for n := range uint64(5) {
-		if code := m.SessionStatus(sessionID(n)).Code; n > 0 && code != twin.mayBegin(sessionID(n)) {
-			t.Fatalf("a sign of life of session %d: %s; the model says %s", n, codeNames[code], codeNames[twin.mayBegin(sessionID(n))])
+		if code := m.SessionStatus(sessionID(n)).Code; n > 0 && code != model.mayBegin(sessionID(n)) {
+			t.Fatalf("a sign of life of session %d: %s; the model says %s", n, codeNames[code], codeNames[model.mayBegin(sessionID(n))])
 		}
 	}
 }

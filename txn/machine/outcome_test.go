@@ -32,7 +32,7 @@ func complete() Transaction {
 func TestOutcomeIsWhole(t *testing.T) {
 	want := complete()
 	for i, v := 0, reflect.ValueOf(want); i < v.NumField(); i++ {
-		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Hazard" {
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Heuristic" {
 			t.Errorf("field %s is not tried", name)
 		}
 	}

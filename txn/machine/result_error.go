@@ -8,7 +8,7 @@ import (
 )
 
 // OpResolve is the name of the call that proposes a [Resolve].
-const OpResolve = "doubt resolve"
+const OpResolve = "indoubt resolve"
 
 // RecoveryPausedDetail says why, after a restore, no transaction begins and no branch is
 // driven, and what the operator has to do.
@@ -33,7 +33,7 @@ func (r Result) ToError(op string, id txn.ID) *txn.Error {
 	case Undecided:
 		e.Err, e.Detail = txn.ErrConflict, r.undecidedDetail(op)
 	case Unfinished:
-		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("transaction is %v: its branches have to be finished first; see: txmgr doubt explain %v", r.State, id)
+		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("transaction is %v: its branches have to be finished first; see: txmgr indoubt explain %v", r.State, id)
 	case Conflict:
 		e.Err, e.Detail = txn.ErrConflict, "used before with other contents"
 	case MissingVote:
@@ -45,11 +45,11 @@ func (r Result) ToError(op string, id txn.ID) *txn.Error {
 	case TooMany:
 		e.Err, e.Detail = txn.ErrInvalid, fmt.Sprintf("at most %d branches in a transaction, %d participants in a cluster", txn.MaxBranches, txn.MaxParticipants)
 	case Delegated:
-		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("the decision was delegated to branch %v: only its end decides; report it, or wait until its time is over and the coordinator asks the participant", r.Branch)
+		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("the decision was delegated to branch %v: only its end decides; report it, or wait until its deadline has passed and the coordinator asks the participant", r.Branch)
 	case NotSoleBranch:
 		e.Err, e.Detail = txn.ErrConflict, "the decision can be delegated only to a transaction's one branch, before it has voted, and when one session alone has enlisted it: prepare the branches, and commit with their votes"
 	case NotInDoubt:
-		e.Err, e.Detail = txn.ErrConflict, "nothing is in doubt here: every branch that is meant has ended as decided, or its end is proved; see: txmgr doubt explain "+id.String()
+		e.Err, e.Detail = txn.ErrConflict, "nothing is in doubt here: every branch that is meant has ended as decided, or its end is proved; see: txmgr indoubt explain "+id.String()
 	case RecoveryPaused:
 		e.Err, e.Detail = txn.ErrUnavailable, RecoveryPausedDetail
 	case Forgotten:
@@ -80,14 +80,14 @@ func (t *Transaction) RollbackError(op string) error {
 // sessionEndedDetail says how a session ended, and what to do.
 func (r Result) sessionEndedDetail() string {
 	if r.Cause == txn.CauseSessionExpired {
-		return fmt.Sprintf("the session expired at tick %d, after %v without a sign of life: open another", r.Expiry, r.Timeout)
+		return fmt.Sprintf("the session expired at tick %d, after %v without a keep-alive: open another", r.Expiry, r.Timeout)
 	}
 	return fmt.Sprintf("the session was closed at tick %d: open another", r.Expiry)
 }
 
 func (r Result) undecidedDetail(op string) string {
 	if op == OpResolve {
-		return fmt.Sprintf("transaction is %v: votes are missing, and only votes can commit; a person can roll it back", r.State)
+		return fmt.Sprintf("transaction is %v: votes are missing, and only votes can commit; an operator can roll it back", r.State)
 	}
 	return fmt.Sprintf("transaction is %v: it has to be decided first", r.State)
 }
@@ -97,7 +97,7 @@ func (r Result) undecidedDetail(op string) string {
 func (r Result) decidedError(op string) (detail string, err error) {
 	switch {
 	case op == OpResolve:
-		return fmt.Sprintf("it was decided to commit meanwhile (%v): nothing was recorded; look again: txmgr doubt explain", r.State), txn.ErrConflict
+		return fmt.Sprintf("it was decided to commit meanwhile (%v): nothing was recorded; look again: txmgr indoubt explain", r.State), txn.ErrConflict
 	case !r.State.Commits() && r.State.Decided() && r.EndedByApplication:
 		return "the transaction is rolled back, but what that branch did, or what came after its end, may be committed", txn.ErrEndedByApplication
 	case !r.State.Commits() && r.State.Decided() && r.Heuristic != 0:

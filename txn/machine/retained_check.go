@@ -47,11 +47,11 @@ func (m *Machine) checkOutcome(t *Transaction, end survival.Tick) error {
 	case open || !ok || at != end || o.ended() != t.Ended || t.Ended > m.tick:
 		return fmt.Errorf("finished at tick %d, falls off at turn %d; found: %v, for turn %d; has a record: %v", t.Ended, end, ok, at, open)
 	case !t.State.Finished() || t.Heuristic != 0 || (t.Cause != 0) != (t.State == txn.RolledBack):
-		return fmt.Errorf("state %v, cause %q, hazard %q", t.State, t.Cause, t.Heuristic)
+		return fmt.Errorf("state %v, cause %q, heuristic %q", t.State, t.Cause, t.Heuristic)
 	}
 	for _, b := range t.Branches {
 		if !b.State.Finished() || (b.State == txn.BranchHeuristic) != (b.Heuristic != 0) {
-			return fmt.Errorf("branch in state %v, hazard %q", b.State, b.Heuristic)
+			return fmt.Errorf("branch in state %v, heuristic %q", b.State, b.Heuristic)
 		}
 	}
 	// An outcome from before there was a belt may be late after a restore.

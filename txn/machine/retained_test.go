@@ -218,7 +218,7 @@ func TestLateHazardTakesAnOutcomeOffTheBelt(t *testing.T) {
 	k.Machine = restored(t, k.Machine)
 	k.Apply(Entry{Tick: 10 * retention})
 	if k.has(ids[0]) || !k.has(ids[1]) {
-		t.Error("only what has a hazard stays beyond the retention")
+		t.Error("only what has a heuristic outcome stays beyond the retention")
 	}
 	do(t, k.Machine, Forget{ID: ids[1], Reason: "paid", By: "ann"})
 	if k.retained.ring.Len() != 1 || k.txs.len() != 0 || k.Counts().Heuristics != 0 {

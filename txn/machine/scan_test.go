@@ -73,7 +73,7 @@ func TestScanWhileOutcomesComeAndGo(t *testing.T) {
 		hazards += len(part)
 	}
 	if hazards != len(old) {
-		t.Errorf("scanned %d records, want %d hazards", hazards, len(old))
+		t.Errorf("scanned %d records, want %d heuristic outcomes", hazards, len(old))
 	}
 }
 

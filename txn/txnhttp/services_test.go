@@ -132,7 +132,7 @@ func (p *pair) ends(t *testing.T, want txn.State) {
 	all := p.Transactions()
 	id := all[len(all)-1].ID
 	if out := p.Outcome(id); out.State != want || out.Heuristic != 0 {
-		t.Errorf("%v with hazard %v, want %v", out.State, out.Heuristic, want)
+		t.Errorf("%v with heuristic %v, want %v", out.State, out.Heuristic, want)
 	}
 	branch, times := txn.BranchRolledBack, 0
 	if want.Commits() {

@@ -46,7 +46,7 @@ func (h *shopFixture) ends(t *testing.T, want txn.State, stories ...string) {
 	all := h.Transactions()
 	id := all[len(all)-1].ID
 	if out := h.Outcome(id); out.State != want || out.Heuristic != 0 {
-		t.Errorf("%v with hazard %v, want %v", out.State, out.Heuristic, want)
+		t.Errorf("%v with heuristic %v, want %v", out.State, out.Heuristic, want)
 	}
 	branch, times := txn.BranchRolledBack, 0
 	if want.Commits() {
@@ -192,7 +192,7 @@ func TestOneBranchAlone(t *testing.T) {
 		play  func(h *shopFixture)
 		err   []error
 		state txn.State
-		story string
+		trace string
 		took  time.Duration
 	}{
 		"commits": {func(*shopFixture) {}, nil, txn.Committed, "exec, commit", 0},
@@ -217,7 +217,7 @@ func TestOneBranchAlone(t *testing.T) {
 				began := time.Now()
 				c.play(h)
 				is(t, txn.Run(t.Context(), h.Manager, txn.Options{Timeout: 5 * time.Second}, h.pay), c.err...)
-				h.ends(t, c.state, c.story)
+				h.ends(t, c.state, c.trace)
 				if took := time.Since(began); took != c.took {
 					t.Errorf("took %v, want %v", took, c.took)
 				}
@@ -317,9 +317,9 @@ func TestASecondSessionIsRefused(t *testing.T) {
 	withShop(t, func(t *testing.T, h *shopFixture) {
 		is(t, txn.Run(t.Context(), h.Manager, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 			is(t, h.pay(ctx, tx))
-			guest, err := txn.Attach(ctx, h.Manager, tx.ID())
+			attached, err := txn.Attach(ctx, h.Manager, tx.ID())
 			is(t, err)
-			is(t, h.pay(ctx, guest), txn.ErrConflict)
+			is(t, h.pay(ctx, attached), txn.ErrConflict)
 			return nil
 		}))
 	})
@@ -330,11 +330,11 @@ func TestAttachedApplication(t *testing.T) {
 		is(t, txn.Run(t.Context(), h.Manager, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 			txn.Inject(header{}, tx)
 			is(t, h.pay(ctx, tx))
-			guest, err := txn.RunIn(context.WithoutCancel(ctx), h.Manager, tx.ID(), func(ctx context.Context, tx *txn.Tx) error {
+			attached, err := txn.RunIn(context.WithoutCancel(ctx), h.Manager, tx.ID(), func(ctx context.Context, tx *txn.Tx) error {
 				return h.stock.Exec(ctx, tx, func() { h.sold++ })
 			})
 			is(t, err)
-			go func() { _ = guest.Complete(context.Background()) }()
+			go func() { _ = attached.Complete(context.Background()) }()
 			return nil
 		}))
 		synctest.Wait()

@@ -17,7 +17,7 @@ func TestOrderTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := txntest.New(t)
 		bank, stock := m.Database("bank"), m.Database("stock")
-		stock.Fail("exec", txntest.Hang) // a lock that nobody gives back
+		stock.Fail("exec", txntest.Hang) // a lock that is never released
 
 		balance, began := 100, time.Now()
 		err := txn.Run(t.Context(), m, txn.Options{Timeout: 3 * time.Second}, func(ctx context.Context, tx *txn.Tx) error {

@@ -60,7 +60,7 @@ func (*StatusRequest) Descriptor() ([]byte, []int) {
 
 type StatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Tag in every XID.
+	// The cluster id, a part of every XID.
 	Cluster  string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	Node     string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
 	Leader   bool   `protobuf:"varint,3,opt,name=leader,proto3" json:"leader,omitempty"`
@@ -71,16 +71,16 @@ type StatusResponse struct {
 	Tick     uint64 `protobuf:"varint,8,opt,name=tick,proto3" json:"tick,omitempty"`
 	Interval string `protobuf:"bytes,9,opt,name=interval,proto3" json:"interval,omitempty"`
 	Uptime   string `protobuf:"bytes,10,opt,name=uptime,proto3" json:"uptime,omitempty"`
-	// Undecided transactions, the delegated ones included.
-	Open int64 `protobuf:"varint,11,opt,name=open,proto3" json:"open,omitempty"`
+	// Undecided transactions, including the delegated ones.
+	Undecided int64 `protobuf:"varint,11,opt,name=undecided,proto3" json:"undecided,omitempty"`
 	// Undecided transactions whose decision is left to their only branch.
 	Delegated int64 `protobuf:"varint,30,opt,name=delegated,proto3" json:"delegated,omitempty"`
-	// Decided, phase two not over.
-	Undone int64 `protobuf:"varint,12,opt,name=undone,proto3" json:"undone,omitempty"`
-	// Kept outcomes.
+	// Decided transactions whose phase two is not complete.
+	Completing int64 `protobuf:"varint,12,opt,name=completing,proto3" json:"completing,omitempty"`
+	// Retained outcomes.
 	Finished int64 `protobuf:"varint,13,opt,name=finished,proto3" json:"finished,omitempty"`
-	// Not forgotten yet.
-	Hazards int64 `protobuf:"varint,14,opt,name=hazards,proto3" json:"hazards,omitempty"`
+	// Heuristic outcomes that were not forgotten yet.
+	Heuristics int64 `protobuf:"varint,14,opt,name=heuristics,proto3" json:"heuristics,omitempty"`
 	// Decisions since bootstrap.
 	Committed  uint64 `protobuf:"varint,15,opt,name=committed,proto3" json:"committed,omitempty"`
 	RolledBack uint64 `protobuf:"varint,16,opt,name=rolled_back,proto3" json:"rolled_back,omitempty"`
@@ -89,7 +89,7 @@ type StatusResponse struct {
 	// operator. Their sum is less than rolled_back by those that were made before the
 	// cause was counted.
 	RolledBackBy map[string]uint64 `protobuf:"bytes,31,rep,name=rolled_back_by,proto3" json:"rolled_back_by,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Clients' sessions that are open, and how many ever expired.
+	// Open client sessions, and how many have expired since bootstrap.
 	Sessions        int64  `protobuf:"varint,28,opt,name=sessions,proto3" json:"sessions,omitempty"`
 	SessionsExpired uint64 `protobuf:"varint,29,opt,name=sessions_expired,proto3" json:"sessions_expired,omitempty"`
 	// Since this process started.
@@ -99,13 +99,13 @@ type StatusResponse struct {
 	// fdatasync calls of the log.
 	Syncs    uint64 `protobuf:"varint,21,opt,name=syncs,proto3" json:"syncs,omitempty"`
 	LogBytes int64  `protobuf:"varint,22,opt,name=log_bytes,proto3" json:"log_bytes,omitempty"`
-	// How often the cluster was restored from a backup.
+	// The number of restores from a backup.
 	Incarnation uint64 `protobuf:"varint,24,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	// Restored, and nobody has said yet that recovery may act.
-	Held bool `protobuf:"varint,25,opt,name=held,proto3" json:"held,omitempty"`
-	// What the node waits for before it serves; left out when it does.
-	Waiting *string `protobuf:"bytes,26,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
-	// The cluster's nodes; one, when it is alone.
+	// Recovery is paused after a restore, until Resume.
+	RecoveryPaused bool `protobuf:"varint,25,opt,name=recovery_paused,proto3" json:"recovery_paused,omitempty"`
+	// What the node waits for before it serves; left out when it serves.
+	WaitingFor *string `protobuf:"bytes,26,opt,name=waiting_for,proto3,oneof" json:"waiting_for,omitempty"`
+	// The nodes of the cluster; one on a single node.
 	Members       []*Member            `protobuf:"bytes,27,rep,name=members,proto3" json:"members,omitempty"`
 	Participants  []*ParticipantStatus `protobuf:"bytes,23,rep,name=participants,proto3" json:"participants,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -212,9 +212,9 @@ func (x *StatusResponse) GetUptime() string {
 	return ""
 }
 
-func (x *StatusResponse) GetOpen() int64 {
+func (x *StatusResponse) GetUndecided() int64 {
 	if x != nil {
-		return x.Open
+		return x.Undecided
 	}
 	return 0
 }
@@ -226,9 +226,9 @@ func (x *StatusResponse) GetDelegated() int64 {
 	return 0
 }
 
-func (x *StatusResponse) GetUndone() int64 {
+func (x *StatusResponse) GetCompleting() int64 {
 	if x != nil {
-		return x.Undone
+		return x.Completing
 	}
 	return 0
 }
@@ -240,9 +240,9 @@ func (x *StatusResponse) GetFinished() int64 {
 	return 0
 }
 
-func (x *StatusResponse) GetHazards() int64 {
+func (x *StatusResponse) GetHeuristics() int64 {
 	if x != nil {
-		return x.Hazards
+		return x.Heuristics
 	}
 	return 0
 }
@@ -331,16 +331,16 @@ func (x *StatusResponse) GetIncarnation() uint64 {
 	return 0
 }
 
-func (x *StatusResponse) GetHeld() bool {
+func (x *StatusResponse) GetRecoveryPaused() bool {
 	if x != nil {
-		return x.Held
+		return x.RecoveryPaused
 	}
 	return false
 }
 
-func (x *StatusResponse) GetWaiting() string {
-	if x != nil && x.Waiting != nil {
-		return *x.Waiting
+func (x *StatusResponse) GetWaitingFor() string {
+	if x != nil && x.WaitingFor != nil {
+		return *x.WaitingFor
 	}
 	return ""
 }
@@ -359,27 +359,26 @@ func (x *StatusResponse) GetParticipants() []*ParticipantStatus {
 	return nil
 }
 
-// Member is one node of the cluster, as the node that was asked sees it.
+// Member is one node of the cluster, as the called node sees it.
 type Member struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never used for another node.
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// For people.
+	Id   string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// The address at which the other nodes reach it.
-	Raft string `protobuf:"bytes,3,opt,name=raft,proto3" json:"raft,omitempty"`
-	// The URL at which clients do; empty as long as the node has not said it.
+	// The address for the other nodes.
+	RaftAddr string `protobuf:"bytes,3,opt,name=raft_addr,proto3" json:"raft_addr,omitempty"`
+	// The URL for clients; empty until the node has reported it.
 	Api     string `protobuf:"bytes,4,opt,name=api,proto3" json:"api,omitempty"`
 	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
-	// It takes part in decisions; otherwise it is still catching up.
+	// A voter; otherwise a learner, which is catching up.
 	Voter  bool `protobuf:"varint,6,opt,name=voter,proto3" json:"voter,omitempty"`
 	Leader bool `protobuf:"varint,7,opt,name=leader,proto3" json:"leader,omitempty"`
-	// It is the node that answers.
+	// The node that answers.
 	Self bool `protobuf:"varint,8,opt,name=self,proto3" json:"self,omitempty"`
-	// How long ago the leader last heard of it, and how many log entries it lacks.
-	// Only the leader knows: "-1ns" and -1 otherwise.
-	Heard         string `protobuf:"bytes,9,opt,name=heard,proto3" json:"heard,omitempty"`
-	Behind        int64  `protobuf:"varint,10,opt,name=behind,proto3" json:"behind,omitempty"`
+	// The time since the leader's last contact with it, and the number of log
+	// entries that it lacks. Only the leader knows: "-1ns" and -1 otherwise.
+	LastContact   string `protobuf:"bytes,9,opt,name=last_contact,proto3" json:"last_contact,omitempty"`
+	LogLag        int64  `protobuf:"varint,10,opt,name=log_lag,proto3" json:"log_lag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -428,9 +427,9 @@ func (x *Member) GetName() string {
 	return ""
 }
 
-func (x *Member) GetRaft() string {
+func (x *Member) GetRaftAddr() string {
 	if x != nil {
-		return x.Raft
+		return x.RaftAddr
 	}
 	return ""
 }
@@ -470,26 +469,26 @@ func (x *Member) GetSelf() bool {
 	return false
 }
 
-func (x *Member) GetHeard() string {
+func (x *Member) GetLastContact() string {
 	if x != nil {
-		return x.Heard
+		return x.LastContact
 	}
 	return ""
 }
 
-func (x *Member) GetBehind() int64 {
+func (x *Member) GetLogLag() int64 {
 	if x != nil {
-		return x.Behind
+		return x.LogLag
 	}
 	return 0
 }
 
 type JoinRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At which the node listens for the others: host and port.
+	// The raft address of the node: host and port.
 	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
-	// Who says so. At most 128 bytes. With authentication it is the token's name,
-	// whatever is said here.
+	// The operator. At most 128 bytes. With authentication it is the token's name,
+	// whatever is given here.
 	By            string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -640,7 +639,7 @@ func (*RemoveMemberResponse) Descriptor() ([]byte, []int) {
 
 type TransferLeaderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An id or a name; empty means any that is up to date.
+	// An id or a name; empty means any node that is up to date.
 	Node          string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -836,7 +835,7 @@ func (*SnapshotRequest) Descriptor() ([]byte, []int) {
 	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{10}
 }
 
-// SnapshotChunk is a part of a copy, or says that it is complete.
+// SnapshotChunk is a part of a backup, or the description that completes it.
 type SnapshotChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Data  []byte                 `protobuf:"bytes,1,opt,name=data,proto3,oneof" json:"data,omitempty"`
@@ -890,7 +889,7 @@ func (x *SnapshotChunk) GetBackup() *Backup {
 	return nil
 }
 
-// Backup describes a copy of the whole state.
+// Backup describes a backup of the whole state.
 type Backup struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Cluster     string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
@@ -1130,7 +1129,7 @@ func (x *DoctorRequest) GetParticipant() string {
 
 type DoctorResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Diagnoses     []*Diagnosis           `protobuf:"bytes,1,rep,name=diagnoses,proto3" json:"diagnoses,omitempty"`
+	Checks        []*Check               `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1165,44 +1164,44 @@ func (*DoctorResponse) Descriptor() ([]byte, []int) {
 	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *DoctorResponse) GetDiagnoses() []*Diagnosis {
+func (x *DoctorResponse) GetChecks() []*Check {
 	if x != nil {
-		return x.Diagnoses
+		return x.Checks
 	}
 	return nil
 }
 
-// Diagnosis is one thing that was looked at.
-type Diagnosis struct {
+// Check is the result of one health check.
+type Check struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: the coordinator itself.
 	Participant string `protobuf:"bytes,1,opt,name=participant,proto3" json:"participant,omitempty"`
 	// ok, warning or failure.
 	Level string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
-	// A few words that stay the same.
+	// The name of the check, which does not change between releases.
 	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
 	// What was found, and what follows from it.
-	Found string `protobuf:"bytes,4,opt,name=found,proto3" json:"found,omitempty"`
-	// What to do, to be pasted; empty when there is nothing to do.
-	Fix           string `protobuf:"bytes,5,opt,name=fix,proto3" json:"fix,omitempty"`
+	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// The command or setting that mends it; empty when there is nothing to do.
+	Remedy        string `protobuf:"bytes,5,opt,name=remedy,proto3" json:"remedy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Diagnosis) Reset() {
-	*x = Diagnosis{}
+func (x *Check) Reset() {
+	*x = Check{}
 	mi := &file_txmgr_v1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Diagnosis) String() string {
+func (x *Check) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Diagnosis) ProtoMessage() {}
+func (*Check) ProtoMessage() {}
 
-func (x *Diagnosis) ProtoReflect() protoreflect.Message {
+func (x *Check) ProtoReflect() protoreflect.Message {
 	mi := &file_txmgr_v1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1214,42 +1213,42 @@ func (x *Diagnosis) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Diagnosis.ProtoReflect.Descriptor instead.
-func (*Diagnosis) Descriptor() ([]byte, []int) {
+// Deprecated: Use Check.ProtoReflect.Descriptor instead.
+func (*Check) Descriptor() ([]byte, []int) {
 	return file_txmgr_v1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *Diagnosis) GetParticipant() string {
+func (x *Check) GetParticipant() string {
 	if x != nil {
 		return x.Participant
 	}
 	return ""
 }
 
-func (x *Diagnosis) GetLevel() string {
+func (x *Check) GetLevel() string {
 	if x != nil {
 		return x.Level
 	}
 	return ""
 }
 
-func (x *Diagnosis) GetSubject() string {
+func (x *Check) GetSubject() string {
 	if x != nil {
 		return x.Subject
 	}
 	return ""
 }
 
-func (x *Diagnosis) GetFound() string {
+func (x *Check) GetMessage() string {
 	if x != nil {
-		return x.Found
+		return x.Message
 	}
 	return ""
 }
 
-func (x *Diagnosis) GetFix() string {
+func (x *Check) GetRemedy() string {
 	if x != nil {
-		return x.Fix
+		return x.Remedy
 	}
 	return ""
 }
@@ -1259,7 +1258,7 @@ var File_txmgr_v1_cluster_proto protoreflect.FileDescriptor
 const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"\x16txmgr/v1/cluster.proto\x12\btxmgr.v1\x1a\x1atxmgr/v1/participant.proto\"\x0f\n" +
-	"\rStatusRequest\"\x9f\b\n" +
+	"\rStatusRequest\"\xd9\b\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x16\n" +
@@ -1271,12 +1270,16 @@ const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\x04tick\x18\b \x01(\x04R\x04tick\x12\x1a\n" +
 	"\binterval\x18\t \x01(\tR\binterval\x12\x16\n" +
 	"\x06uptime\x18\n" +
-	" \x01(\tR\x06uptime\x12\x12\n" +
-	"\x04open\x18\v \x01(\x03R\x04open\x12\x1c\n" +
-	"\tdelegated\x18\x1e \x01(\x03R\tdelegated\x12\x16\n" +
-	"\x06undone\x18\f \x01(\x03R\x06undone\x12\x1a\n" +
-	"\bfinished\x18\r \x01(\x03R\bfinished\x12\x18\n" +
-	"\ahazards\x18\x0e \x01(\x03R\ahazards\x12\x1c\n" +
+	" \x01(\tR\x06uptime\x12\x1c\n" +
+	"\tundecided\x18\v \x01(\x03R\tundecided\x12\x1c\n" +
+	"\tdelegated\x18\x1e \x01(\x03R\tdelegated\x12\x1e\n" +
+	"\n" +
+	"completing\x18\f \x01(\x03R\n" +
+	"completing\x12\x1a\n" +
+	"\bfinished\x18\r \x01(\x03R\bfinished\x12\x1e\n" +
+	"\n" +
+	"heuristics\x18\x0e \x01(\x03R\n" +
+	"heuristics\x12\x1c\n" +
 	"\tcommitted\x18\x0f \x01(\x04R\tcommitted\x12 \n" +
 	"\vrolled_back\x18\x10 \x01(\x04R\vrolled_back\x12\x1c\n" +
 	"\ttimed_out\x18\x11 \x01(\x04R\ttimed_out\x12R\n" +
@@ -1288,28 +1291,27 @@ const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\ftick_entries\x18\x14 \x01(\x04R\ftick_entries\x12\x14\n" +
 	"\x05syncs\x18\x15 \x01(\x04R\x05syncs\x12\x1c\n" +
 	"\tlog_bytes\x18\x16 \x01(\x03R\tlog_bytes\x12 \n" +
-	"\vincarnation\x18\x18 \x01(\x04R\vincarnation\x12\x12\n" +
-	"\x04held\x18\x19 \x01(\bR\x04held\x12\x1d\n" +
-	"\awaiting\x18\x1a \x01(\tH\x00R\awaiting\x88\x01\x01\x12*\n" +
+	"\vincarnation\x18\x18 \x01(\x04R\vincarnation\x12(\n" +
+	"\x0frecovery_paused\x18\x19 \x01(\bR\x0frecovery_paused\x12%\n" +
+	"\vwaiting_for\x18\x1a \x01(\tH\x00R\vwaiting_for\x88\x01\x01\x12*\n" +
 	"\amembers\x18\x1b \x03(\v2\x10.txmgr.v1.MemberR\amembers\x12?\n" +
 	"\fparticipants\x18\x17 \x03(\v2\x1b.txmgr.v1.ParticipantStatusR\fparticipants\x1a?\n" +
 	"\x11RolledBackByEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01B\n" +
-	"\n" +
-	"\b_waiting\"\xdc\x01\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01B\x0e\n" +
+	"\f_waiting_for\"\xf6\x01\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
-	"\x04raft\x18\x03 \x01(\tR\x04raft\x12\x10\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
+	"\traft_addr\x18\x03 \x01(\tR\traft_addr\x12\x10\n" +
 	"\x03api\x18\x04 \x01(\tR\x03api\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\tR\aversion\x12\x14\n" +
 	"\x05voter\x18\x06 \x01(\bR\x05voter\x12\x16\n" +
 	"\x06leader\x18\a \x01(\bR\x06leader\x12\x12\n" +
-	"\x04self\x18\b \x01(\bR\x04self\x12\x14\n" +
-	"\x05heard\x18\t \x01(\tR\x05heard\x12\x16\n" +
-	"\x06behind\x18\n" +
-	" \x01(\x03R\x06behind\"7\n" +
+	"\x04self\x18\b \x01(\bR\x04self\x12\"\n" +
+	"\flast_contact\x18\t \x01(\tR\flast_contact\x12\x18\n" +
+	"\alog_lag\x18\n" +
+	" \x01(\x03R\alog_lag\"7\n" +
 	"\vJoinRequest\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\"Q\n" +
@@ -1343,15 +1345,15 @@ const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x10\n" +
 	"\x0eResumeResponse\"1\n" +
 	"\rDoctorRequest\x12 \n" +
-	"\vparticipant\x18\x01 \x01(\tR\vparticipant\"C\n" +
-	"\x0eDoctorResponse\x121\n" +
-	"\tdiagnoses\x18\x01 \x03(\v2\x13.txmgr.v1.DiagnosisR\tdiagnoses\"\x85\x01\n" +
-	"\tDiagnosis\x12 \n" +
+	"\vparticipant\x18\x01 \x01(\tR\vparticipant\"9\n" +
+	"\x0eDoctorResponse\x12'\n" +
+	"\x06checks\x18\x01 \x03(\v2\x0f.txmgr.v1.CheckR\x06checks\"\x8b\x01\n" +
+	"\x05Check\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\tR\x05level\x12\x18\n" +
-	"\asubject\x18\x03 \x01(\tR\asubject\x12\x14\n" +
-	"\x05found\x18\x04 \x01(\tR\x05found\x12\x10\n" +
-	"\x03fix\x18\x05 \x01(\tR\x03fix2\x9c\x04\n" +
+	"\asubject\x18\x03 \x01(\tR\asubject\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12\x16\n" +
+	"\x06remedy\x18\x05 \x01(\tR\x06remedy2\x9c\x04\n" +
 	"\x0eClusterService\x12@\n" +
 	"\x06Status\x12\x17.txmgr.v1.StatusRequest\x1a\x18.txmgr.v1.StatusResponse\"\x03\x90\x02\x01\x12@\n" +
 	"\x06Doctor\x12\x17.txmgr.v1.DoctorRequest\x1a\x18.txmgr.v1.DoctorResponse\"\x03\x90\x02\x01\x12/\n" +
@@ -1394,7 +1396,7 @@ var (
 		(*ResumeResponse)(nil),         // 14: txmgr.v1.ResumeResponse
 		(*DoctorRequest)(nil),          // 15: txmgr.v1.DoctorRequest
 		(*DoctorResponse)(nil),         // 16: txmgr.v1.DoctorResponse
-		(*Diagnosis)(nil),              // 17: txmgr.v1.Diagnosis
+		(*Check)(nil),                  // 17: txmgr.v1.Check
 		nil,                            // 18: txmgr.v1.StatusResponse.RolledBackByEntry
 		(*ParticipantStatus)(nil),      // 19: txmgr.v1.ParticipantStatus
 	}
@@ -1405,7 +1407,7 @@ var file_txmgr_v1_cluster_proto_depIdxs = []int32{
 	2,  // 1: txmgr.v1.StatusResponse.members:type_name -> txmgr.v1.Member
 	19, // 2: txmgr.v1.StatusResponse.participants:type_name -> txmgr.v1.ParticipantStatus
 	12, // 3: txmgr.v1.SnapshotChunk.backup:type_name -> txmgr.v1.Backup
-	17, // 4: txmgr.v1.DoctorResponse.diagnoses:type_name -> txmgr.v1.Diagnosis
+	17, // 4: txmgr.v1.DoctorResponse.checks:type_name -> txmgr.v1.Check
 	0,  // 5: txmgr.v1.ClusterService.Status:input_type -> txmgr.v1.StatusRequest
 	15, // 6: txmgr.v1.ClusterService.Doctor:input_type -> txmgr.v1.DoctorRequest
 	3,  // 7: txmgr.v1.ClusterService.Join:input_type -> txmgr.v1.JoinRequest

@@ -22,14 +22,14 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Failure says why a call failed and what now. It is a detail of every error,
-// and the reply of a failed command of a Pipe.
+// Failure tells why a call failed and what to do. It is a detail of every error,
+// and the reply to a failed command of a Pipeline.
 type Failure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ROLLED_BACK, IN_DOUBT, NOT_FOUND, CONFLICT, TIMED_OUT, UNAVAILABLE, DENIED,
 	// USAGE or ERROR: the names of the exit codes of the command line.
 	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
-	// The whole text, for people.
+	// The whole text.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// The attempted call, for example "commit".
 	Op string `protobuf:"bytes,3,opt,name=op,proto3" json:"op,omitempty"`
@@ -40,8 +40,8 @@ type Failure struct {
 	// Why it was rolled back, when it was.
 	Cause string `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"`
 	// What to do now.
-	Next string `protobuf:"bytes,7,opt,name=next,proto3" json:"next,omitempty"`
-	// What exactly, for people.
+	Hint string `protobuf:"bytes,7,opt,name=hint,proto3" json:"hint,omitempty"`
+	// The details, as text.
 	Detail string `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`
 	// The errors of the Go SDK that this is, for example "not-active".
 	Kinds []string `protobuf:"bytes,9,rep,name=kinds,proto3" json:"kinds,omitempty"`
@@ -125,9 +125,9 @@ func (x *Failure) GetCause() string {
 	return ""
 }
 
-func (x *Failure) GetNext() string {
+func (x *Failure) GetHint() string {
 	if x != nil {
-		return x.Next
+		return x.Hint
 	}
 	return ""
 }
@@ -172,7 +172,7 @@ const file_txmgr_v1_failure_proto_rawDesc = "" +
 	"\x02id\x18\x04 \x01(\tR\x02id\x12\x14\n" +
 	"\x05state\x18\x05 \x01(\tR\x05state\x12\x14\n" +
 	"\x05cause\x18\x06 \x01(\tR\x05cause\x12\x12\n" +
-	"\x04next\x18\a \x01(\tR\x04next\x12\x16\n" +
+	"\x04hint\x18\a \x01(\tR\x04hint\x12\x16\n" +
 	"\x06detail\x18\b \x01(\tR\x06detail\x12\x14\n" +
 	"\x05kinds\x18\t \x03(\tR\x05kinds\x12 \n" +
 	"\vretry_after\x18\n" +

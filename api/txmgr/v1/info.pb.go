@@ -30,16 +30,18 @@ type Transaction struct {
 	// active, preparing, committing, committed, rolling-back or rolled-back.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	Cause string `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
-	// Given by whoever asked for the rollback.
+	// Given by the caller that requested the rollback.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	Hazard string `protobuf:"bytes,6,opt,name=hazard,proto3" json:"hazard,omitempty"`
+	// A heuristic outcome: committed, rolled-back, mixed or unknown; empty when
+	// there is none.
+	Heuristic string `protobuf:"bytes,6,opt,name=heuristic,proto3" json:"heuristic,omitempty"`
 	// What was granted.
 	Timeout string `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// The leader's wall clock, for people.
+	// By the leader's wall clock.
 	Began string `protobuf:"bytes,8,opt,name=began,proto3" json:"began,omitempty"`
-	// When the decision was made, by the leader's wall clock, for people; the
-	// coordinator's tick and the log's entry that made it. Left out when
-	// undecided, and of decisions of old.
+	// When the decision was made, by the leader's wall clock; the tick, and the log
+	// entry of the decision. Left out when undecided, and for decisions by releases
+	// that did not record it.
 	Decided      *string `protobuf:"bytes,15,opt,name=decided,proto3,oneof" json:"decided,omitempty"`
 	DecidedTick  *uint64 `protobuf:"varint,16,opt,name=decided_tick,proto3,oneof" json:"decided_tick,omitempty"`
 	DecidedIndex *uint64 `protobuf:"varint,17,opt,name=decided_index,proto3,oneof" json:"decided_index,omitempty"`
@@ -50,7 +52,7 @@ type Transaction struct {
 	ExpiryTick           uint64            `protobuf:"varint,12,opt,name=expiry_tick,proto3" json:"expiry_tick,omitempty"`
 	Labels               map[string]string `protobuf:"bytes,13,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Branches             []*BranchInfo     `protobuf:"bytes,14,rep,name=branches,proto3" json:"branches,omitempty"`
-	// The client's session that it is part of; left out when there is none.
+	// The client session that it belongs to; left out when there is none.
 	Session       *string `protobuf:"bytes,18,opt,name=session,proto3,oneof" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -121,9 +123,9 @@ func (x *Transaction) GetReason() string {
 	return ""
 }
 
-func (x *Transaction) GetHazard() string {
+func (x *Transaction) GetHeuristic() string {
 	if x != nil {
-		return x.Hazard
+		return x.Heuristic
 	}
 	return ""
 }
@@ -219,16 +221,16 @@ type BranchInfo struct {
 	Participant string                 `protobuf:"bytes,2,opt,name=participant,proto3" json:"participant,omitempty"`
 	Kind        string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	Xid         string                 `protobuf:"bytes,4,opt,name=xid,proto3" json:"xid,omitempty"`
-	// none, prepared, read-only, no, delegated: no vote, the branch decides by its
-	// own end, or ended-by-hand: statements of the application's own have ended it.
+	// none, prepared, read-only, no, delegated (no vote: the branch's own end
+	// decides), or ended-by-application (the application's own SQL ended it).
 	Vote string `protobuf:"bytes,5,opt,name=vote,proto3" json:"vote,omitempty"`
-	// enlisted, prepared, committed, rolled-back or hazard.
+	// enlisted, prepared, committed, rolled-back or heuristic.
 	State string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
-	// How the branch ended, or may have ended, otherwise than decided (committed,
-	// rolled-back, unknown), and how that is known. Left out when it did not.
-	Hazard *string `protobuf:"bytes,10,opt,name=hazard,proto3,oneof" json:"hazard,omitempty"`
-	Detail *string `protobuf:"bytes,11,opt,name=detail,proto3,oneof" json:"detail,omitempty"`
-	// Why phase two is not over.
+	// The heuristic outcome of the branch (committed, rolled-back or unknown), and how it is
+	// known. Left out when there is none.
+	Heuristic *string `protobuf:"bytes,10,opt,name=heuristic,proto3,oneof" json:"heuristic,omitempty"`
+	Detail    *string `protobuf:"bytes,11,opt,name=detail,proto3,oneof" json:"detail,omitempty"`
+	// Why phase two of the branch is not complete.
 	Attempts      int64  `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	LastError     string `protobuf:"bytes,8,opt,name=last_error,proto3" json:"last_error,omitempty"`
 	NextTryIn     string `protobuf:"bytes,9,opt,name=next_try_in,proto3" json:"next_try_in,omitempty"`
@@ -308,9 +310,9 @@ func (x *BranchInfo) GetState() string {
 	return ""
 }
 
-func (x *BranchInfo) GetHazard() string {
-	if x != nil && x.Hazard != nil {
-		return *x.Hazard
+func (x *BranchInfo) GetHeuristic() string {
+	if x != nil && x.Heuristic != nil {
+		return *x.Heuristic
 	}
 	return ""
 }
@@ -347,14 +349,14 @@ var File_txmgr_v1_info_proto protoreflect.FileDescriptor
 
 const file_txmgr_v1_info_proto_rawDesc = "" +
 	"\n" +
-	"\x13txmgr/v1/info.proto\x12\btxmgr.v1\"\xd2\x05\n" +
+	"\x13txmgr/v1/info.proto\x12\btxmgr.v1\"\xd8\x05\n" +
 	"\vTransaction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x14\n" +
 	"\x05cause\x18\x04 \x01(\tR\x05cause\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06hazard\x18\x06 \x01(\tR\x06hazard\x12\x18\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1c\n" +
+	"\theuristic\x18\x06 \x01(\tR\theuristic\x12\x18\n" +
 	"\atimeout\x18\a \x01(\tR\atimeout\x12\x14\n" +
 	"\x05began\x18\b \x01(\tR\x05began\x12\x1d\n" +
 	"\adecided\x18\x0f \x01(\tH\x00R\adecided\x88\x01\x01\x12'\n" +
@@ -378,7 +380,7 @@ const file_txmgr_v1_info_proto_rawDesc = "" +
 	"\r_decided_tickB\x10\n" +
 	"\x0e_decided_indexB\n" +
 	"\n" +
-	"\b_session\"\xbc\x02\n" +
+	"\b_session\"\xc5\x02\n" +
 	"\n" +
 	"BranchInfo\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
@@ -386,16 +388,17 @@ const file_txmgr_v1_info_proto_rawDesc = "" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x10\n" +
 	"\x03xid\x18\x04 \x01(\tR\x03xid\x12\x12\n" +
 	"\x04vote\x18\x05 \x01(\tR\x04vote\x12\x14\n" +
-	"\x05state\x18\x06 \x01(\tR\x05state\x12\x1b\n" +
-	"\x06hazard\x18\n" +
-	" \x01(\tH\x00R\x06hazard\x88\x01\x01\x12\x1b\n" +
+	"\x05state\x18\x06 \x01(\tR\x05state\x12!\n" +
+	"\theuristic\x18\n" +
+	" \x01(\tH\x00R\theuristic\x88\x01\x01\x12\x1b\n" +
 	"\x06detail\x18\v \x01(\tH\x01R\x06detail\x88\x01\x01\x12\x1a\n" +
 	"\battempts\x18\a \x01(\x03R\battempts\x12\x1e\n" +
 	"\n" +
 	"last_error\x18\b \x01(\tR\n" +
 	"last_error\x12 \n" +
-	"\vnext_try_in\x18\t \x01(\tR\vnext_try_inB\t\n" +
-	"\a_hazardB\t\n" +
+	"\vnext_try_in\x18\t \x01(\tR\vnext_try_inB\f\n" +
+	"\n" +
+	"_heuristicB\t\n" +
 	"\a_detailB-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
 
 var (

@@ -32,8 +32,8 @@ type AddRequest struct {
 	// The coordinator asks the participant for its vote; otherwise the
 	// application prepares and tells the vote at commit.
 	CoordinatorPrepares bool `protobuf:"varint,4,opt,name=coordinator_prepares,proto3" json:"coordinator_prepares,omitempty"`
-	// Who says so. At most 128 bytes. With authentication it is the token's name,
-	// whatever is said here.
+	// The operator. At most 128 bytes. With authentication it is the token's name,
+	// whatever is given here.
 	By string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
 	// Why, for the audit. At most 512 bytes.
 	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -243,8 +243,7 @@ type ParticipantStatus struct {
 	Queued int64 `protobuf:"varint,8,opt,name=queued,proto3" json:"queued,omitempty"`
 	// Branches being driven now.
 	Running int64 `protobuf:"varint,9,opt,name=running,proto3" json:"running,omitempty"`
-	// From when on it is as healthy as it is: RFC 3339. Absent when nothing was
-	// heard of it yet.
+	// Since when its health is as it is: RFC 3339. Absent before the first contact.
 	Since *string `protobuf:"bytes,10,opt,name=since,proto3,oneof" json:"since,omitempty"`
 	// How long the last probe took.
 	ProbeTook string `protobuf:"bytes,11,opt,name=probe_took,proto3" json:"probe_took,omitempty"`
@@ -654,7 +653,7 @@ type PoolDecision struct {
 	At   string `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
 	From int64  `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
 	To   int64  `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"`
-	// The reason, for people.
+	// The reason, as text.
 	Why string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
 	// What was seen before: calls answered in a second, calls under way on average,
 	// the part of the time, from 0 to 1, for which more could have been made, how

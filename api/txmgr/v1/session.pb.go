@@ -22,16 +22,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Session is a client's session as the coordinator sees it.
+// Session is a client session as the coordinator sees it.
 type Session struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// open, closed or expired.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	// What was granted: how long the client may be silent.
+	// What was granted: the longest time between two renewals.
 	Ttl string `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// The leader's wall clock, for people.
+	// By the leader's wall clock.
 	Opened string `protobuf:"bytes,5,opt,name=opened,proto3" json:"opened,omitempty"`
 	// How many undecided transactions it has.
 	Transactions int64 `protobuf:"varint,6,opt,name=transactions,proto3" json:"transactions,omitempty"`
@@ -126,9 +126,9 @@ type OpenSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Made by the coordinator when empty. Give one to be able to repeat the call.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// For people. At most 128 bytes.
+	// For operators. At most 128 bytes.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// How long the client may be silent: 1s to 1h, rounded up to 1, 2, 4, 8 seconds
+	// The longest time between two renewals: 1s to 1h, rounded up to 1, 2, 4, 8 seconds
 	// and so on. Defaults to "16s".
 	Ttl           string `protobuf:"bytes,3,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -312,7 +312,7 @@ func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
 
 type ListSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Those too that are closed or expired, as long as they are remembered.
+	// Include closed and expired sessions that are still retained.
 	Ended bool `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"`
 	// At most this many, the newest; 0 means 1,000.
 	Limit         int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`

@@ -24,8 +24,8 @@ const (
 
 type GroupsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only the groups that end at this tick or later; that of an answer's next goes on
-	// behind the answer.
+	// Only the groups that expire at this tick or later. The next of an answer
+	// continues behind that answer.
 	From uint64 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
 	// At most this many. 0 means 1,000, and 10,000 is the most.
 	Limit         int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -84,7 +84,7 @@ type GroupsResponse struct {
 	// Between two invocations.
 	Interval string `protobuf:"bytes,2,opt,name=interval,proto3" json:"interval,omitempty"`
 	// Soonest first.
-	Groups []*Group `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	Groups []*DeadlineGroup `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
 	// The tick of the first group that did not fit; 0 when all did.
 	Next          uint64 `protobuf:"varint,4,opt,name=next,proto3" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -135,7 +135,7 @@ func (x *GroupsResponse) GetInterval() string {
 	return ""
 }
 
-func (x *GroupsResponse) GetGroups() []*Group {
+func (x *GroupsResponse) GetGroups() []*DeadlineGroup {
 	if x != nil {
 		return x.Groups
 	}
@@ -149,8 +149,8 @@ func (x *GroupsResponse) GetNext() uint64 {
 	return 0
 }
 
-// Group is all the transactions that the same invocation ends.
-type Group struct {
+// DeadlineGroup is all transactions with the same expiry tick.
+type DeadlineGroup struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
 	ExpiryTick           uint64                 `protobuf:"varint,1,opt,name=expiry_tick,proto3" json:"expiry_tick,omitempty"`
 	RemainingInvocations uint64                 `protobuf:"varint,2,opt,name=remaining_invocations,proto3" json:"remaining_invocations,omitempty"`
@@ -160,20 +160,20 @@ type Group struct {
 	sizeCache            protoimpl.SizeCache
 }
 
-func (x *Group) Reset() {
-	*x = Group{}
+func (x *DeadlineGroup) Reset() {
+	*x = DeadlineGroup{}
 	mi := &file_txmgr_v1_timeout_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Group) String() string {
+func (x *DeadlineGroup) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Group) ProtoMessage() {}
+func (*DeadlineGroup) ProtoMessage() {}
 
-func (x *Group) ProtoReflect() protoreflect.Message {
+func (x *DeadlineGroup) ProtoReflect() protoreflect.Message {
 	mi := &file_txmgr_v1_timeout_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -185,33 +185,33 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Group.ProtoReflect.Descriptor instead.
-func (*Group) Descriptor() ([]byte, []int) {
+// Deprecated: Use DeadlineGroup.ProtoReflect.Descriptor instead.
+func (*DeadlineGroup) Descriptor() ([]byte, []int) {
 	return file_txmgr_v1_timeout_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *Group) GetExpiryTick() uint64 {
+func (x *DeadlineGroup) GetExpiryTick() uint64 {
 	if x != nil {
 		return x.ExpiryTick
 	}
 	return 0
 }
 
-func (x *Group) GetRemainingInvocations() uint64 {
+func (x *DeadlineGroup) GetRemainingInvocations() uint64 {
 	if x != nil {
 		return x.RemainingInvocations
 	}
 	return 0
 }
 
-func (x *Group) GetExpiresIn() string {
+func (x *DeadlineGroup) GetExpiresIn() string {
 	if x != nil {
 		return x.ExpiresIn
 	}
 	return ""
 }
 
-func (x *Group) GetTransactions() int64 {
+func (x *DeadlineGroup) GetTransactions() int64 {
 	if x != nil {
 		return x.Transactions
 	}
@@ -225,13 +225,13 @@ const file_txmgr_v1_timeout_proto_rawDesc = "" +
 	"\x16txmgr/v1/timeout.proto\x12\btxmgr.v1\"9\n" +
 	"\rGroupsRequest\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\x05R\x05limit\"}\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\"\x85\x01\n" +
 	"\x0eGroupsResponse\x12\x12\n" +
 	"\x04tick\x18\x01 \x01(\x04R\x04tick\x12\x1a\n" +
-	"\binterval\x18\x02 \x01(\tR\binterval\x12'\n" +
-	"\x06groups\x18\x03 \x03(\v2\x0f.txmgr.v1.GroupR\x06groups\x12\x12\n" +
-	"\x04next\x18\x04 \x01(\x04R\x04next\"\xa3\x01\n" +
-	"\x05Group\x12 \n" +
+	"\binterval\x18\x02 \x01(\tR\binterval\x12/\n" +
+	"\x06groups\x18\x03 \x03(\v2\x17.txmgr.v1.DeadlineGroupR\x06groups\x12\x12\n" +
+	"\x04next\x18\x04 \x01(\x04R\x04next\"\xab\x01\n" +
+	"\rDeadlineGroup\x12 \n" +
 	"\vexpiry_tick\x18\x01 \x01(\x04R\vexpiry_tick\x124\n" +
 	"\x15remaining_invocations\x18\x02 \x01(\x04R\x15remaining_invocations\x12\x1e\n" +
 	"\n" +
@@ -258,12 +258,12 @@ var (
 	file_txmgr_v1_timeout_proto_goTypes  = []any{
 		(*GroupsRequest)(nil),  // 0: txmgr.v1.GroupsRequest
 		(*GroupsResponse)(nil), // 1: txmgr.v1.GroupsResponse
-		(*Group)(nil),          // 2: txmgr.v1.Group
+		(*DeadlineGroup)(nil),  // 2: txmgr.v1.DeadlineGroup
 	}
 )
 
 var file_txmgr_v1_timeout_proto_depIdxs = []int32{
-	2, // 0: txmgr.v1.GroupsResponse.groups:type_name -> txmgr.v1.Group
+	2, // 0: txmgr.v1.GroupsResponse.groups:type_name -> txmgr.v1.DeadlineGroup
 	0, // 1: txmgr.v1.TimeoutService.Groups:input_type -> txmgr.v1.GroupsRequest
 	1, // 2: txmgr.v1.TimeoutService.Groups:output_type -> txmgr.v1.GroupsResponse
 	2, // [2:3] is the sub-list for method output_type

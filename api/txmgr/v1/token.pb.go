@@ -22,20 +22,20 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Token admits its bearer.
+// Token authenticates its bearer.
 type Token struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 8 letters, also the beginning of the secret.
 	Id   string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// reader, client, operator or admin; each may do all that the one before may.
+	// reader, client, operator or admin; each includes the rights of the one before.
 	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
 	// The most calls a second on one node; 0 means no limit of its own.
-	Rate uint32 `protobuf:"varint,4,opt,name=rate,proto3" json:"rate,omitempty"`
-	Made string `protobuf:"bytes,5,opt,name=made,proto3" json:"made,omitempty"`
-	// Left out when it never does.
+	Rate    uint32 `protobuf:"varint,4,opt,name=rate,proto3" json:"rate,omitempty"`
+	Created string `protobuf:"bytes,5,opt,name=created,proto3" json:"created,omitempty"`
+	// Left out when it never expires.
 	Expires *string `protobuf:"bytes,6,opt,name=expires,proto3,oneof" json:"expires,omitempty"`
-	// Who made it.
+	// Who created it.
 	By            string `protobuf:"bytes,7,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -99,9 +99,9 @@ func (x *Token) GetRate() uint32 {
 	return 0
 }
 
-func (x *Token) GetMade() string {
+func (x *Token) GetCreated() string {
 	if x != nil {
-		return x.Made
+		return x.Created
 	}
 	return ""
 }
@@ -128,10 +128,10 @@ type CreateTokenRequest struct {
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	// The most calls a second on one node; 0 means no limit of its own.
 	Rate uint32 `protobuf:"varint,3,opt,name=rate,proto3" json:"rate,omitempty"`
-	// How long it is good; empty means for ever.
+	// How long it is valid; empty means without end.
 	Ttl string `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// Who says so. At most 128 bytes. With authentication it is the token's name,
-	// whatever is said here.
+	// The operator. At most 128 bytes. With authentication it is the token's name,
+	// whatever is given here.
 	By            string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -205,7 +205,7 @@ func (x *CreateTokenRequest) GetBy() string {
 type CreateTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Token *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// Show it once: nobody can find it again.
+	// It cannot be shown again.
 	Secret        string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -438,13 +438,13 @@ var File_txmgr_v1_token_proto protoreflect.FileDescriptor
 
 const file_txmgr_v1_token_proto_rawDesc = "" +
 	"\n" +
-	"\x14txmgr/v1/token.proto\x12\btxmgr.v1\"\xa2\x01\n" +
+	"\x14txmgr/v1/token.proto\x12\btxmgr.v1\"\xa8\x01\n" +
 	"\x05Token\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x03 \x01(\tR\x04role\x12\x12\n" +
-	"\x04rate\x18\x04 \x01(\rR\x04rate\x12\x12\n" +
-	"\x04made\x18\x05 \x01(\tR\x04made\x12\x1d\n" +
+	"\x04rate\x18\x04 \x01(\rR\x04rate\x12\x18\n" +
+	"\acreated\x18\x05 \x01(\tR\acreated\x12\x1d\n" +
 	"\aexpires\x18\x06 \x01(\tH\x00R\aexpires\x88\x01\x01\x12\x0e\n" +
 	"\x02by\x18\a \x01(\tR\x02byB\n" +
 	"\n" +

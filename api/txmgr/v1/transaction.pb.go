@@ -29,15 +29,15 @@ type BeginRequest struct {
 	// is answered as before, or, when the outcome may have been forgotten since, with
 	// the kind "forgotten", and never begins anew.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// For people. At most 128 bytes.
+	// For operators. At most 128 bytes.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Defaults to "30s".
 	Timeout string `protobuf:"bytes,3,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// For people and filters. At most 16.
+	// For operators and filters. At most 16.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Enlisted at once, which saves a round trip each.
 	Branches []*Enlistment `protobuf:"bytes,5,rep,name=branches,proto3" json:"branches,omitempty"`
-	// The client's session that the transaction is part of, if any; see
+	// The client session that the transaction belongs to, if any; see
 	// SessionService.
 	Session string `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`
 	// The mark that was known when the id was made, from the answer to an earlier
@@ -133,8 +133,9 @@ type Enlistment struct {
 	Participant string                 `protobuf:"bytes,1,opt,name=participant,proto3" json:"participant,omitempty"`
 	// Handed to the participant in every phase; base64 in JSON. At most 64 KiB.
 	Payload []byte `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
-	// The application's database session, so that it can be fenced off.
-	Session       string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
+	// Identifies the application's database connection, so that it can be ended at
+	// the deadline.
+	SessionRef    string `protobuf:"bytes,3,opt,name=session_ref,proto3" json:"session_ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -183,9 +184,9 @@ func (x *Enlistment) GetPayload() []byte {
 	return nil
 }
 
-func (x *Enlistment) GetSession() string {
+func (x *Enlistment) GetSessionRef() string {
 	if x != nil {
-		return x.Session
+		return x.SessionRef
 	}
 	return ""
 }
@@ -201,7 +202,7 @@ type BeginResponse struct {
 	ExpiryTick uint64 `protobuf:"varint,4,opt,name=expiry_tick,proto3" json:"expiry_tick,omitempty"`
 	// In the order of BeginRequest.branches.
 	Branches []*Branch `protobuf:"bytes,5,rep,name=branches,proto3" json:"branches,omitempty"`
-	// To be given with ids that are made from now on.
+	// To be passed with ids made from now on.
 	Mark          string `protobuf:"bytes,6,opt,name=mark,proto3" json:"mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -346,7 +347,7 @@ type EnlistRequest struct {
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Participant   string                 `protobuf:"bytes,2,opt,name=participant,proto3" json:"participant,omitempty"`
 	Payload       []byte                 `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
-	Session       string                 `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
+	SessionRef    string                 `protobuf:"bytes,4,opt,name=session_ref,proto3" json:"session_ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -402,9 +403,9 @@ func (x *EnlistRequest) GetPayload() []byte {
 	return nil
 }
 
-func (x *EnlistRequest) GetSession() string {
+func (x *EnlistRequest) GetSessionRef() string {
 	if x != nil {
-		return x.Session
+		return x.SessionRef
 	}
 	return ""
 }
@@ -414,10 +415,10 @@ type CommitRequest struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The votes of the branches that the application prepared itself.
 	Votes []*Vote `protobuf:"bytes,2,rep,name=votes,proto3" json:"votes,omitempty"`
-	// The caller finishes its branches itself and reports them by Done.
-	OwnPhaseTwo   bool `protobuf:"varint,3,opt,name=own_phase_two,proto3" json:"own_phase_two,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The client completes its branches itself and reports them by ReportCompletion.
+	ClientCompletes bool `protobuf:"varint,3,opt,name=client_completes,proto3" json:"client_completes,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *CommitRequest) Reset() {
@@ -464,9 +465,9 @@ func (x *CommitRequest) GetVotes() []*Vote {
 	return nil
 }
 
-func (x *CommitRequest) GetOwnPhaseTwo() bool {
+func (x *CommitRequest) GetClientCompletes() bool {
 	if x != nil {
-		return x.OwnPhaseTwo
+		return x.ClientCompletes
 	}
 	return false
 }
@@ -474,8 +475,8 @@ func (x *CommitRequest) GetOwnPhaseTwo() bool {
 type Vote struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Branch string                 `protobuf:"bytes,1,opt,name=branch,proto3" json:"branch,omitempty"`
-	// prepared, read-only, no, or ended-by-hand: statements of the application's own
-	// have ended the branch.
+	// prepared, read-only, no, or ended-by-application: the application's own SQL
+	// ended the branch.
 	Vote          string `protobuf:"bytes,2,opt,name=vote,proto3" json:"vote,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -530,9 +531,9 @@ type VoteRequest struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The votes of the branches that the application prepared itself.
 	Votes []*Vote `protobuf:"bytes,2,rep,name=votes,proto3" json:"votes,omitempty"`
-	// The caller finishes its branches itself and reports them by Done.
-	OwnPhaseTwo bool `protobuf:"varint,3,opt,name=own_phase_two,proto3" json:"own_phase_two,omitempty"`
-	// Why a vote is no, for people. At most 512 bytes.
+	// The client completes its branches itself and reports them by ReportCompletion.
+	ClientCompletes bool `protobuf:"varint,3,opt,name=client_completes,proto3" json:"client_completes,omitempty"`
+	// Why a vote is no, for operators. At most 512 bytes.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -582,9 +583,9 @@ func (x *VoteRequest) GetVotes() []*Vote {
 	return nil
 }
 
-func (x *VoteRequest) GetOwnPhaseTwo() bool {
+func (x *VoteRequest) GetClientCompletes() bool {
 	if x != nil {
-		return x.OwnPhaseTwo
+		return x.ClientCompletes
 	}
 	return false
 }
@@ -652,7 +653,7 @@ func (x *DelegateRequest) GetBranch() string {
 type RollbackRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// For people. At most 512 bytes.
+	// For operators. At most 512 bytes.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -760,14 +761,14 @@ type Outcome struct {
 	State string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	// Why it was rolled back: client, timeout, vote-no, session-expired, operator.
 	Cause string `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"`
-	// Set when a branch ended, or may have ended, otherwise than decided:
-	// committed, rolled-back, mixed, unknown.
-	Hazard string `protobuf:"bytes,3,opt,name=hazard,proto3" json:"hazard,omitempty"`
-	// Statements of the application's own ended a branch: when the transaction is
-	// rolled back, something of it may be applied nevertheless. Left out when not.
-	EndedByHand   *bool `protobuf:"varint,4,opt,name=ended_by_hand,proto3,oneof" json:"ended_by_hand,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The heuristic outcome: committed, rolled-back, mixed or unknown; empty when
+	// every branch ended, or will end, as decided.
+	Heuristic string `protobuf:"bytes,3,opt,name=heuristic,proto3" json:"heuristic,omitempty"`
+	// The application's own SQL ended a branch: when the transaction is rolled back,
+	// a part of it may be applied nevertheless. Left out when not.
+	EndedByApplication *bool `protobuf:"varint,4,opt,name=ended_by_application,proto3,oneof" json:"ended_by_application,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Outcome) Reset() {
@@ -814,42 +815,42 @@ func (x *Outcome) GetCause() string {
 	return ""
 }
 
-func (x *Outcome) GetHazard() string {
+func (x *Outcome) GetHeuristic() string {
 	if x != nil {
-		return x.Hazard
+		return x.Heuristic
 	}
 	return ""
 }
 
-func (x *Outcome) GetEndedByHand() bool {
-	if x != nil && x.EndedByHand != nil {
-		return *x.EndedByHand
+func (x *Outcome) GetEndedByApplication() bool {
+	if x != nil && x.EndedByApplication != nil {
+		return *x.EndedByApplication
 	}
 	return false
 }
 
-type DoneRequest struct {
+type ReportCompletionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Acks          []*Ack                 `protobuf:"bytes,2,rep,name=acks,proto3" json:"acks,omitempty"`
+	Reports       []*CompletionReport    `protobuf:"bytes,2,rep,name=reports,proto3" json:"reports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *DoneRequest) Reset() {
-	*x = DoneRequest{}
+func (x *ReportCompletionRequest) Reset() {
+	*x = ReportCompletionRequest{}
 	mi := &file_txmgr_v1_transaction_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *DoneRequest) String() string {
+func (x *ReportCompletionRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*DoneRequest) ProtoMessage() {}
+func (*ReportCompletionRequest) ProtoMessage() {}
 
-func (x *DoneRequest) ProtoReflect() protoreflect.Message {
+func (x *ReportCompletionRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_txmgr_v1_transaction_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -861,27 +862,27 @@ func (x *DoneRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use DoneRequest.ProtoReflect.Descriptor instead.
-func (*DoneRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use ReportCompletionRequest.ProtoReflect.Descriptor instead.
+func (*ReportCompletionRequest) Descriptor() ([]byte, []int) {
 	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *DoneRequest) GetId() string {
+func (x *ReportCompletionRequest) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *DoneRequest) GetAcks() []*Ack {
+func (x *ReportCompletionRequest) GetReports() []*CompletionReport {
 	if x != nil {
-		return x.Acks
+		return x.Reports
 	}
 	return nil
 }
 
-// Ack says how a branch ended.
-type Ack struct {
+// CompletionReport tells how a branch ended.
+type CompletionReport struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Branch string                 `protobuf:"bytes,1,opt,name=branch,proto3" json:"branch,omitempty"`
 	// committed or rolled-back.
@@ -890,20 +891,20 @@ type Ack struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Ack) Reset() {
-	*x = Ack{}
+func (x *CompletionReport) Reset() {
+	*x = CompletionReport{}
 	mi := &file_txmgr_v1_transaction_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Ack) String() string {
+func (x *CompletionReport) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Ack) ProtoMessage() {}
+func (*CompletionReport) ProtoMessage() {}
 
-func (x *Ack) ProtoReflect() protoreflect.Message {
+func (x *CompletionReport) ProtoReflect() protoreflect.Message {
 	mi := &file_txmgr_v1_transaction_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -915,45 +916,45 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Ack.ProtoReflect.Descriptor instead.
-func (*Ack) Descriptor() ([]byte, []int) {
+// Deprecated: Use CompletionReport.ProtoReflect.Descriptor instead.
+func (*CompletionReport) Descriptor() ([]byte, []int) {
 	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *Ack) GetBranch() string {
+func (x *CompletionReport) GetBranch() string {
 	if x != nil {
 		return x.Branch
 	}
 	return ""
 }
 
-func (x *Ack) GetState() string {
+func (x *CompletionReport) GetState() string {
 	if x != nil {
 		return x.State
 	}
 	return ""
 }
 
-type DoneResponse struct {
+type ReportCompletionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *DoneResponse) Reset() {
-	*x = DoneResponse{}
+func (x *ReportCompletionResponse) Reset() {
+	*x = ReportCompletionResponse{}
 	mi := &file_txmgr_v1_transaction_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *DoneResponse) String() string {
+func (x *ReportCompletionResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*DoneResponse) ProtoMessage() {}
+func (*ReportCompletionResponse) ProtoMessage() {}
 
-func (x *DoneResponse) ProtoReflect() protoreflect.Message {
+func (x *ReportCompletionResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_txmgr_v1_transaction_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -965,8 +966,8 @@ func (x *DoneResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use DoneResponse.ProtoReflect.Descriptor instead.
-func (*DoneResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use ReportCompletionResponse.ProtoReflect.Descriptor instead.
+func (*ReportCompletionResponse) Descriptor() ([]byte, []int) {
 	return file_txmgr_v1_transaction_proto_rawDescGZIP(), []int{14}
 }
 
@@ -1173,7 +1174,7 @@ func (x *ListResponse) GetTransactions() []*Transaction {
 type WaitRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// finished (nothing is left to be done; the default) or decided.
+	// finished (phase two is complete; the default) or decided.
 	Goal string `protobuf:"bytes,2,opt,name=goal,proto3" json:"goal,omitempty"`
 	// How long to wait at most. Defaults to, and is cut to, the server's limit.
 	Timeout       string `protobuf:"bytes,3,opt,name=timeout,proto3" json:"timeout,omitempty"`
@@ -1232,16 +1233,16 @@ func (x *WaitRequest) GetTimeout() string {
 	return ""
 }
 
-// Event tells that a transaction changed its state.
+// Event is a change of a transaction's state.
 type Event struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Id     string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	State  string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	Cause  string                 `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
-	Hazard string                 `protobuf:"bytes,5,opt,name=hazard,proto3" json:"hazard,omitempty"`
-	Tick   uint64                 `protobuf:"varint,6,opt,name=tick,proto3" json:"tick,omitempty"`
-	// The leader's wall clock, for people.
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Id        string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	State     string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	Cause     string                 `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
+	Heuristic string                 `protobuf:"bytes,5,opt,name=heuristic,proto3" json:"heuristic,omitempty"`
+	Tick      uint64                 `protobuf:"varint,6,opt,name=tick,proto3" json:"tick,omitempty"`
+	// By the leader's wall clock.
 	Time          string `protobuf:"bytes,7,opt,name=time,proto3" json:"time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1305,9 +1306,9 @@ func (x *Event) GetCause() string {
 	return ""
 }
 
-func (x *Event) GetHazard() string {
+func (x *Event) GetHeuristic() string {
 	if x != nil {
-		return x.Hazard
+		return x.Heuristic
 	}
 	return ""
 }
@@ -1330,7 +1331,7 @@ var File_txmgr_v1_transaction_proto protoreflect.FileDescriptor
 
 const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\n" +
-	"\x1atxmgr/v1/transaction.proto\x12\btxmgr.v1\x1a\x13txmgr/v1/info.proto\x1a\x13txmgr/v1/pipe.proto\"\xa3\x02\n" +
+	"\x1atxmgr/v1/transaction.proto\x12\btxmgr.v1\x1a\x13txmgr/v1/info.proto\x1a\x17txmgr/v1/pipeline.proto\"\xa3\x02\n" +
 	"\fBeginRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -1341,12 +1342,12 @@ const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\x04mark\x18\a \x01(\tR\x04mark\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
 	"\n" +
 	"Enlistment\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\x12\x18\n" +
-	"\apayload\x18\x02 \x01(\fR\apayload\x12\x18\n" +
-	"\asession\x18\x03 \x01(\tR\asession\"\xc5\x01\n" +
+	"\apayload\x18\x02 \x01(\fR\apayload\x12 \n" +
+	"\vsession_ref\x18\x03 \x01(\tR\vsession_ref\"\xc5\x01\n" +
 	"\rBeginResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\atimeout\x18\x02 \x01(\tR\atimeout\x12&\n" +
@@ -1357,23 +1358,23 @@ const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\x06Branch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vparticipant\x18\x02 \x01(\tR\vparticipant\x12\x10\n" +
-	"\x03xid\x18\x03 \x01(\tR\x03xid\"u\n" +
+	"\x03xid\x18\x03 \x01(\tR\x03xid\"}\n" +
 	"\rEnlistRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vparticipant\x18\x02 \x01(\tR\vparticipant\x12\x18\n" +
-	"\apayload\x18\x03 \x01(\fR\apayload\x12\x18\n" +
-	"\asession\x18\x04 \x01(\tR\asession\"k\n" +
+	"\apayload\x18\x03 \x01(\fR\apayload\x12 \n" +
+	"\vsession_ref\x18\x04 \x01(\tR\vsession_ref\"q\n" +
 	"\rCommitRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12$\n" +
-	"\x05votes\x18\x02 \x03(\v2\x0e.txmgr.v1.VoteR\x05votes\x12$\n" +
-	"\rown_phase_two\x18\x03 \x01(\bR\rown_phase_two\"2\n" +
+	"\x05votes\x18\x02 \x03(\v2\x0e.txmgr.v1.VoteR\x05votes\x12*\n" +
+	"\x10client_completes\x18\x03 \x01(\bR\x10client_completes\"2\n" +
 	"\x04Vote\x12\x16\n" +
 	"\x06branch\x18\x01 \x01(\tR\x06branch\x12\x12\n" +
-	"\x04vote\x18\x02 \x01(\tR\x04vote\"\x81\x01\n" +
+	"\x04vote\x18\x02 \x01(\tR\x04vote\"\x87\x01\n" +
 	"\vVoteRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12$\n" +
-	"\x05votes\x18\x02 \x03(\v2\x0e.txmgr.v1.VoteR\x05votes\x12$\n" +
-	"\rown_phase_two\x18\x03 \x01(\bR\rown_phase_two\x12\x16\n" +
+	"\x05votes\x18\x02 \x03(\v2\x0e.txmgr.v1.VoteR\x05votes\x12*\n" +
+	"\x10client_completes\x18\x03 \x01(\bR\x10client_completes\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"9\n" +
 	"\x0fDelegateRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
@@ -1383,20 +1384,20 @@ const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"9\n" +
 	"\rExtendRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\atimeout\x18\x02 \x01(\tR\atimeout\"\x8a\x01\n" +
+	"\atimeout\x18\x02 \x01(\tR\atimeout\"\xa5\x01\n" +
 	"\aOutcome\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x16\n" +
-	"\x06hazard\x18\x03 \x01(\tR\x06hazard\x12)\n" +
-	"\rended_by_hand\x18\x04 \x01(\bH\x00R\rended_by_hand\x88\x01\x01B\x10\n" +
-	"\x0e_ended_by_hand\"@\n" +
-	"\vDoneRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
-	"\x04acks\x18\x02 \x03(\v2\r.txmgr.v1.AckR\x04acks\"3\n" +
-	"\x03Ack\x12\x16\n" +
+	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x1c\n" +
+	"\theuristic\x18\x03 \x01(\tR\theuristic\x127\n" +
+	"\x14ended_by_application\x18\x04 \x01(\bH\x00R\x14ended_by_application\x88\x01\x01B\x17\n" +
+	"\x15_ended_by_application\"_\n" +
+	"\x17ReportCompletionRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x124\n" +
+	"\areports\x18\x02 \x03(\v2\x1a.txmgr.v1.CompletionReportR\areports\"@\n" +
+	"\x10CompletionReport\x12\x16\n" +
 	"\x06branch\x18\x01 \x01(\tR\x06branch\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\tR\x05state\"\x0e\n" +
-	"\fDoneResponse\"\x1c\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\"\x1a\n" +
+	"\x18ReportCompletionResponse\"\x1c\n" +
 	"\n" +
 	"GetRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\xc1\x02\n" +
@@ -1419,15 +1420,15 @@ const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\vWaitRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04goal\x18\x02 \x01(\tR\x04goal\x12\x18\n" +
-	"\atimeout\x18\x03 \x01(\tR\atimeout\"\x97\x01\n" +
+	"\atimeout\x18\x03 \x01(\tR\atimeout\"\x9d\x01\n" +
 	"\x05Event\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x14\n" +
-	"\x05cause\x18\x04 \x01(\tR\x05cause\x12\x16\n" +
-	"\x06hazard\x18\x05 \x01(\tR\x06hazard\x12\x12\n" +
+	"\x05cause\x18\x04 \x01(\tR\x05cause\x12\x1c\n" +
+	"\theuristic\x18\x05 \x01(\tR\theuristic\x12\x12\n" +
 	"\x04tick\x18\x06 \x01(\x04R\x04tick\x12\x12\n" +
-	"\x04time\x18\a \x01(\tR\x04time2\xd8\x05\n" +
+	"\x04time\x18\a \x01(\tR\x04time2\x80\x06\n" +
 	"\x12TransactionService\x128\n" +
 	"\x05Begin\x12\x16.txmgr.v1.BeginRequest\x1a\x17.txmgr.v1.BeginResponse\x123\n" +
 	"\x06Enlist\x12\x17.txmgr.v1.EnlistRequest\x1a\x10.txmgr.v1.Branch\x124\n" +
@@ -1435,13 +1436,13 @@ const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\bRollback\x12\x19.txmgr.v1.RollbackRequest\x1a\x11.txmgr.v1.Outcome\x120\n" +
 	"\x04Vote\x12\x15.txmgr.v1.VoteRequest\x1a\x11.txmgr.v1.Outcome\x128\n" +
 	"\bDelegate\x12\x19.txmgr.v1.DelegateRequest\x1a\x11.txmgr.v1.Outcome\x124\n" +
-	"\x06Extend\x12\x17.txmgr.v1.ExtendRequest\x1a\x11.txmgr.v1.Outcome\x125\n" +
-	"\x04Done\x12\x15.txmgr.v1.DoneRequest\x1a\x16.txmgr.v1.DoneResponse\x127\n" +
+	"\x06Extend\x12\x17.txmgr.v1.ExtendRequest\x1a\x11.txmgr.v1.Outcome\x12Y\n" +
+	"\x10ReportCompletion\x12!.txmgr.v1.ReportCompletionRequest\x1a\".txmgr.v1.ReportCompletionResponse\x127\n" +
 	"\x03Get\x12\x14.txmgr.v1.GetRequest\x1a\x15.txmgr.v1.Transaction\"\x03\x90\x02\x01\x125\n" +
 	"\x04List\x12\x10.txmgr.v1.Filter\x1a\x16.txmgr.v1.ListResponse\"\x03\x90\x02\x01\x129\n" +
 	"\x04Wait\x12\x15.txmgr.v1.WaitRequest\x1a\x15.txmgr.v1.Transaction\"\x03\x90\x02\x01\x12,\n" +
-	"\x05Watch\x12\x10.txmgr.v1.Filter\x1a\x0f.txmgr.v1.Event0\x01\x121\n" +
-	"\x04Pipe\x12\x0f.txmgr.v1.Batch\x1a\x14.txmgr.v1.ReplyBatch(\x010\x01B-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
+	"\x05Watch\x12\x10.txmgr.v1.Filter\x1a\x0f.txmgr.v1.Event0\x01\x125\n" +
+	"\bPipeline\x12\x0f.txmgr.v1.Batch\x1a\x14.txmgr.v1.ReplyBatch(\x010\x01B-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
 
 var (
 	file_txmgr_v1_transaction_proto_rawDescOnce sync.Once
@@ -1458,31 +1459,31 @@ func file_txmgr_v1_transaction_proto_rawDescGZIP() []byte {
 var (
 	file_txmgr_v1_transaction_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 	file_txmgr_v1_transaction_proto_goTypes  = []any{
-		(*BeginRequest)(nil),    // 0: txmgr.v1.BeginRequest
-		(*Enlistment)(nil),      // 1: txmgr.v1.Enlistment
-		(*BeginResponse)(nil),   // 2: txmgr.v1.BeginResponse
-		(*Branch)(nil),          // 3: txmgr.v1.Branch
-		(*EnlistRequest)(nil),   // 4: txmgr.v1.EnlistRequest
-		(*CommitRequest)(nil),   // 5: txmgr.v1.CommitRequest
-		(*Vote)(nil),            // 6: txmgr.v1.Vote
-		(*VoteRequest)(nil),     // 7: txmgr.v1.VoteRequest
-		(*DelegateRequest)(nil), // 8: txmgr.v1.DelegateRequest
-		(*RollbackRequest)(nil), // 9: txmgr.v1.RollbackRequest
-		(*ExtendRequest)(nil),   // 10: txmgr.v1.ExtendRequest
-		(*Outcome)(nil),         // 11: txmgr.v1.Outcome
-		(*DoneRequest)(nil),     // 12: txmgr.v1.DoneRequest
-		(*Ack)(nil),             // 13: txmgr.v1.Ack
-		(*DoneResponse)(nil),    // 14: txmgr.v1.DoneResponse
-		(*GetRequest)(nil),      // 15: txmgr.v1.GetRequest
-		(*Filter)(nil),          // 16: txmgr.v1.Filter
-		(*ListResponse)(nil),    // 17: txmgr.v1.ListResponse
-		(*WaitRequest)(nil),     // 18: txmgr.v1.WaitRequest
-		(*Event)(nil),           // 19: txmgr.v1.Event
-		nil,                     // 20: txmgr.v1.BeginRequest.LabelsEntry
-		nil,                     // 21: txmgr.v1.Filter.LabelsEntry
-		(*Transaction)(nil),     // 22: txmgr.v1.Transaction
-		(*Batch)(nil),           // 23: txmgr.v1.Batch
-		(*ReplyBatch)(nil),      // 24: txmgr.v1.ReplyBatch
+		(*BeginRequest)(nil),             // 0: txmgr.v1.BeginRequest
+		(*Enlistment)(nil),               // 1: txmgr.v1.Enlistment
+		(*BeginResponse)(nil),            // 2: txmgr.v1.BeginResponse
+		(*Branch)(nil),                   // 3: txmgr.v1.Branch
+		(*EnlistRequest)(nil),            // 4: txmgr.v1.EnlistRequest
+		(*CommitRequest)(nil),            // 5: txmgr.v1.CommitRequest
+		(*Vote)(nil),                     // 6: txmgr.v1.Vote
+		(*VoteRequest)(nil),              // 7: txmgr.v1.VoteRequest
+		(*DelegateRequest)(nil),          // 8: txmgr.v1.DelegateRequest
+		(*RollbackRequest)(nil),          // 9: txmgr.v1.RollbackRequest
+		(*ExtendRequest)(nil),            // 10: txmgr.v1.ExtendRequest
+		(*Outcome)(nil),                  // 11: txmgr.v1.Outcome
+		(*ReportCompletionRequest)(nil),  // 12: txmgr.v1.ReportCompletionRequest
+		(*CompletionReport)(nil),         // 13: txmgr.v1.CompletionReport
+		(*ReportCompletionResponse)(nil), // 14: txmgr.v1.ReportCompletionResponse
+		(*GetRequest)(nil),               // 15: txmgr.v1.GetRequest
+		(*Filter)(nil),                   // 16: txmgr.v1.Filter
+		(*ListResponse)(nil),             // 17: txmgr.v1.ListResponse
+		(*WaitRequest)(nil),              // 18: txmgr.v1.WaitRequest
+		(*Event)(nil),                    // 19: txmgr.v1.Event
+		nil,                              // 20: txmgr.v1.BeginRequest.LabelsEntry
+		nil,                              // 21: txmgr.v1.Filter.LabelsEntry
+		(*Transaction)(nil),              // 22: txmgr.v1.Transaction
+		(*Batch)(nil),                    // 23: txmgr.v1.Batch
+		(*ReplyBatch)(nil),               // 24: txmgr.v1.ReplyBatch
 	}
 )
 
@@ -1492,7 +1493,7 @@ var file_txmgr_v1_transaction_proto_depIdxs = []int32{
 	3,  // 2: txmgr.v1.BeginResponse.branches:type_name -> txmgr.v1.Branch
 	6,  // 3: txmgr.v1.CommitRequest.votes:type_name -> txmgr.v1.Vote
 	6,  // 4: txmgr.v1.VoteRequest.votes:type_name -> txmgr.v1.Vote
-	13, // 5: txmgr.v1.DoneRequest.acks:type_name -> txmgr.v1.Ack
+	13, // 5: txmgr.v1.ReportCompletionRequest.reports:type_name -> txmgr.v1.CompletionReport
 	21, // 6: txmgr.v1.Filter.labels:type_name -> txmgr.v1.Filter.LabelsEntry
 	22, // 7: txmgr.v1.ListResponse.transactions:type_name -> txmgr.v1.Transaction
 	0,  // 8: txmgr.v1.TransactionService.Begin:input_type -> txmgr.v1.BeginRequest
@@ -1502,12 +1503,12 @@ var file_txmgr_v1_transaction_proto_depIdxs = []int32{
 	7,  // 12: txmgr.v1.TransactionService.Vote:input_type -> txmgr.v1.VoteRequest
 	8,  // 13: txmgr.v1.TransactionService.Delegate:input_type -> txmgr.v1.DelegateRequest
 	10, // 14: txmgr.v1.TransactionService.Extend:input_type -> txmgr.v1.ExtendRequest
-	12, // 15: txmgr.v1.TransactionService.Done:input_type -> txmgr.v1.DoneRequest
+	12, // 15: txmgr.v1.TransactionService.ReportCompletion:input_type -> txmgr.v1.ReportCompletionRequest
 	15, // 16: txmgr.v1.TransactionService.Get:input_type -> txmgr.v1.GetRequest
 	16, // 17: txmgr.v1.TransactionService.List:input_type -> txmgr.v1.Filter
 	18, // 18: txmgr.v1.TransactionService.Wait:input_type -> txmgr.v1.WaitRequest
 	16, // 19: txmgr.v1.TransactionService.Watch:input_type -> txmgr.v1.Filter
-	23, // 20: txmgr.v1.TransactionService.Pipe:input_type -> txmgr.v1.Batch
+	23, // 20: txmgr.v1.TransactionService.Pipeline:input_type -> txmgr.v1.Batch
 	2,  // 21: txmgr.v1.TransactionService.Begin:output_type -> txmgr.v1.BeginResponse
 	3,  // 22: txmgr.v1.TransactionService.Enlist:output_type -> txmgr.v1.Branch
 	11, // 23: txmgr.v1.TransactionService.Commit:output_type -> txmgr.v1.Outcome
@@ -1515,12 +1516,12 @@ var file_txmgr_v1_transaction_proto_depIdxs = []int32{
 	11, // 25: txmgr.v1.TransactionService.Vote:output_type -> txmgr.v1.Outcome
 	11, // 26: txmgr.v1.TransactionService.Delegate:output_type -> txmgr.v1.Outcome
 	11, // 27: txmgr.v1.TransactionService.Extend:output_type -> txmgr.v1.Outcome
-	14, // 28: txmgr.v1.TransactionService.Done:output_type -> txmgr.v1.DoneResponse
+	14, // 28: txmgr.v1.TransactionService.ReportCompletion:output_type -> txmgr.v1.ReportCompletionResponse
 	22, // 29: txmgr.v1.TransactionService.Get:output_type -> txmgr.v1.Transaction
 	17, // 30: txmgr.v1.TransactionService.List:output_type -> txmgr.v1.ListResponse
 	22, // 31: txmgr.v1.TransactionService.Wait:output_type -> txmgr.v1.Transaction
 	19, // 32: txmgr.v1.TransactionService.Watch:output_type -> txmgr.v1.Event
-	24, // 33: txmgr.v1.TransactionService.Pipe:output_type -> txmgr.v1.ReplyBatch
+	24, // 33: txmgr.v1.TransactionService.Pipeline:output_type -> txmgr.v1.ReplyBatch
 	21, // [21:34] is the sub-list for method output_type
 	8,  // [8:21] is the sub-list for method input_type
 	8,  // [8:8] is the sub-list for extension type_name
@@ -1534,7 +1535,7 @@ func file_txmgr_v1_transaction_proto_init() {
 		return
 	}
 	file_txmgr_v1_info_proto_init()
-	file_txmgr_v1_pipe_proto_init()
+	file_txmgr_v1_pipeline_proto_init()
 	file_txmgr_v1_transaction_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

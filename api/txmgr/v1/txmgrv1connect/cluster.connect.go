@@ -57,23 +57,22 @@ const (
 type ClusterServiceClient interface {
 	// Status is one node at a glance.
 	Status(context.Context, *v1.StatusRequest) (*v1.StatusResponse, error)
-	// Doctor looks for everything that is known to go wrong, at one participant,
-	// or at the coordinator and all participants. It changes nothing, and may
-	// take a while.
+	// Doctor runs the health checks of one participant, or of the coordinator and
+	// all participants. It changes nothing, and may take a while.
 	Doctor(context.Context, *v1.DoctorRequest) (*v1.DoctorResponse, error)
-	// Join adds the node that listens for the others at an address. It learns
-	// first, and takes part in decisions when it has caught up.
+	// Join adds the node with the given raft address as a learner. The leader
+	// promotes it to voter when it has caught up.
 	Join(context.Context, *v1.JoinRequest) (*v1.Member, error)
-	// Remove takes a node out of the cluster, for ever: its id is never used again.
+	// Remove removes a node from the cluster permanently: its id is never used again.
 	Remove(context.Context, *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error)
-	// TransferLeader makes another node lead.
+	// TransferLeader transfers the leadership to another node.
 	TransferLeader(context.Context, *v1.TransferLeaderRequest) (*v1.TransferLeaderResponse, error)
-	// Leave takes the node that is asked out of the cluster, for ever.
+	// Leave removes the node that is called from the cluster permanently.
 	Leave(context.Context, *v1.LeaveRequest) (*v1.LeaveResponse, error)
-	// Snapshot gives a copy of the whole state: chunks, and in the last message what
-	// they are together. A stream that ends without that is not a copy.
+	// Snapshot streams a backup of the whole state in chunks; the last message
+	// describes the backup. A stream that ends without it is incomplete.
 	Snapshot(context.Context, *v1.SnapshotRequest) (*connect.ServerStreamForClient[v1.SnapshotChunk], error)
-	// Resume ends the time in which a restored cluster is held.
+	// Resume resumes recovery, which is paused after a restore.
 	Resume(context.Context, *v1.ResumeRequest) (*v1.ResumeResponse, error)
 }
 
@@ -225,23 +224,22 @@ func (c *clusterServiceClient) Resume(ctx context.Context, req *v1.ResumeRequest
 type ClusterServiceHandler interface {
 	// Status is one node at a glance.
 	Status(context.Context, *v1.StatusRequest) (*v1.StatusResponse, error)
-	// Doctor looks for everything that is known to go wrong, at one participant,
-	// or at the coordinator and all participants. It changes nothing, and may
-	// take a while.
+	// Doctor runs the health checks of one participant, or of the coordinator and
+	// all participants. It changes nothing, and may take a while.
 	Doctor(context.Context, *v1.DoctorRequest) (*v1.DoctorResponse, error)
-	// Join adds the node that listens for the others at an address. It learns
-	// first, and takes part in decisions when it has caught up.
+	// Join adds the node with the given raft address as a learner. The leader
+	// promotes it to voter when it has caught up.
 	Join(context.Context, *v1.JoinRequest) (*v1.Member, error)
-	// Remove takes a node out of the cluster, for ever: its id is never used again.
+	// Remove removes a node from the cluster permanently: its id is never used again.
 	Remove(context.Context, *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error)
-	// TransferLeader makes another node lead.
+	// TransferLeader transfers the leadership to another node.
 	TransferLeader(context.Context, *v1.TransferLeaderRequest) (*v1.TransferLeaderResponse, error)
-	// Leave takes the node that is asked out of the cluster, for ever.
+	// Leave removes the node that is called from the cluster permanently.
 	Leave(context.Context, *v1.LeaveRequest) (*v1.LeaveResponse, error)
-	// Snapshot gives a copy of the whole state: chunks, and in the last message what
-	// they are together. A stream that ends without that is not a copy.
+	// Snapshot streams a backup of the whole state in chunks; the last message
+	// describes the backup. A stream that ends without it is incomplete.
 	Snapshot(context.Context, *v1.SnapshotRequest, *connect.ServerStream[v1.SnapshotChunk]) error
-	// Resume ends the time in which a restored cluster is held.
+	// Resume resumes recovery, which is paused after a restore.
 	Resume(context.Context, *v1.ResumeRequest) (*v1.ResumeResponse, error)
 }
 

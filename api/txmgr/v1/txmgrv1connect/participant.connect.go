@@ -55,14 +55,14 @@ type ParticipantServiceClient interface {
 	Add(context.Context, *v1.AddRequest) (*v1.AddResponse, error)
 	// List shows all participants and their health as this node sees it.
 	List(context.Context, *v1.ListParticipantsRequest) (*v1.ListParticipantsResponse, error)
-	// Test asks the participant whether it can take part: reachable, configured
+	// Test checks whether the participant can take part: reachable, configured
 	// for prepared transactions, with sufficient rights.
 	Test(context.Context, *v1.TestRequest) (*v1.TestResponse, error)
 	// Pools shows how many calls participants get at once when branches are driven to
 	// their end, and the decisions that led there: those that are kept of the one that is
 	// named, the last 10 of each when none is.
 	Pools(context.Context, *v1.PoolsRequest) (*v1.PoolsResponse, error)
-	// Remove takes a registration back; refused while a branch needs it.
+	// Remove unregisters a participant; refused while a branch needs it.
 	Remove(context.Context, *v1.RemoveRequest) (*v1.RemoveResponse, error)
 }
 
@@ -173,14 +173,14 @@ type ParticipantServiceHandler interface {
 	Add(context.Context, *v1.AddRequest) (*v1.AddResponse, error)
 	// List shows all participants and their health as this node sees it.
 	List(context.Context, *v1.ListParticipantsRequest) (*v1.ListParticipantsResponse, error)
-	// Test asks the participant whether it can take part: reachable, configured
+	// Test checks whether the participant can take part: reachable, configured
 	// for prepared transactions, with sufficient rights.
 	Test(context.Context, *v1.TestRequest) (*v1.TestResponse, error)
 	// Pools shows how many calls participants get at once when branches are driven to
 	// their end, and the decisions that led there: those that are kept of the one that is
 	// named, the last 10 of each when none is.
 	Pools(context.Context, *v1.PoolsRequest) (*v1.PoolsResponse, error)
-	// Remove takes a registration back; refused while a branch needs it.
+	// Remove unregisters a participant; refused while a branch needs it.
 	Remove(context.Context, *v1.RemoveRequest) (*v1.RemoveResponse, error)
 }
 

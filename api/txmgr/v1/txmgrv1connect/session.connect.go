@@ -49,12 +49,12 @@ const (
 type SessionServiceClient interface {
 	// Open opens a session. With an id it may be repeated.
 	Open(context.Context, *v1.OpenSessionRequest) (*v1.Session, error)
-	// KeepAlive is a sign of life. The answer means that the session will not expire
-	// before its TTL is over, counted from the call. It fails with NOT_FOUND when the
+	// KeepAlive renews a session. The answer means that the session will not expire
+	// before its TTL has passed, counted from the call. It fails with NOT_FOUND when the
 	// session has ended; its cause is session-expired when it expired.
 	KeepAlive(context.Context, *v1.KeepAliveRequest) (*v1.Session, error)
-	// Close ends a session, and rolls back what was begun in it and is undecided. It
-	// may be repeated.
+	// Close ends a session and rolls back its undecided transactions. It may be
+	// repeated.
 	Close(context.Context, *v1.CloseSessionRequest) (*v1.CloseSessionResponse, error)
 	// List shows sessions.
 	List(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error)
@@ -147,12 +147,12 @@ func (c *sessionServiceClient) List(ctx context.Context, req *v1.ListSessionsReq
 type SessionServiceHandler interface {
 	// Open opens a session. With an id it may be repeated.
 	Open(context.Context, *v1.OpenSessionRequest) (*v1.Session, error)
-	// KeepAlive is a sign of life. The answer means that the session will not expire
-	// before its TTL is over, counted from the call. It fails with NOT_FOUND when the
+	// KeepAlive renews a session. The answer means that the session will not expire
+	// before its TTL has passed, counted from the call. It fails with NOT_FOUND when the
 	// session has ended; its cause is session-expired when it expired.
 	KeepAlive(context.Context, *v1.KeepAliveRequest) (*v1.Session, error)
-	// Close ends a session, and rolls back what was begun in it and is undecided. It
-	// may be repeated.
+	// Close ends a session and rolls back its undecided transactions. It may be
+	// repeated.
 	Close(context.Context, *v1.CloseSessionRequest) (*v1.CloseSessionResponse, error)
 	// List shows sessions.
 	List(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error)

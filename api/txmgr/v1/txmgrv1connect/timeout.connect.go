@@ -40,8 +40,8 @@ const (
 
 // TimeoutServiceClient is a client for the txmgr.v1.TimeoutService service.
 type TimeoutServiceClient interface {
-	// Groups shows the open transactions by the invocation of the timeout thread
-	// that ends them.
+	// Groups shows the undecided transactions by the invocation of the timeout thread
+	// that rolls them back.
 	Groups(context.Context, *v1.GroupsRequest) (*v1.GroupsResponse, error)
 }
 
@@ -82,8 +82,8 @@ func (c *timeoutServiceClient) Groups(ctx context.Context, req *v1.GroupsRequest
 
 // TimeoutServiceHandler is an implementation of the txmgr.v1.TimeoutService service.
 type TimeoutServiceHandler interface {
-	// Groups shows the open transactions by the invocation of the timeout thread
-	// that ends them.
+	// Groups shows the undecided transactions by the invocation of the timeout thread
+	// that rolls them back.
 	Groups(context.Context, *v1.GroupsRequest) (*v1.GroupsResponse, error)
 }
 

@@ -44,12 +44,12 @@ const (
 
 // TokenServiceClient is a client for the txmgr.v1.TokenService service.
 type TokenServiceClient interface {
-	// Create makes a token. Its secret is in this one answer, and nowhere else: a
-	// call that is repeated makes another token.
+	// Create creates a token. Only this answer contains the secret: a repeated call
+	// creates another token.
 	Create(context.Context, *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error)
 	// List shows all tokens, without their secrets.
 	List(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
-	// Revoke takes a token back.
+	// Revoke revokes a token.
 	Revoke(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error)
 }
 
@@ -122,12 +122,12 @@ func (c *tokenServiceClient) Revoke(ctx context.Context, req *v1.RevokeTokenRequ
 
 // TokenServiceHandler is an implementation of the txmgr.v1.TokenService service.
 type TokenServiceHandler interface {
-	// Create makes a token. Its secret is in this one answer, and nowhere else: a
-	// call that is repeated makes another token.
+	// Create creates a token. Only this answer contains the secret: a repeated call
+	// creates another token.
 	Create(context.Context, *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error)
 	// List shows all tokens, without their secrets.
 	List(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
-	// Revoke takes a token back.
+	// Revoke revokes a token.
 	Revoke(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error)
 }
 

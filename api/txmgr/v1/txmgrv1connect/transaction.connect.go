@@ -54,8 +54,9 @@ const (
 	// TransactionServiceExtendProcedure is the fully-qualified name of the TransactionService's Extend
 	// RPC.
 	TransactionServiceExtendProcedure = "/txmgr.v1.TransactionService/Extend"
-	// TransactionServiceDoneProcedure is the fully-qualified name of the TransactionService's Done RPC.
-	TransactionServiceDoneProcedure = "/txmgr.v1.TransactionService/Done"
+	// TransactionServiceReportCompletionProcedure is the fully-qualified name of the
+	// TransactionService's ReportCompletion RPC.
+	TransactionServiceReportCompletionProcedure = "/txmgr.v1.TransactionService/ReportCompletion"
 	// TransactionServiceGetProcedure is the fully-qualified name of the TransactionService's Get RPC.
 	TransactionServiceGetProcedure = "/txmgr.v1.TransactionService/Get"
 	// TransactionServiceListProcedure is the fully-qualified name of the TransactionService's List RPC.
@@ -65,8 +66,9 @@ const (
 	// TransactionServiceWatchProcedure is the fully-qualified name of the TransactionService's Watch
 	// RPC.
 	TransactionServiceWatchProcedure = "/txmgr.v1.TransactionService/Watch"
-	// TransactionServicePipeProcedure is the fully-qualified name of the TransactionService's Pipe RPC.
-	TransactionServicePipeProcedure = "/txmgr.v1.TransactionService/Pipe"
+	// TransactionServicePipelineProcedure is the fully-qualified name of the TransactionService's
+	// Pipeline RPC.
+	TransactionServicePipelineProcedure = "/txmgr.v1.TransactionService/Pipeline"
 )
 
 // TransactionServiceClient is a client for the txmgr.v1.TransactionService service.
@@ -80,32 +82,32 @@ type TransactionServiceClient interface {
 	Commit(context.Context, *v1.CommitRequest) (*v1.Outcome, error)
 	// Rollback decides to roll back.
 	Rollback(context.Context, *v1.RollbackRequest) (*v1.Outcome, error)
-	// Vote hands in the votes of some branches; the rest comes with Commit. A no
-	// decides to roll back. The last vote that a preparing transaction misses
-	// decides too. Ended-by-hand decides as a no does, and is taken after a rollback
-	// was decided, too: from then on every call is answered so that would be told
-	// that nothing was applied.
+	// Vote submits the votes of some branches; Commit brings the others. A no
+	// decides to roll back. The last missing vote of a preparing transaction decides
+	// too. Ended-by-application decides as a no does, and is also accepted after the
+	// decision to roll back: from then on it replaces every answer that nothing was
+	// applied.
 	Vote(context.Context, *v1.VoteRequest) (*v1.Outcome, error)
-	// Delegate leaves the decision to the transaction's only branch, which the
-	// application is about to commit in one phase. From then on nobody else
-	// decides; Done with the branch's end does.
+	// Delegate delegates the decision to the only branch of the transaction, which the
+	// application is about to commit in one phase. From then on only
+	// ReportCompletion with the outcome of the branch decides.
 	Delegate(context.Context, *v1.DelegateRequest) (*v1.Outcome, error)
 	// Extend grants a new timeout, counted from now. It never shortens.
 	Extend(context.Context, *v1.ExtendRequest) (*v1.Outcome, error)
-	// Done reports branches that the caller has finished. For a branch to which
-	// the decision was delegated it is the decision.
-	Done(context.Context, *v1.DoneRequest) (*v1.DoneResponse, error)
+	// ReportCompletion reports branches that the caller has completed. For a branch
+	// to which the decision was delegated the report is the decision.
+	ReportCompletion(context.Context, *v1.ReportCompletionRequest) (*v1.ReportCompletionResponse, error)
 	// Get looks a transaction up.
 	Get(context.Context, *v1.GetRequest) (*v1.Transaction, error)
-	// List looks transactions up by what they are like.
+	// List lists the transactions that a filter selects.
 	List(context.Context, *v1.Filter) (*v1.ListResponse, error)
 	// Wait answers when the transaction has reached the goal.
 	Wait(context.Context, *v1.WaitRequest) (*v1.Transaction, error)
-	// Watch tells every change of state, from now on, until the caller leaves.
+	// Watch streams every change of state from now on, until the caller cancels.
 	Watch(context.Context, *v1.Filter) (*connect.ServerStreamForClient[v1.Event], error)
-	// Pipe carries batches of commands one way and of replies the other, in any
-	// order, told apart by their seq: the default path of the Go SDK.
-	Pipe(context.Context) (*connect.BidiStreamForClientSimple[v1.Batch, v1.ReplyBatch], error)
+	// Pipeline carries batches of commands to the coordinator and batches of replies
+	// back, in any order, matched by their seq: the default path of the Go SDK.
+	Pipeline(context.Context) (*connect.BidiStreamForClientSimple[v1.Batch, v1.ReplyBatch], error)
 }
 
 // NewTransactionServiceClient constructs a client for the txmgr.v1.TransactionService service. By
@@ -161,10 +163,10 @@ func NewTransactionServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithSchema(transactionServiceMethods.ByName("Extend")),
 			connect.WithClientOptions(opts...),
 		),
-		done: connect.NewClient[v1.DoneRequest, v1.DoneResponse](
+		reportCompletion: connect.NewClient[v1.ReportCompletionRequest, v1.ReportCompletionResponse](
 			httpClient,
-			baseURL+TransactionServiceDoneProcedure,
-			connect.WithSchema(transactionServiceMethods.ByName("Done")),
+			baseURL+TransactionServiceReportCompletionProcedure,
+			connect.WithSchema(transactionServiceMethods.ByName("ReportCompletion")),
 			connect.WithClientOptions(opts...),
 		),
 		get: connect.NewClient[v1.GetRequest, v1.Transaction](
@@ -194,10 +196,10 @@ func NewTransactionServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithSchema(transactionServiceMethods.ByName("Watch")),
 			connect.WithClientOptions(opts...),
 		),
-		pipe: connect.NewClient[v1.Batch, v1.ReplyBatch](
+		pipeline: connect.NewClient[v1.Batch, v1.ReplyBatch](
 			httpClient,
-			baseURL+TransactionServicePipeProcedure,
-			connect.WithSchema(transactionServiceMethods.ByName("Pipe")),
+			baseURL+TransactionServicePipelineProcedure,
+			connect.WithSchema(transactionServiceMethods.ByName("Pipeline")),
 			connect.WithClientOptions(opts...),
 		),
 	}
@@ -205,19 +207,19 @@ func NewTransactionServiceClient(httpClient connect.HTTPClient, baseURL string, 
 
 // transactionServiceClient implements TransactionServiceClient.
 type transactionServiceClient struct {
-	begin    *connect.Client[v1.BeginRequest, v1.BeginResponse]
-	enlist   *connect.Client[v1.EnlistRequest, v1.Branch]
-	commit   *connect.Client[v1.CommitRequest, v1.Outcome]
-	rollback *connect.Client[v1.RollbackRequest, v1.Outcome]
-	vote     *connect.Client[v1.VoteRequest, v1.Outcome]
-	delegate *connect.Client[v1.DelegateRequest, v1.Outcome]
-	extend   *connect.Client[v1.ExtendRequest, v1.Outcome]
-	done     *connect.Client[v1.DoneRequest, v1.DoneResponse]
-	get      *connect.Client[v1.GetRequest, v1.Transaction]
-	list     *connect.Client[v1.Filter, v1.ListResponse]
-	wait     *connect.Client[v1.WaitRequest, v1.Transaction]
-	watch    *connect.Client[v1.Filter, v1.Event]
-	pipe     *connect.Client[v1.Batch, v1.ReplyBatch]
+	begin            *connect.Client[v1.BeginRequest, v1.BeginResponse]
+	enlist           *connect.Client[v1.EnlistRequest, v1.Branch]
+	commit           *connect.Client[v1.CommitRequest, v1.Outcome]
+	rollback         *connect.Client[v1.RollbackRequest, v1.Outcome]
+	vote             *connect.Client[v1.VoteRequest, v1.Outcome]
+	delegate         *connect.Client[v1.DelegateRequest, v1.Outcome]
+	extend           *connect.Client[v1.ExtendRequest, v1.Outcome]
+	reportCompletion *connect.Client[v1.ReportCompletionRequest, v1.ReportCompletionResponse]
+	get              *connect.Client[v1.GetRequest, v1.Transaction]
+	list             *connect.Client[v1.Filter, v1.ListResponse]
+	wait             *connect.Client[v1.WaitRequest, v1.Transaction]
+	watch            *connect.Client[v1.Filter, v1.Event]
+	pipeline         *connect.Client[v1.Batch, v1.ReplyBatch]
 }
 
 // Begin calls txmgr.v1.TransactionService.Begin.
@@ -283,9 +285,9 @@ func (c *transactionServiceClient) Extend(ctx context.Context, req *v1.ExtendReq
 	return nil, err
 }
 
-// Done calls txmgr.v1.TransactionService.Done.
-func (c *transactionServiceClient) Done(ctx context.Context, req *v1.DoneRequest) (*v1.DoneResponse, error) {
-	response, err := c.done.CallUnary(ctx, connect.NewRequest(req))
+// ReportCompletion calls txmgr.v1.TransactionService.ReportCompletion.
+func (c *transactionServiceClient) ReportCompletion(ctx context.Context, req *v1.ReportCompletionRequest) (*v1.ReportCompletionResponse, error) {
+	response, err := c.reportCompletion.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -324,9 +326,9 @@ func (c *transactionServiceClient) Watch(ctx context.Context, req *v1.Filter) (*
 	return c.watch.CallServerStream(ctx, connect.NewRequest(req))
 }
 
-// Pipe calls txmgr.v1.TransactionService.Pipe.
-func (c *transactionServiceClient) Pipe(ctx context.Context) (*connect.BidiStreamForClientSimple[v1.Batch, v1.ReplyBatch], error) {
-	return c.pipe.CallBidiStreamSimple(ctx)
+// Pipeline calls txmgr.v1.TransactionService.Pipeline.
+func (c *transactionServiceClient) Pipeline(ctx context.Context) (*connect.BidiStreamForClientSimple[v1.Batch, v1.ReplyBatch], error) {
+	return c.pipeline.CallBidiStreamSimple(ctx)
 }
 
 // TransactionServiceHandler is an implementation of the txmgr.v1.TransactionService service.
@@ -340,32 +342,32 @@ type TransactionServiceHandler interface {
 	Commit(context.Context, *v1.CommitRequest) (*v1.Outcome, error)
 	// Rollback decides to roll back.
 	Rollback(context.Context, *v1.RollbackRequest) (*v1.Outcome, error)
-	// Vote hands in the votes of some branches; the rest comes with Commit. A no
-	// decides to roll back. The last vote that a preparing transaction misses
-	// decides too. Ended-by-hand decides as a no does, and is taken after a rollback
-	// was decided, too: from then on every call is answered so that would be told
-	// that nothing was applied.
+	// Vote submits the votes of some branches; Commit brings the others. A no
+	// decides to roll back. The last missing vote of a preparing transaction decides
+	// too. Ended-by-application decides as a no does, and is also accepted after the
+	// decision to roll back: from then on it replaces every answer that nothing was
+	// applied.
 	Vote(context.Context, *v1.VoteRequest) (*v1.Outcome, error)
-	// Delegate leaves the decision to the transaction's only branch, which the
-	// application is about to commit in one phase. From then on nobody else
-	// decides; Done with the branch's end does.
+	// Delegate delegates the decision to the only branch of the transaction, which the
+	// application is about to commit in one phase. From then on only
+	// ReportCompletion with the outcome of the branch decides.
 	Delegate(context.Context, *v1.DelegateRequest) (*v1.Outcome, error)
 	// Extend grants a new timeout, counted from now. It never shortens.
 	Extend(context.Context, *v1.ExtendRequest) (*v1.Outcome, error)
-	// Done reports branches that the caller has finished. For a branch to which
-	// the decision was delegated it is the decision.
-	Done(context.Context, *v1.DoneRequest) (*v1.DoneResponse, error)
+	// ReportCompletion reports branches that the caller has completed. For a branch
+	// to which the decision was delegated the report is the decision.
+	ReportCompletion(context.Context, *v1.ReportCompletionRequest) (*v1.ReportCompletionResponse, error)
 	// Get looks a transaction up.
 	Get(context.Context, *v1.GetRequest) (*v1.Transaction, error)
-	// List looks transactions up by what they are like.
+	// List lists the transactions that a filter selects.
 	List(context.Context, *v1.Filter) (*v1.ListResponse, error)
 	// Wait answers when the transaction has reached the goal.
 	Wait(context.Context, *v1.WaitRequest) (*v1.Transaction, error)
-	// Watch tells every change of state, from now on, until the caller leaves.
+	// Watch streams every change of state from now on, until the caller cancels.
 	Watch(context.Context, *v1.Filter, *connect.ServerStream[v1.Event]) error
-	// Pipe carries batches of commands one way and of replies the other, in any
-	// order, told apart by their seq: the default path of the Go SDK.
-	Pipe(context.Context, *connect.BidiStream[v1.Batch, v1.ReplyBatch]) error
+	// Pipeline carries batches of commands to the coordinator and batches of replies
+	// back, in any order, matched by their seq: the default path of the Go SDK.
+	Pipeline(context.Context, *connect.BidiStream[v1.Batch, v1.ReplyBatch]) error
 }
 
 // NewTransactionServiceHandler builds an HTTP handler from the service implementation. It returns
@@ -417,10 +419,10 @@ func NewTransactionServiceHandler(svc TransactionServiceHandler, opts ...connect
 		connect.WithSchema(transactionServiceMethods.ByName("Extend")),
 		connect.WithHandlerOptions(opts...),
 	)
-	transactionServiceDoneHandler := connect.NewUnaryHandlerSimple(
-		TransactionServiceDoneProcedure,
-		svc.Done,
-		connect.WithSchema(transactionServiceMethods.ByName("Done")),
+	transactionServiceReportCompletionHandler := connect.NewUnaryHandlerSimple(
+		TransactionServiceReportCompletionProcedure,
+		svc.ReportCompletion,
+		connect.WithSchema(transactionServiceMethods.ByName("ReportCompletion")),
 		connect.WithHandlerOptions(opts...),
 	)
 	transactionServiceGetHandler := connect.NewUnaryHandlerSimple(
@@ -450,10 +452,10 @@ func NewTransactionServiceHandler(svc TransactionServiceHandler, opts ...connect
 		connect.WithSchema(transactionServiceMethods.ByName("Watch")),
 		connect.WithHandlerOptions(opts...),
 	)
-	transactionServicePipeHandler := connect.NewBidiStreamHandler(
-		TransactionServicePipeProcedure,
-		svc.Pipe,
-		connect.WithSchema(transactionServiceMethods.ByName("Pipe")),
+	transactionServicePipelineHandler := connect.NewBidiStreamHandler(
+		TransactionServicePipelineProcedure,
+		svc.Pipeline,
+		connect.WithSchema(transactionServiceMethods.ByName("Pipeline")),
 		connect.WithHandlerOptions(opts...),
 	)
 	return "/txmgr.v1.TransactionService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -472,8 +474,8 @@ func NewTransactionServiceHandler(svc TransactionServiceHandler, opts ...connect
 			transactionServiceDelegateHandler.ServeHTTP(w, r)
 		case TransactionServiceExtendProcedure:
 			transactionServiceExtendHandler.ServeHTTP(w, r)
-		case TransactionServiceDoneProcedure:
-			transactionServiceDoneHandler.ServeHTTP(w, r)
+		case TransactionServiceReportCompletionProcedure:
+			transactionServiceReportCompletionHandler.ServeHTTP(w, r)
 		case TransactionServiceGetProcedure:
 			transactionServiceGetHandler.ServeHTTP(w, r)
 		case TransactionServiceListProcedure:
@@ -482,8 +484,8 @@ func NewTransactionServiceHandler(svc TransactionServiceHandler, opts ...connect
 			transactionServiceWaitHandler.ServeHTTP(w, r)
 		case TransactionServiceWatchProcedure:
 			transactionServiceWatchHandler.ServeHTTP(w, r)
-		case TransactionServicePipeProcedure:
-			transactionServicePipeHandler.ServeHTTP(w, r)
+		case TransactionServicePipelineProcedure:
+			transactionServicePipelineHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -521,8 +523,8 @@ func (UnimplementedTransactionServiceHandler) Extend(context.Context, *v1.Extend
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.TransactionService.Extend is not implemented"))
 }
 
-func (UnimplementedTransactionServiceHandler) Done(context.Context, *v1.DoneRequest) (*v1.DoneResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.TransactionService.Done is not implemented"))
+func (UnimplementedTransactionServiceHandler) ReportCompletion(context.Context, *v1.ReportCompletionRequest) (*v1.ReportCompletionResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.TransactionService.ReportCompletion is not implemented"))
 }
 
 func (UnimplementedTransactionServiceHandler) Get(context.Context, *v1.GetRequest) (*v1.Transaction, error) {
@@ -541,6 +543,6 @@ func (UnimplementedTransactionServiceHandler) Watch(context.Context, *v1.Filter,
 	return connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.TransactionService.Watch is not implemented"))
 }
 
-func (UnimplementedTransactionServiceHandler) Pipe(context.Context, *connect.BidiStream[v1.Batch, v1.ReplyBatch]) error {
-	return connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.TransactionService.Pipe is not implemented"))
+func (UnimplementedTransactionServiceHandler) Pipeline(context.Context, *connect.BidiStream[v1.Batch, v1.ReplyBatch]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("txmgr.v1.TransactionService.Pipeline is not implemented"))
 }

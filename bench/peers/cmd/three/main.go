@@ -56,7 +56,7 @@ func run(ctx context.Context) error {
 	case o.rounds < 1 || o.seconds <= 0 || o.value < 0 || o.value > 128:
 		return errors.New("want -rounds of 1 or more, -seconds above 0, -value from 0 to 128")
 	case len(contenders(o.only)) == 0:
-		return fmt.Errorf("-only %s: nobody is called that: etcd, JSON, unary, stream, within", *only)
+		return fmt.Errorf("-only %s: unknown contender: etcd, JSON, unary, stream, within", *only)
 	case o.output != "table" && o.output != "json":
 		return fmt.Errorf("-o %s: want table or json", o.output)
 	}

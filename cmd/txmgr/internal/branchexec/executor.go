@@ -45,7 +45,7 @@ func Open(ctx context.Context, p txn.Participant, env func(string) string) (Exec
 	case ledger.Kind:
 		path := p.Settings["path"]
 		if path == "" {
-			return nil, fmt.Errorf("%w: ledger %s: its registration names no path", txn.ErrInvalid, p.Name)
+			return nil, fmt.Errorf("%w: ledger %s: its registration has no path", txn.ErrInvalid, p.Name)
 		}
 		return &ledgerExecutor{ledger.New(p.Name, path)}, nil
 	case postgres.Kind:
@@ -67,14 +67,14 @@ func lookUpDSN(p txn.Participant, env func(string) string) (string, error) {
 		if dsn := env(name); dsn != "" {
 			return dsn, nil
 		}
-		return "", fmt.Errorf("%w: %s %s: its address is in the variable %s, which is not set here", txn.ErrInvalid, p.Kind, p.Name, name)
+		return "", fmt.Errorf("%w: %s %s: its address is in the variable %s, which is not set in this environment", txn.ErrInvalid, p.Kind, p.Name, name)
 	}
 	if name := p.Settings["dsn_file"]; name != "" {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return "", fmt.Errorf("%w: %s %s: its address is in a file: %w", txn.ErrInvalid, p.Kind, p.Name, err)
+			return "", fmt.Errorf("%w: %s %s: read its address from a file: %w", txn.ErrInvalid, p.Kind, p.Name, err)
 		}
 		return strings.TrimSpace(string(data)), nil
 	}
-	return "", fmt.Errorf("%w: %s %s: its registration does not say where it is", txn.ErrInvalid, p.Kind, p.Name)
+	return "", fmt.Errorf("%w: %s %s: its registration has no address", txn.ErrInvalid, p.Kind, p.Name)
 }

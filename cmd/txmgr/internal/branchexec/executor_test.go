@@ -36,13 +36,13 @@ func TestWhereADatabaseIs(t *testing.T) {
 		database string // empty: an error that says
 		says     string
 	}{
-		"itself":        {map[string]string{"dsn": "postgres://127.0.0.1:5/itself"}, "itself", ""},
-		"file":          {map[string]string{"dsn_file": file}, "file", ""},
-		"environment":   {map[string]string{"dsn_env": "BANK_DSN"}, "env", ""},
-		"no variable":   {map[string]string{"dsn_env": "OTHER_DSN"}, "", "OTHER_DSN, which is not set here"},
-		"no file":       {map[string]string{"dsn_file": file + ".gone"}, "", "no such file"},
-		"no word of it": {map[string]string{}, "", "does not say where it is"},
-		"malformed":     {map[string]string{"dsn_env": "BAD_DSN"}, "", "malformed"},
+		"itself":      {map[string]string{"dsn": "postgres://127.0.0.1:5/itself"}, "itself", ""},
+		"file":        {map[string]string{"dsn_file": file}, "file", ""},
+		"environment": {map[string]string{"dsn_env": "BANK_DSN"}, "env", ""},
+		"no variable": {map[string]string{"dsn_env": "OTHER_DSN"}, "", "OTHER_DSN, which is not set in this environment"},
+		"no file":     {map[string]string{"dsn_file": file + ".gone"}, "", "no such file"},
+		"no address":  {map[string]string{}, "", "has no address"},
+		"malformed":   {map[string]string{"dsn_env": "BAD_DSN"}, "", "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := txn.Participant{Name: "bank", Kind: postgres.Kind, Settings: c.settings}

@@ -55,7 +55,7 @@ func checkPort(address string) error {
 // NewMariaDB returns the application's side of a registered database over its pool.
 func NewMariaDB(p txn.Participant, pool *sql.DB) *mariadb.DB {
 	db := mariadb.New(p.Name, pool)
-	db.MarkerTable = p.Settings["proof"]
+	db.MarkerTable = p.Settings["commit_marker"]
 	return db
 }
 

@@ -19,7 +19,7 @@ type webExecutor struct {
 func (s *webExecutor) Run(ctx context.Context, tx *txn.Tx, statement string) (Result, error) {
 	err := s.service.Enlist(ctx, tx, []byte(statement))
 	if errors.Is(err, txn.ErrConflict) && !errors.Is(err, txn.ErrNotActive) {
-		return Result{}, fmt.Errorf("%w: web %s takes one payload in a transaction: put all that it is to do into one", txn.ErrInvalid, s.name)
+		return Result{}, fmt.Errorf("%w: web %s takes one payload per transaction: combine the payloads into one", txn.ErrInvalid, s.name)
 	}
 	return Result{Columns: []string{}, Rows: [][]string{}, Deferred: true}, err
 }

@@ -55,8 +55,8 @@ func (t *demo) chaos(ctx context.Context) error {
 	if err := t.awaitIdle(ctx); err != nil {
 		return err
 	}
-	t.reporter.printf("%d committed; %d tries were rolled back before, where two of them met", committed, rolledBack)
-	t.check(committed == chaosTransfers, fmt.Sprintf("every transfer came to its end, over %d kills, in %v", chaosKills, time.Since(began).Round(time.Millisecond)),
+	t.reporter.printf("%d committed; %d attempts were rolled back before because of conflicts, and repeated", committed, rolledBack)
+	t.check(committed == chaosTransfers, fmt.Sprintf("every transfer committed, with %d kills, in %v", chaosKills, time.Since(began).Round(time.Millisecond)),
 		fmt.Sprintf("%d of %d", committed, chaosTransfers))
 	return nil
 }
@@ -117,10 +117,10 @@ func (t *demo) killAndRestart(ctx context.Context, n int) error {
 	}
 	took := time.Since(began).Round(time.Millisecond)
 	if t.nodes.clustered() {
-		t.reporter.printf("   after %2d transfers: kill -9 %d, the leader, node %s; now %s leads, after %v", n, pid, lead.name, next.name, took)
+		t.reporter.printf("   after %2d transfers: leader killed (kill -9 %d, node %s): node %s leads after %v", n, pid, lead.name, next.name, took)
 		return nil
 	}
-	t.reporter.printf("   after %2d transfers: kill -9 %d; ready again in %v", n, pid, took)
+	t.reporter.printf("   after %2d transfers: coordinator killed (kill -9 %d): ready again after %v", n, pid, took)
 	return nil
 }
 
@@ -151,7 +151,7 @@ func (t *demo) runTransfer(ctx context.Context, mv *chaosTransfer) {
 		mv.rolledBack++
 		pause(ctx, rand.N(20*time.Millisecond))
 	}
-	mv.err = fmt.Errorf("still rolled back after %d tries", chaosTries)
+	mv.err = fmt.Errorf("still rolled back after %d attempts", chaosTries)
 }
 
 func pause(ctx context.Context, d time.Duration) {

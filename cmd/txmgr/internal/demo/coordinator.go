@@ -124,5 +124,5 @@ func (c *coordinator) terminate(sig os.Signal) error {
 	}
 	_ = run.cmd.Process.Kill() // it may have ended already
 	<-run.exited
-	return fmt.Errorf("the coordinator did not end within %v and was killed: %s", stopTimeout, run.log)
+	return fmt.Errorf("the coordinator did not stop within %v and was killed: %s", stopTimeout, run.log)
 }

@@ -33,7 +33,7 @@ type Summary struct {
 	OK        bool         `json:"ok"`
 	Nodes     int          `json:"nodes"`
 	Databases []Database   `json:"databases"`
-	Scenarios []Scenario   `json:"scenes"`
+	Scenarios []Scenario   `json:"scenarios"`
 	Kills     int          `json:"kills"`
 	Took      txn.Duration `json:"took"`
 }
@@ -95,12 +95,12 @@ func Run(ctx context.Context, c Config) (s Summary, err error) {
 	began := time.Now()
 	c.Nodes = cmp.Or(c.Nodes, 1)
 	if c.Nodes != 1 && c.Nodes != 3 {
-		return s, fmt.Errorf("%w: the coordinator of the tour has 1 node or 3, not %d", txn.ErrInvalid, c.Nodes)
+		return s, fmt.Errorf("%w: the coordinator of the demo has 1 node or 3, not %d", txn.ErrInvalid, c.Nodes)
 	}
 	t := &demo{reporter: c.Reporter, summary: Summary{Nodes: c.Nodes}}
 	dir, err := os.MkdirTemp("", "txmgr-demo-")
 	if err != nil {
-		return s, fmt.Errorf("make a directory for the tour: %w", err)
+		return s, fmt.Errorf("create a directory for the demo: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	stage, err := openEnvironment(ctx, c, dir)
@@ -115,7 +115,7 @@ func Run(ctx context.Context, c Config) (s Summary, err error) {
 	defer func() { err = errors.Join(err, l.close()) }()
 	t.service = l
 	if t.nodes, err = newCoordinators(c.Nodes, c.Program, dir, childEnvironment(c.Environ)); err != nil {
-		return s, fmt.Errorf("make a coordinator: %w", err)
+		return s, fmt.Errorf("create a coordinator: %w", err)
 	}
 	defer func() { err = errors.Join(err, t.nodes.close()) }()
 	t.dbs = stage.dbs
@@ -134,15 +134,15 @@ func Run(ctx context.Context, c Config) (s Summary, err error) {
 func (t *demo) scenarios() []scenario {
 	all := []scenario{
 		{"A transfer commits", (*demo).transferCommits},
-		{"One of them says no", (*demo).voteNo},
-		{"An application dies with locks in its hands", (*demo).abandoned},
-		{"The coordinator dies right after its decision", (*demo).killedAfterDecision},
-		{"A hundred transfers while the coordinator keeps dying", (*demo).chaos},
-		{"Somebody ends a branch by hand", (*demo).manualCompletion},
+		{"A participant votes no", (*demo).voteNo},
+		{"An application dies while its branches are prepared", (*demo).abandoned},
+		{"The coordinator is killed right after its decision", (*demo).killedAfterDecision},
+		{"100 transfers while the coordinator is killed repeatedly", (*demo).chaos},
+		{"An operator ends a branch manually", (*demo).manualCompletion},
 	}
 	if t.nodes.clustered() {
-		all[3] = scenario{"The leader dies in the middle of a commit", (*demo).leaderCrashes}
-		all[4].title = "A hundred transfers while one leader after the other dies"
+		all[3] = scenario{"The leader is killed during a commit", (*demo).leaderCrashes}
+		all[4].title = "100 transfers while one leader after the other is killed"
 	}
 	return all
 }
@@ -154,12 +154,12 @@ func (t *demo) runAll(ctx context.Context) error {
 		t.summary.Scenarios = append(t.summary.Scenarios, Scenario{Title: s.title, OK: true, Checks: []Check{}})
 		if err := s.run(t, ctx); err != nil {
 			t.current().OK = false
-			return fmt.Errorf("scene %d, %s: %w", i+1, s.title, err)
+			return fmt.Errorf("scenario %d, %s: %w", i+1, s.title, err)
 		}
 		// A service is called with the decision after the application has its answer.
 		if err := errors.Join(t.awaitIdle(ctx), t.checkDatabases(ctx)); err != nil {
 			t.current().OK = false
-			return fmt.Errorf("scene %d, %s: %w", i+1, s.title, err)
+			return fmt.Errorf("scenario %d, %s: %w", i+1, s.title, err)
 		}
 		t.current().Took = txn.Duration(time.Since(began).Round(time.Millisecond))
 		if !t.current().OK {
@@ -205,21 +205,21 @@ func (t *demo) checkDatabases(ctx context.Context) error {
 		}
 		prepared, err := db.prepared(ctx, txn.ClusterPrefix(t.cluster))
 		if err != nil {
-			return fmt.Errorf("ask %s what is prepared: %w", db.name(), err)
+			return fmt.Errorf("read the prepared branches of %s: %w", db.name(), err)
 		}
 		left = append(left, prepared...)
 	}
 	used, held, err := t.service.used(ctx)
 	if err != nil {
-		return fmt.Errorf("ask the service what is used: %w", err)
+		return fmt.Errorf("read the used amounts of the service: %w", err)
 	}
 	if !maps.Equal(used, t.used) {
-		wrong = append(wrong, fmt.Sprintf("%s: %v are used, must be %v", serviceName, used, t.used))
+		wrong = append(wrong, fmt.Sprintf("%s: used %v, must be %v", serviceName, used, t.used))
 	}
 	if held != 0 {
 		left = append(left, fmt.Sprintf("%d at %s", held, serviceName))
 	}
-	t.check(len(wrong) == 0, fmt.Sprintf("all %d balances are what the outcomes say; the sum is %d", 2*accounts, t.expected.sum()), strings.Join(wrong, "; "))
-	t.check(len(left) == 0, "nothing is left prepared", strings.Join(left, ", "))
+	t.check(len(wrong) == 0, fmt.Sprintf("all %d balances match the outcomes of the transactions; the sum is %d", 2*accounts, t.expected.sum()), strings.Join(wrong, "; "))
+	t.check(len(left) == 0, "no branch is left prepared", strings.Join(left, ", "))
 	return nil
 }

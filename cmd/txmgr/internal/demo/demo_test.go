@@ -59,36 +59,36 @@ func TestAuditFindsWhatIsWrong(t *testing.T) {
 		"an account is new":  {func(a, b *stubDatabase, s *stubService) { b.holds["mallory"] = 0 }, "101 accounts, must be 100"},
 		"an account is gone": {func(a, b *stubDatabase, s *stubService) { delete(b.holds, alice) }, "account00 is 0, must be 100"},
 		"a branch is left":   {func(a, b *stubDatabase, s *stubService) { b.left = []string{"txm_x_b1"} }, "txm_x_b1"},
-		"too much granted":   {func(a, b *stubDatabase, s *stubService) { s.grants[alice]++ }, "limits: map[account00:11] are used, must be map[account00:10]"},
+		"too much granted":   {func(a, b *stubDatabase, s *stubService) { s.grants[alice]++ }, "limits: used map[account00:11], must be map[account00:10]"},
 		"another is charged": {func(a, b *stubDatabase, s *stubService) { s.grants["mallory"] = 1 }, "mallory"},
 		"a grant is held":    {func(a, b *stubDatabase, s *stubService) { s.held = 3 }, "3 at limits"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := &stubDatabase{holds: openingBalances()}, &stubDatabase{holds: openingBalances()}
 			service := &stubService{grants: map[string]int64{alice: 10}}
-			tour := &demo{dbs: [2]database{a, b}, expected: expectedBalances{openingBalances(), openingBalances()}, service: service, used: map[string]int64{alice: 10}}
-			tour.summary.Scenarios = []Scenario{{OK: true}}
+			d := &demo{dbs: [2]database{a, b}, expected: expectedBalances{openingBalances(), openingBalances()}, service: service, used: map[string]int64{alice: 10}}
+			d.summary.Scenarios = []Scenario{{OK: true}}
 			c.spoil(a, b, service)
-			if err := tour.checkDatabases(t.Context()); err != nil {
+			if err := d.checkDatabases(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			found := ""
-			for _, check := range tour.current().Checks {
+			for _, check := range d.current().Checks {
 				found += check.Found
 			}
-			if tour.passed() != (c.found == "") || !strings.Contains(found, c.found) {
-				t.Errorf("held: %v, found: %q", tour.passed(), found)
+			if d.passed() != (c.found == "") || !strings.Contains(found, c.found) {
+				t.Errorf("held: %v, found: %q", d.passed(), found)
 			}
 		})
 	}
 }
 
-func TestAuditFailsWhenItCannotLook(t *testing.T) {
+func TestChecksFailWhenADatabaseCannotBeRead(t *testing.T) {
 	broken := errors.New("broken")
-	d := &stubDatabase{err: broken}
-	tour := &demo{dbs: [2]database{d, d}, expected: expectedBalances{openingBalances(), openingBalances()}}
-	tour.summary.Scenarios = []Scenario{{OK: true}}
-	if err := tour.checkDatabases(t.Context()); !errors.Is(err, broken) {
+	db := &stubDatabase{err: broken}
+	d := &demo{dbs: [2]database{db, db}, expected: expectedBalances{openingBalances(), openingBalances()}}
+	d.summary.Scenarios = []Scenario{{OK: true}}
+	if err := d.checkDatabases(t.Context()); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -123,12 +123,12 @@ func TestDeadlineKept(t *testing.T) {
 		took time.Duration
 		want bool
 	}{
-		"at its time":         {timedOut, openTimeout, true},
-		"a moment later":      {timedOut, openTimeout + maxLateness - 1, true},
-		"early":               {timedOut, openTimeout - 1, false},
-		"extended":            {timedOut, openTimeout + maxLateness, false},
-		"committed":           {txn.Info{State: txn.Committed}, openTimeout, false},
-		"aborted by somebody": {txn.Info{State: txn.RolledBack, Cause: txn.CauseClient}, openTimeout, false},
+		"at its time":             {timedOut, openTimeout, true},
+		"a moment later":          {timedOut, openTimeout + maxLateness - 1, true},
+		"early":                   {timedOut, openTimeout - 1, false},
+		"extended":                {timedOut, openTimeout + maxLateness, false},
+		"committed":               {txn.Info{State: txn.Committed}, openTimeout, false},
+		"rolled back by a client": {txn.Info{State: txn.RolledBack, Cause: txn.CauseClient}, openTimeout, false},
 	} {
 		if got := (openTransaction{}).onTime(c.end, c.took, maxLateness); got != c.want {
 			t.Errorf("%s: kept %v", name, got)
@@ -147,7 +147,7 @@ func TestFreePorts(t *testing.T) {
 	}
 }
 
-func TestTourOfTwoNodes(t *testing.T) {
+func TestDemoOfTwoNodes(t *testing.T) {
 	if s, err := Run(t.Context(), Config{Nodes: 2}); !errors.Is(err, txn.ErrInvalid) || s.OK {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -49,8 +49,8 @@ func openEnvironment(ctx context.Context, c Config, dir string) (*environment, e
 func ledgerEnvironment(dir string) *environment {
 	return &environment{
 		dbs: [2]database{newLedgerDatabase(databaseNames[0], dir), newLedgerDatabase(databaseNames[1], dir)},
-		claim: "atomic commit over two stores with a true prepare phase, fsync included, and a web service; " +
-			"--databases scratch shows it on a real PostgreSQL and a real MariaDB",
+		claim: "atomic commit over two embedded stores with a true prepare phase, fsync included, and a web service; " +
+			"--databases scratch uses PostgreSQL and MariaDB",
 	}
 }
 
@@ -103,7 +103,7 @@ func privateEnvironment(ctx context.Context, reporter Reporter, dir string, requ
 	}
 	for _, missing := range []error{started.pgErr, started.err} {
 		if missing != nil {
-			reporter.printf("%-12s an embedded ledger instead: %v", "note", firstLine(missing))
+			reporter.printf("%-12s an embedded ledger is used instead: %v", "note", firstLine(missing))
 		}
 	}
 	if len(made) > 0 {
@@ -175,7 +175,7 @@ func userEnvironment(ctx context.Context, list, dir string) (*environment, error
 // parseDatabases parses NAME=DSN,NAME=DSN. A DSN may contain commas: the text after a comma begins
 // a database only if it looks like one.
 func parseDatabases(list string) (given [2]struct{ name, dsn string }, err error) {
-	wrong := fmt.Errorf("%w: --databases wants auto, embedded, scratch, or two databases as NAME=DSN,NAME=DSN; a DSN is like postgres://host/database, or user@tcp(host:3306)/database for MariaDB", txn.ErrInvalid)
+	wrong := fmt.Errorf("%w: --databases wants auto, embedded, scratch, or two databases as NAME=DSN,NAME=DSN; a DSN has the form postgres://host/database, or user@tcp(host:3306)/database for MariaDB", txn.ErrInvalid)
 	n := 0
 	for part := range strings.SplitSeq(list, ",") {
 		name, dsn, ok := strings.Cut(part, "=")

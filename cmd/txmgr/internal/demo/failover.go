@@ -27,7 +27,7 @@ func (t *demo) leaderCrashes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.reporter.printf("node %s leads, process %d, term %d", lead.name, lead.pid(), before.Term)
+	t.reporter.printf("node %s leads (process %d, term %d)", lead.name, lead.pid(), before.Term)
 	open, err := t.leaveOpen(ctx)
 	if err != nil {
 		return err
@@ -36,11 +36,11 @@ func (t *demo) leaderCrashes(ctx context.Context) error {
 	m := &killAfterCommit{Manager: t.m, kill: lead.kill}
 	const amount = 30
 	if err := t.transferWithoutService(ctx, m, amount); m.decided == 0 || !errors.Is(err, txn.ErrInDoubt) {
-		return fmt.Errorf("the rebooking was to end right after its decision: %w", err)
+		return fmt.Errorf("the transfer should have been interrupted right after its decision: %w", err)
 	}
 	killed := time.Now()
 	t.summary.Kills++
-	t.reporter.printf("%d more are decided to commit, by a majority; kill -9 %d, the leader; the application dies too", amount, pid)
+	t.reporter.printf("a transfer of %d is decided to commit, by a majority; the leader (kill -9 %d) and the application are killed", amount, pid)
 	if err := t.checkPrepared(ctx, m.id); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (t *demo) leaderCrashes(ctx context.Context) error {
 	}
 	alone := time.Since(killed)
 	t.check(next != lead && after.Term > before.Term && alone < takeoverTimeout,
-		fmt.Sprintf("node %s leads, term %d, %v after the kill", next.name, after.Term, alone.Round(time.Millisecond)),
+		fmt.Sprintf("leader killed during commit: node %s leads, with term %d, after %v", next.name, after.Term, alone.Round(time.Millisecond)),
 		fmt.Sprintf("node %s, term %d, after %v", next.name, after.Term, alone))
 	info, err := t.m.Wait(ctx, m.id, txn.UntilFinished)
 	if err != nil {
@@ -61,7 +61,7 @@ func (t *demo) leaderCrashes(ctx context.Context) error {
 		t.expected.add(1, alice, amount)
 	}
 	t.check(info.State == txn.Committed && info.Heuristic == 0,
-		fmt.Sprintf("it committed it in both databases, as decided, %v after the kill", time.Since(killed).Round(time.Millisecond)), info.State.String())
+		fmt.Sprintf("commit completed in both databases, as decided, %v after the kill", time.Since(killed).Round(time.Millisecond)), info.State.String())
 	if err := t.checkDeadline(ctx, open, max(alone, maxLateness)); err != nil {
 		return err
 	}
@@ -80,13 +80,13 @@ func (t *demo) leaveOpen(ctx context.Context) (openTransaction, error) {
 	p := openTransaction{began: time.Now()}
 	bob := accountName(1)
 	if err := t.transfer(ctx, m, openTimeout, 0, bob, bob, 20); !errors.Is(err, txn.ErrInDoubt) {
-		return p, fmt.Errorf("the transfer was to stay open: %w", err)
+		return p, fmt.Errorf("the transfer should have stayed undecided: %w", err)
 	}
 	var err error
 	if p.info, err = t.m.Get(ctx, m.id); err != nil {
 		return p, err
 	}
-	t.reporter.printf("20 of %s are prepared in both databases, with a timeout of %v, and left open", bob, openTimeout)
+	t.reporter.printf("a transfer of 20 by %s is prepared in both databases, with a timeout of %v, and left undecided", bob, openTimeout)
 	t.reporter.printf("   survival index: at tick %d it survives %d more invocations of the timeout thread, until tick %d", p.tick(), p.info.RemainingInvocations, p.info.ExpiryTick)
 	return p, nil
 }
@@ -107,7 +107,7 @@ func (t *demo) checkDeadline(ctx context.Context, p openTransaction, late time.D
 		return err
 	}
 	if !now.State.Decided() {
-		t.check(now.ExpiryTick == p.info.ExpiryTick, fmt.Sprintf("the open one still ends at tick %d; nobody was there to count, and it is tick %d", p.info.ExpiryTick, openTransaction{info: now}.tick()),
+		t.check(now.ExpiryTick == p.info.ExpiryTick, fmt.Sprintf("the undecided transaction still expires at tick %d; without a leader no ticks were counted: it is tick %d", p.info.ExpiryTick, openTransaction{info: now}.tick()),
 			fmt.Sprintf("tick %d", now.ExpiryTick))
 	}
 	info, err := t.countDown(ctx, p.info.ID)
@@ -116,7 +116,7 @@ func (t *demo) checkDeadline(ctx context.Context, p openTransaction, late time.D
 	}
 	took := time.Since(p.began)
 	t.check(p.onTime(info, took, late),
-		fmt.Sprintf("rolled back at its time, neither early nor extended by the election: after %v", took.Round(time.Millisecond)),
+		fmt.Sprintf("rolled back at its deadline, neither early nor extended by the election: after %v", took.Round(time.Millisecond)),
 		fmt.Sprintf("%v, %v, after %v", info.State, info.Cause, took))
 	return nil
 }
@@ -138,7 +138,7 @@ func (t *demo) restartNode(ctx context.Context, c, lead *coordinator) error {
 	if err != nil {
 		return err
 	}
-	t.check(!s.Leader && s.Cluster == t.cluster, fmt.Sprintf("node %s is back, process %d, and has caught up to entry %d, in %v", c.name, c.pid(), missed.LogIndex, time.Since(began).Round(time.Millisecond)),
+	t.check(!s.Leader && s.Cluster == t.cluster, fmt.Sprintf("killed node %s started again (process %d): caught up to entry %d in %v", c.name, c.pid(), missed.LogIndex, time.Since(began).Round(time.Millisecond)),
 		fmt.Sprintf("leader: %v, cluster %s", s.Leader, s.Cluster))
 	return t.reportBalances(ctx)
 }

@@ -32,7 +32,7 @@ func (t *demo) open(ctx context.Context) error {
 	for i, db := range t.dbs {
 		t.expected[i] = openingBalances()
 		if err := db.create(ctx, t.expected[i]); err != nil {
-			return fmt.Errorf("make the accounts of %s: %w", db.name(), err)
+			return fmt.Errorf("create the accounts of %s: %w", db.name(), err)
 		}
 		p := db.registration()
 		if err := t.m.AddParticipant(ctx, p, "", ""); err != nil {
@@ -77,7 +77,7 @@ func (t *demo) finish(ctx context.Context) error {
 		return err
 	}
 	for _, x := range open {
-		if _, err := t.m.Rollback(ctx, x.ID, "the tour ends"); err != nil && !errors.Is(err, txn.ErrConflict) {
+		if _, err := t.m.Rollback(ctx, x.ID, "the demo ends"); err != nil && !errors.Is(err, txn.ErrConflict) {
 			return err
 		}
 	}
@@ -86,9 +86,9 @@ func (t *demo) finish(ctx context.Context) error {
 
 func (t *demo) banner(s *environment) {
 	for _, db := range t.dbs {
-		t.reporter.printf("%-12s %s, %d accounts with %d each", db.name(), db.describe(), accounts, openingBalance)
+		t.reporter.printf("%-12s %s, %d accounts with a balance of %d", db.name(), db.describe(), accounts, openingBalance)
 	}
-	t.reporter.printf("%-12s %s: at most %d may leave an account", serviceName, t.service.describe(), dailyLimit)
+	t.reporter.printf("%-12s %s, allows withdrawals of at most %d per account", serviceName, t.service.describe(), dailyLimit)
 	what := "coordinator"
 	for _, c := range t.nodes.nodes {
 		if t.nodes.clustered() {

@@ -83,7 +83,7 @@ func (l *limitService) grant(ctx context.Context, w *ledger.Work, b web.Branch) 
 		return err
 	}
 	if left < r.Amount {
-		return web.No(fmt.Sprintf("%d may still leave %s today, and not %d", left, r.Account, r.Amount))
+		return web.No(fmt.Sprintf("the remaining limit of %[2]s is %[1]d, less than %[3]d", left, r.Account, r.Amount))
 	}
 	return w.Move(ctx, r.Account+"/left", r.Account+"/held", r.Amount)
 }
@@ -93,7 +93,7 @@ func parseRequest(payload []byte) (r request, err error) {
 		return r, fmt.Errorf("read the request: %w", err)
 	}
 	if r.Account == "" || r.Amount <= 0 {
-		return r, errors.New("a request names an account and an amount")
+		return r, errors.New("a request needs an account and an amount")
 	}
 	return r, nil
 }

@@ -16,13 +16,13 @@ func (t *demo) manualCompletion(ctx context.Context) error {
 	m := &killAfterCommit{Manager: t.m, kill: t.killAll}
 	const amount = 30
 	if err := t.transferWithoutService(ctx, m, amount); m.decided == 0 || !errors.Is(err, txn.ErrInDoubt) {
-		return fmt.Errorf("the transfer was to end right after its decision: %w", err)
+		return fmt.Errorf("the transfer should have been interrupted right after its decision: %w", err)
 	}
 	dead := "the coordinator is killed"
 	if t.nodes.clustered() {
 		dead = "all nodes are killed at once"
 	}
-	t.reporter.printf("%d are to go from %s to %s: decided to commit, and %s", amount, t.dbs[0].name(), t.dbs[1].name(), dead)
+	t.reporter.printf("a transfer of %d from %s to %s is decided to commit, and %s", amount, t.dbs[0].name(), t.dbs[1].name(), dead)
 	held, err := t.dbs[0].prepared(ctx, txn.ClusterPrefix(t.cluster))
 	if err != nil {
 		return err
@@ -36,9 +36,9 @@ func (t *demo) manualCompletion(ctx context.Context) error {
 	}
 	typed, err := t.dbs[0].rollbackManually(ctx, held[first])
 	if err != nil {
-		return fmt.Errorf("end a branch by hand: %w", err)
+		return fmt.Errorf("end a branch manually: %w", err)
 	}
-	t.reporter.printf("somebody sees the locks at %s and types %s", t.dbs[0].name(), typed)
+	t.reporter.printf("an operator sees the locks at %s and runs %s", t.dbs[0].name(), typed)
 	if err := t.nodes.start(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
@@ -70,9 +70,9 @@ func (t *demo) checkHeuristic(ctx context.Context, info txn.Info) error {
 	if len(inDoubt) == 1 && inDoubt[0].ID == info.ID {
 		why = inDoubt[0].Why
 	}
-	t.reporter.printf("txmgr doubt list: %s", why)
+	t.reporter.printf("txmgr indoubt list: %s", why)
 	t.check(info.State == txn.Committed && info.Heuristic != 0 && len(inDoubt) == 1 && why != "none",
-		"the coordinator says so, and does not call it done", fmt.Sprintf("%v, hazard %v, %d in doubt", info.State, info.Heuristic, len(inDoubt)))
+		"the heuristic outcome is reported, and the transaction stays in doubt", fmt.Sprintf("%v, heuristic %v, %d in doubt", info.State, info.Heuristic, len(inDoubt)))
 	e, err := t.m.Explain(ctx, info.ID)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (t *demo) checkHeuristic(ctx context.Context, info txn.Info) error {
 	if len(e.Branches) > 0 {
 		found = e.Branches[0].Outcome + " " + e.Branches[0].Error
 	}
-	t.check(proved, fmt.Sprintf("%s itself proves that it was rolled back there", t.dbs[0].name()), found)
+	t.check(proved, fmt.Sprintf("%s proves that the branch was rolled back", t.dbs[0].name()), found)
 	return nil
 }
 
@@ -93,7 +93,7 @@ func (t *demo) repair(ctx context.Context, id txn.ID, amount int64) error {
 		return fmt.Errorf("repair the damage: %w", err)
 	}
 	t.expected.add(0, alice, -amount)
-	if _, err := t.m.Forget(ctx, id, "the tour", "booked by hand"); err != nil {
+	if _, err := t.m.Forget(ctx, id, "the demo", "corrected the balance"); err != nil {
 		return err
 	}
 	inDoubt, err := t.m.InDoubts(ctx)
@@ -104,8 +104,8 @@ func (t *demo) repair(ctx context.Context, id txn.ID, amount int64) error {
 	if err != nil {
 		return err
 	}
-	t.reporter.printf("an operator takes the %d from %s at %s, and says so: txmgr doubt forget", amount, alice, t.dbs[0].name())
-	t.check(len(inDoubt) == 0 && len(records) == 1, "nothing is in doubt any more, and the audit knows who did what",
+	t.reporter.printf("an operator withdraws the %d from %s at %s, and runs txmgr indoubt forget", amount, alice, t.dbs[0].name())
+	t.check(len(inDoubt) == 0 && len(records) == 1, "no transaction is in doubt any more, and the audit records the operator",
 		fmt.Sprintf("%d in doubt, %d audit records", len(inDoubt), len(records)))
 	return t.reportBalances(ctx)
 }

@@ -37,7 +37,7 @@ func newMariaDBDatabase(name, dsn, where, dir string) (*mariadbDatabase, error) 
 	if err := os.WriteFile(file, []byte(dsn), 0o600); err != nil {
 		return nil, err
 	}
-	p := txn.Participant{Name: name, Kind: mariadb.Kind, Settings: map[string]string{"dsn_file": file, "proof": demoMarkerTable}}
+	p := txn.Participant{Name: name, Kind: mariadb.Kind, Settings: map[string]string{"dsn_file": file, "commit_marker": demoMarkerTable}}
 	pool, err := branchexec.OpenMariaDB(p, os.Getenv)
 	if err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func (s Reporter) check(ok bool, what, found string) {
 		s.line(indent + s.paint("32", "ok") + "  " + what)
 		return
 	}
-	s.line(indent + s.paint("31", "BROKEN") + "  " + what + ": " + found)
+	s.line(indent + s.paint("31", "FAILED") + "  " + what + ": " + found)
 }
 
 func (s Reporter) progress(what string, total int) (step, hide func()) {

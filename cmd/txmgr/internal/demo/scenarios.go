@@ -76,25 +76,25 @@ func (t *demo) transferCommits(ctx context.Context) error {
 		return err
 	}
 	t.recordTransfer(0, alice, alice, 10)
-	t.reporter.printf("10 go from %s to %s in %v", t.dbs[0].name(), t.dbs[1].name(), time.Since(began).Round(time.Millisecond))
+	t.reporter.printf("transfer of 10 from %s to %s committed in %v", t.dbs[0].name(), t.dbs[1].name(), time.Since(began).Round(time.Millisecond))
 	return t.reportBalances(ctx)
 }
 
 // voteNo makes first a database vote no, then the service.
 func (t *demo) voteNo(ctx context.Context) error {
-	t.reporter.printf("%s pays in 500 while %s must pay out 500, which it has not got", t.dbs[0].name(), t.dbs[1].name())
+	t.reporter.printf("transfer of 500 to %s from %s, whose balance is too low", t.dbs[0].name(), t.dbs[1].name())
 	err := t.transfer(ctx, t.m, unusedTimeout, 1, alice, alice, 500)
 	if err == nil {
 		t.recordTransfer(1, alice, alice, 500)
 	}
-	t.check(errors.Is(err, txn.ErrRolledBack), fmt.Sprintf("%s refuses, so all rolled back", t.dbs[1].name()), fmt.Sprint(err))
+	t.check(errors.Is(err, txn.ErrRolledBack), fmt.Sprintf("%s votes no: all branches rolled back", t.dbs[1].name()), fmt.Sprint(err))
 	const tooMuch = dailyLimit - 5
-	t.reporter.printf("both databases prepare %d more, which %s has to agree to", tooMuch, serviceName)
+	t.reporter.printf("both databases prepare a transfer of %d, and %s has to agree to it", tooMuch, serviceName)
 	err = t.transfer(ctx, t.m, unusedTimeout, 0, alice, alice, tooMuch)
 	if err == nil {
 		t.recordTransfer(0, alice, alice, tooMuch)
 	}
-	t.check(errors.Is(err, txn.ErrVotedNo) && errors.Is(err, txn.ErrRolledBack), fmt.Sprintf("the service votes no, so all rolled back: %s", refusalReason(err)), fmt.Sprint(err))
+	t.check(errors.Is(err, txn.ErrVotedNo) && errors.Is(err, txn.ErrRolledBack), fmt.Sprintf("the service votes no: all branches rolled back: %s", refusalReason(err)), fmt.Sprint(err))
 	return t.reportBalances(ctx)
 }
 
@@ -119,9 +119,9 @@ func (t *demo) abandoned(ctx context.Context) error {
 	m := &crashBeforeCommit{Manager: t.m}
 	began := time.Now()
 	if err := t.transfer(ctx, m, abandonedTimeout, 0, alice, alice, 20); !errors.Is(err, txn.ErrInDoubt) {
-		return fmt.Errorf("the transfer was to end before it is decided: %w", err)
+		return fmt.Errorf("the transfer should have been interrupted before its decision: %w", err)
 	}
-	t.reporter.printf("an application prepares 20 in both databases, with a timeout of %v, and dies", abandonedTimeout)
+	t.reporter.printf("an application prepares a transfer of 20 in both databases, with a timeout of %v, and dies", abandonedTimeout)
 	if err := t.checkPrepared(ctx, m.id); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (t *demo) abandoned(ctx context.Context) error {
 		through = time.Since(began)
 		freed <- err
 	}()
-	t.reporter.printf("another writer wants to add 1 to %s at %s and meets the lock", alice, t.dbs[0].name())
+	t.reporter.printf("another writer adds 1 to %s at %s and waits for the lock", alice, t.dbs[0].name())
 	info, err := t.countDown(ctx, m.id)
 	if err != nil {
 		return err
@@ -141,9 +141,9 @@ func (t *demo) abandoned(ctx context.Context) error {
 		return fmt.Errorf("the other writer: %w", err)
 	}
 	t.expected.add(0, alice, 1)
-	t.check(info.State == txn.RolledBack && info.Cause == txn.CauseTimeout, "rolled back, because its time was over", fmt.Sprintf("%v, %v", info.State, info.Cause))
+	t.check(info.State == txn.RolledBack && info.Cause == txn.CauseTimeout, "rolled back with the cause timeout", fmt.Sprintf("%v, %v", info.State, info.Cause))
 	t.check(through >= abandonedTimeout && through < abandonedTimeout+maxTimeoutLateness,
-		fmt.Sprintf("not before its time, and not much later: the other writer got through after %v", through.Round(time.Millisecond)), through.String())
+		fmt.Sprintf("rolled back at its deadline: the other writer continued after %v", through.Round(time.Millisecond)), through.String())
 	return t.reportBalances(ctx)
 }
 
@@ -161,7 +161,7 @@ func (t *demo) checkPrepared(ctx context.Context, id txn.ID) error {
 			}
 		}
 	}
-	t.check(len(held) == 2, "both databases hold it prepared, and its locks", fmt.Sprintf("%d prepared", len(held)))
+	t.check(len(held) == 2, "both databases hold their branches prepared, with the locks", fmt.Sprintf("%d prepared", len(held)))
 	return nil
 }
 
@@ -203,10 +203,10 @@ func (t *demo) killedAfterDecision(ctx context.Context) error {
 	const amount = 30
 	err := t.transferWithoutService(ctx, m, amount)
 	if m.decided == 0 || !errors.Is(err, txn.ErrInDoubt) {
-		return fmt.Errorf("the transfer was to end right after its decision: %w", err)
+		return fmt.Errorf("the transfer should have been interrupted right after its decision: %w", err)
 	}
 	t.summary.Kills++
-	t.reporter.printf("the decision to commit is on disk; kill -9 %d; the application dies too", pid)
+	t.reporter.printf("the decision to commit is on disk; the coordinator (kill -9 %d) and the application are killed", pid)
 	if err := t.checkPrepared(ctx, m.id); err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (t *demo) killedAfterDecision(ctx context.Context) error {
 	if err := t.nodes.start(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	t.reporter.printf("the coordinator starts again, as process %d", coordinator.pid())
+	t.reporter.printf("the coordinator is started again (process %d)", coordinator.pid())
 	info, err := t.m.Wait(ctx, m.id, txn.UntilFinished)
 	if err != nil {
 		return err
@@ -226,6 +226,6 @@ func (t *demo) killedAfterDecision(ctx context.Context) error {
 		t.expected.add(0, alice, -amount)
 		t.expected.add(1, alice, amount)
 	}
-	t.check(info.State == txn.Committed && info.Heuristic == 0, fmt.Sprintf("recovery committed it in both databases, %v after the restart began", time.Since(began).Round(time.Millisecond)), info.State.String())
+	t.check(info.State == txn.Committed && info.Heuristic == 0, fmt.Sprintf("recovery committed both branches, %v after the restart began", time.Since(began).Round(time.Millisecond)), info.State.String())
 	return t.reportBalances(ctx)
 }

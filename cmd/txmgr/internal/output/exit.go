@@ -16,16 +16,16 @@ type Exit struct {
 // ExitCodes is the contract with scripts. A code that is not listed exits as ERROR.
 func ExitCodes() []Exit {
 	return []Exit{
-		{0, txn.CodeOK, "what was asked for is true: committed, listed (also an empty list), healthy"},
-		{1, txn.CodeError, "something unexpected"},
-		{2, txn.CodeUsage, "flags, arguments or a configuration that cannot be meant so; nothing was done"},
-		{3, txn.CodeRolledBack, "asked to commit, and surely nothing was applied"},
-		{4, txn.CodeInDoubt, "the outcome is not known here, or a branch ended otherwise than decided"},
+		{0, txn.CodeOK, "the requested state holds: committed, listed (also an empty list), healthy"},
+		{1, txn.CodeError, "an unexpected error"},
+		{2, txn.CodeUsage, "invalid flags, arguments or configuration; nothing was done"},
+		{3, txn.CodeRolledBack, "a commit was requested, and nothing was applied"},
+		{4, txn.CodeInDoubt, "the outcome is unknown to the caller, or a branch ended otherwise than decided"},
 		{5, txn.CodeNotFound, "no such transaction or participant; it may have been forgotten"},
-		{6, txn.CodeConflict, "it is in a state that does not allow this; nothing was changed"},
-		{7, txn.CodeTimedOut, "waiting ended first; the transaction goes on"},
+		{6, txn.CodeConflict, "the present state does not allow this; nothing was changed"},
+		{7, txn.CodeTimedOut, "the wait timed out; the transaction continues"},
 		{8, txn.CodeUnavailable, "no coordinator, no leader, or too much load; try again"},
-		{9, txn.CodeDenied, "the caller may not do this"},
+		{9, txn.CodeDenied, "permission denied"},
 		{10, txn.CodeUnhealthy, "doctor, a status, participant test or recover scan found a problem"},
 		{130, CodeInterrupted, "stopped by a signal"},
 	}

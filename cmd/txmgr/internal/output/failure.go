@@ -17,7 +17,7 @@ type Failure struct {
 	What  string // the action and its result
 	Cause string // why
 	State string // the present state
-	Next  string // the next step
+	Hint  string // the next step
 	Err   error  // may be nil
 }
 
@@ -34,7 +34,7 @@ func (f *Failure) Unwrap() error { return f.Err }
 
 // Usage returns the failure of a wrong call.
 func Usage(next, format string, args ...any) *Failure {
-	return &Failure{Code: txn.CodeUsage, What: fmt.Sprintf(format, args...), Next: next}
+	return &Failure{Code: txn.CodeUsage, What: fmt.Sprintf(format, args...), Hint: next}
 }
 
 // Explain turns any error into a failure. A [Failure] is returned as it is.
@@ -53,12 +53,12 @@ func Explain(err error) *Failure {
 		f.What, f.Cause = whatAndCause(e)
 		f.State = stateText(e)
 	}
-	f.Next = advice(f.Code, e)
+	f.Hint = advice(f.Code, e)
 	if e != nil && !e.ID.IsZero() && (errors.Is(err, txn.ErrHeuristic) || errors.Is(err, txn.ErrEndedByApplication)) {
-		f.Next = "look at the data before doing it again: txmgr doubt explain " + e.ID.String()
+		f.Hint = "check the data before repeating the work: txmgr indoubt explain " + e.ID.String()
 	}
 	if said := (*txn.Error)(nil); f.Code == txn.CodeUnavailable && e != nil && errors.As(e.Err, &said) {
-		f.Next = "try again; see who leads: txmgr cluster status" // a node has answered
+		f.Hint = "try again; txmgr cluster status shows the leader" // a node has answered
 	}
 	return f
 }
@@ -79,9 +79,9 @@ func whatAndCause(e *txn.Error) (what, cause string) {
 	}
 	why := map[txn.Cause]string{
 		txn.CauseClient:         "the application rolled it back",
-		txn.CauseTimeout:        "its time was over before it was decided",
+		txn.CauseTimeout:        "its timeout expired before it was decided",
 		txn.CauseVoteNo:         "a participant voted no",
-		txn.CauseSessionExpired: "the client session that held it went silent",
+		txn.CauseSessionExpired: "its client session expired",
 		txn.CauseOperator:       "an operator rolled it back",
 	}[e.Cause]
 	switch {
@@ -98,7 +98,7 @@ func stateText(e *txn.Error) string {
 		return ""
 	}
 	if e.Heuristic != 0 {
-		return fmt.Sprintf("%v, hazard %v: %s", e.State, e.Heuristic, Meaning(e.State, e.Heuristic))
+		return fmt.Sprintf("%v, heuristic %v: %s", e.State, e.Heuristic, Meaning(e.State, e.Heuristic))
 	}
 	if errors.Is(e, txn.ErrEndedByApplication) {
 		return e.State.String() + ": the other branches are rolled back, or will be"
@@ -116,7 +116,7 @@ func Meaning(s txn.State, h txn.Heuristic) string {
 	case 0:
 		return StateMeaning(s)
 	case txn.HeuristicHazard:
-		return "decided, but it is not known how a branch ended"
+		return "decided, but the end of a branch is unknown"
 	}
 	return "decided, but a branch ended otherwise"
 }
@@ -125,7 +125,7 @@ func Meaning(s txn.State, h txn.Heuristic) string {
 // of the application.
 func InfoMeaning(i txn.Info) string {
 	if i.EndedByApplication() && i.Heuristic == 0 && i.State.Decided() && !i.State.Commits() {
-		return "decided to roll back, but statements of the application's own ended a branch: what came after that may be committed"
+		return "decided to roll back, but statements of the application ended a branch: what came after that may be committed"
 	}
 	heuristic := i.Heuristic
 	for _, b := range i.Branches {
@@ -138,15 +138,15 @@ func InfoMeaning(i txn.Info) string {
 func StateMeaning(s txn.State) string {
 	switch s {
 	case txn.Active:
-		return "not decided; its time runs"
+		return "not decided; its timeout is running"
 	case txn.Preparing:
 		return "not decided; the coordinator is collecting votes"
 	case txn.Committing:
-		return "decided to commit, for ever; a participant has not acknowledged yet"
+		return "decided to commit, and final; a participant has not acknowledged yet"
 	case txn.Committed:
 		return "applied on every participant"
 	case txn.RollingBack:
-		return "decided to roll back, for ever; a participant has not acknowledged yet"
+		return "decided to roll back, and final; a participant has not acknowledged yet"
 	case txn.RolledBack:
 		return "nothing was applied on any participant"
 	}
@@ -154,7 +154,7 @@ func StateMeaning(s txn.State) string {
 }
 
 // Unreachable is the next step if no coordinator answered.
-const Unreachable = "check the address, --address or TXMGR_ADDR, and that a server runs there"
+const Unreachable = "check the address (--address or TXMGR_ADDR), and that a server runs there"
 
 // advice is the next step after an error of which only the code is known.
 func advice(code txn.Code, e *txn.Error) string {
@@ -173,11 +173,11 @@ func advice(code txn.Code, e *txn.Error) string {
 	case txn.CodeNotFound:
 		return "txmgr list shows the transactions, txmgr participant list the participants; finished ones are forgotten after the retention time"
 	case txn.CodeTimedOut:
-		return "it goes on: txmgr wait " + id
+		return "the transaction continues: txmgr wait " + id
 	case txn.CodeUnavailable:
 		return Unreachable
 	case txn.CodeDenied:
-		return "--token-file or TXMGR_TOKEN says who you are; ask whoever runs the coordinator for a token"
+		return "set --token-file or TXMGR_TOKEN; ask the operator of the coordinator for a token"
 	}
 	return ""
 }
@@ -205,16 +205,16 @@ type failureFields struct {
 	Message string   `json:"message"`
 	Cause   string   `json:"cause"`
 	State   string   `json:"state"`
-	Next    string   `json:"next"`
+	Hint    string   `json:"hint"`
 }
 
 func (f *Failure) object() failureObject {
-	return failureObject{failureFields{Code: f.Code, Message: f.What, Cause: f.Cause, State: f.State, Next: f.Next}}
+	return failureObject{failureFields{Code: f.Code, Message: f.What, Cause: f.Cause, State: f.State, Hint: f.Hint}}
 }
 
 func (f *Failure) write(w io.Writer, c palette) {
 	lines := []struct{ label, text string }{
-		{"error: ", f.What}, {" cause: ", f.Cause}, {" state: ", f.State}, {" next:  ", f.Next},
+		{"error: ", f.What}, {" cause: ", f.Cause}, {" state: ", f.State}, {" hint:  ", f.Hint},
 	}
 	for i, l := range lines {
 		if l.text == "" {

@@ -39,7 +39,7 @@ func ParseFormat(s string) (Format, error) {
 	}
 	return "", &Failure{
 		Code: txn.CodeUsage, What: fmt.Sprintf("unknown output format %q", Sanitize(s)),
-		Cause: "the formats are " + strings.Join(Formats(), ", "), Next: DidYouMean(s, Formats(), "-o "),
+		Cause: "the formats are " + strings.Join(Formats(), ", "), Hint: DidYouMean(s, Formats(), "-o "),
 	}
 }
 

@@ -172,9 +172,9 @@ func TestFailures(t *testing.T) {
 		{
 			"rolled back", &txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: txn.CauseTimeout, Err: txn.ErrRolledBack}, 3,
 			"error: commit tx_01k9x3v7h2m8qf4r6t0bz5n1de: rolled back\n" +
-				" cause: its time was over before it was decided\n" +
+				" cause: its timeout expired before it was decided\n" +
 				" state: rolled-back: nothing was applied on any participant\n" +
-				" next:  txmgr inspect tx_01k9x3v7h2m8qf4r6t0bz5n1de\n",
+				" hint:  txmgr inspect tx_01k9x3v7h2m8qf4r6t0bz5n1de\n",
 		},
 		{
 			"wrapped sentinel", &txn.Error{Op: "begin", Err: fmt.Errorf("%w: timeout 0s: too short", txn.ErrInvalid)}, 2,
@@ -183,17 +183,17 @@ func TestFailures(t *testing.T) {
 		{
 			"in doubt beats its reason", &txn.Error{Op: "commit", ID: id, Err: fmt.Errorf("%w: %w", txn.ErrInDoubt, txn.ErrUnavailable)}, 4,
 			"error: commit tx_01k9x3v7h2m8qf4r6t0bz5n1de: outcome in doubt\n cause: unavailable\n" +
-				" next:  ask again: txmgr inspect tx_01k9x3v7h2m8qf4r6t0bz5n1de\n",
+				" hint:  ask again: txmgr inspect tx_01k9x3v7h2m8qf4r6t0bz5n1de\n",
 		},
 		{
 			"ended by hand", &txn.Error{Op: "commit", ID: id, State: txn.RolledBack, Cause: txn.CauseClient, Heuristic: txn.HeuristicCommit, Err: txn.ErrEndedByApplication}, 4,
 			"error: commit tx_01k9x3v7h2m8qf4r6t0bz5n1de: branch was, or may have been, ended by statements of the application's own\n" +
 				" cause: the application rolled it back\n" +
-				" state: rolled-back, hazard committed: decided, but a branch ended otherwise\n" +
-				" next:  look at the data before doing it again: txmgr doubt explain tx_01k9x3v7h2m8qf4r6t0bz5n1de\n",
+				" state: rolled-back, heuristic committed: decided, but a branch ended otherwise\n" +
+				" hint:  check the data before repeating the work: txmgr indoubt explain tx_01k9x3v7h2m8qf4r6t0bz5n1de\n",
 		},
-		{"ready made", fmt.Errorf("about to: %w", output.Usage("do it so", "not %q", "so")), 2, "error: not \"so\"\n next:  do it so\n"},
-		{"hostile", errors.New("a\x1b[2Jb\n next:  lie"), 1, "error: a\\x1b[2Jb\n        next:  lie\n"},
+		{"ready made", fmt.Errorf("about to: %w", output.Usage("do it so", "not %q", "so")), 2, "error: not \"so\"\n hint:  do it so\n"},
+		{"hostile", errors.New("a\x1b[2Jb\n hint:  lie"), 1, "error: a\\x1b[2Jb\n        hint:  lie\n"},
 		{"interrupted", fmt.Errorf("wait: %w", context.Canceled), 130, "error: interrupted\n"},
 	} {
 		var out bytes.Buffer
@@ -214,7 +214,7 @@ func TestFailureForPrograms(t *testing.T) {
 	if status := p.Fail(err); status != 6 {
 		t.Errorf("exit code %d", status)
 	}
-	want := `{"error":{"code":"CONFLICT","message":"commit: transaction is not active","cause":"d","state":"committed","next":""}}` + "\n"
+	want := `{"error":{"code":"CONFLICT","message":"commit: transaction is not active","cause":"d","state":"committed","hint":""}}` + "\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
 	}
@@ -291,10 +291,10 @@ func TestQuietAndProgramsHearNoNotes(t *testing.T) {
 }
 
 // A committed transaction with a lost branch is not described as applied.
-func TestMeaningWithAHazard(t *testing.T) {
-	for h, want := range map[txn.Heuristic]string{0: "applied on every", txn.HeuristicHazard: "not known", txn.HeuristicMixed: "otherwise"} {
+func TestMeaningWithAHeuristicOutcome(t *testing.T) {
+	for h, want := range map[txn.Heuristic]string{0: "applied on every", txn.HeuristicHazard: "unknown", txn.HeuristicMixed: "otherwise"} {
 		if got := output.Meaning(txn.Committed, h); !strings.Contains(got, want) {
-			t.Errorf("committed with hazard %q: %q", h, got)
+			t.Errorf("committed with heuristic %q: %q", h, got)
 		}
 	}
 }
@@ -311,7 +311,7 @@ func TestMeaningOfABranchEndedByHand(t *testing.T) {
 	}
 	info.Heuristic = txn.HeuristicMixed
 	if got, want := output.InfoMeaning(info), output.Meaning(txn.RolledBack, txn.HeuristicMixed); got != want {
-		t.Errorf("with a hazard: %s; want %s", got, want)
+		t.Errorf("with a heuristic: %s; want %s", got, want)
 	}
 	info.Heuristic = 0
 	for _, s := range []txn.State{txn.Preparing, txn.Committed} {

@@ -14,13 +14,13 @@ import (
 
 func TestPage(t *testing.T) {
 	var p output.Page
-	p.Title("tx_01", "", "committing", "hazard: mixed")
+	p.Title("tx_01", "", "committing", "heuristic: mixed")
 	p.Row("a text that is too long for one line of this page, so that it has to be broken")
 	p.Title("b1 at bank")
 	p.Row("commit", "decided")
 	p.Row("it cannot be asked: connection refused", "says now")
 	p.Paste("a command that is far too long for a line and is not broken all the same")
-	want := `tx_01  committing  hazard: mixed
+	want := `tx_01  committing  heuristic: mixed
   a text that is too long for one line of this page,
   so that it has to be broken
 
@@ -36,7 +36,7 @@ b1 at bank
 		}
 	}
 	got := print(t, &output.Printer{ColorOut: true}, output.Document{Value: 1, Page: p})
-	for _, painted := range []string{"\x1b[1mtx_01\x1b[0m", "\x1b[33mcommitting\x1b[0m", "\x1b[31mhazard: mixed\x1b[0m"} {
+	for _, painted := range []string{"\x1b[1mtx_01\x1b[0m", "\x1b[33mcommitting\x1b[0m", "\x1b[31mheuristic: mixed\x1b[0m"} {
 		if !strings.Contains(got, painted) {
 			t.Errorf("%q is not in %q", painted, got)
 		}

@@ -20,7 +20,7 @@ func writeYAML(w io.Writer, v any) error {
 	dec.UseNumber()
 	node, err := yamlOf(dec)
 	if err != nil {
-		return fmt.Errorf("turn json into yaml: %w", err)
+		return fmt.Errorf("convert JSON to YAML: %w", err)
 	}
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)

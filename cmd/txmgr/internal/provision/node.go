@@ -31,10 +31,10 @@ func ParseNode(s string) (Node, error) {
 	}
 	name, where, ok := strings.Cut(s, "=")
 	if !ok {
-		return bad("no = between its name and its host")
+		return bad("no = between the name and the host")
 	}
 	if name == "" || len(name) > 64 || name == "." || name == ".." || strings.Trim(name, nameLetters) != "" {
-		return bad("its name is no name: 1 to 64 letters, digits and -._")
+		return bad("invalid name, want 1 to 64 letters, digits and -._")
 	}
 	n := Node{Name: name, API: APIPort}
 	if rest, ok := strings.CutPrefix(where, "["); ok { // IPv6
@@ -52,7 +52,7 @@ func ParseNode(s string) (Node, error) {
 		return bad("no host")
 	}
 	if ip := net.ParseIP(n.Host); ip != nil && ip.IsUnspecified() {
-		return bad(n.Host + " is every address of a machine, and none by which others reach it")
+		return bad(n.Host + " is every address of a machine; want the one by which other nodes reach it")
 	}
 	ports := strings.Split(where, ":")[1:]
 	if len(ports) > 2 {
@@ -61,7 +61,7 @@ func ParseNode(s string) (Node, error) {
 	for i, into := range []*int{&n.API, &n.Raft}[:len(ports)] {
 		port, err := strconv.ParseUint(ports[i], 10, 16)
 		if err != nil || port == 0 {
-			return bad("port " + ports[i] + " is none")
+			return bad("port " + ports[i] + " is invalid")
 		}
 		*into = int(port)
 	}
@@ -69,7 +69,7 @@ func ParseNode(s string) (Node, error) {
 		n.Raft = n.API + 1
 	}
 	if n.Raft > 65535 || n.Raft == n.API {
-		return bad("its two ports do not fit")
+		return bad("the two ports are the same or too high")
 	}
 	return n, nil
 }

@@ -90,7 +90,7 @@ func (p Spec) check() error {
 	}
 	for _, c := range p.Clients {
 		if c == "" || c == "." || c == ".." || strings.Trim(c, nameLetters) != "" {
-			return fmt.Errorf("%w: client %q is no name: 1 to 64 letters, digits and -._", txn.ErrInvalid, c)
+			return fmt.Errorf("%w: client %q is not a name of 1 to 64 letters, digits and -._", txn.ErrInvalid, c)
 		}
 		if err := take("the name "+c, "a client"); err != nil {
 			return err
@@ -166,7 +166,7 @@ func bothExist(a, b string) (bool, error) {
 		a, b = b, a
 		fallthrough
 	case errors.Is(errB, fs.ErrNotExist):
-		return false, fmt.Errorf("%w: %s is there and %s is not: put it back, or delete both", txn.ErrInvalid, a, b)
+		return false, fmt.Errorf("%w: %s exists and %s does not: restore it, or delete both", txn.ErrInvalid, a, b)
 	}
 	return false, errors.Join(errA, errB)
 }
@@ -208,7 +208,7 @@ func (k *provisioner) node(n Node, root string, old []nodeSettings) error {
 	for _, s := range old {
 		if s.Name == n.Name {
 			if s.Raft != n.RaftAddress() {
-				return fmt.Errorf("%w: its settings are there, with the address %s, not %s: change %s by hand", txn.ErrInvalid, s.Raft, n.RaftAddress(), k.path(n.Name, "server.yaml"))
+				return fmt.Errorf("%w: its settings exist, with the address %s, not %s: change %s manually", txn.ErrInvalid, s.Raft, n.RaftAddress(), k.path(n.Name, "server.yaml"))
 			}
 		} else if s.Raft == n.RaftAddress() {
 			return fmt.Errorf("%w: %s has the address %s", txn.ErrInvalid, s.Name, s.Raft)

@@ -112,7 +112,7 @@ func TestEveryInterruptionIsMended(t *testing.T) {
 		if err := os.Rename(dir+path, dir+path+".away"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Make(plan); !errors.Is(err, txn.ErrInvalid) || !strings.Contains(err.Error(), "put it back") {
+		if _, err := Make(plan); !errors.Is(err, txn.ErrInvalid) || !strings.Contains(err.Error(), "restore it") {
 			t.Errorf("without %s: %v", path, err)
 		}
 		if err := os.Rename(dir+path+".away", dir+path); err != nil {
@@ -161,7 +161,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 		"0 nodes":           {Dir: t.TempDir()},
 		"the name a":        {Dir: t.TempDir(), Nodes: nodes(t, "a=1.1.1.1", "a=1.1.1.2")},
 		"the address":       {Dir: t.TempDir(), Nodes: nodes(t, "a=1.1.1.1:5:6", "b=1.1.1.1:6:7")},
-		"is no name":        {Dir: t.TempDir(), Nodes: ok, Clients: []string{"../x"}},
+		"is not a name":     {Dir: t.TempDir(), Nodes: ok, Clients: []string{"../x"}},
 		"cannot both":       {Dir: t.TempDir(), Nodes: ok, Clients: []string{"a"}},
 		`cluster id "A"`:    {Dir: t.TempDir(), Nodes: ok, Cluster: "A"},
 		"not-a-directory":   {Dir: file(t, "not-a-directory"), Nodes: ok},

@@ -90,20 +90,20 @@ func (k *provisioner) settings(n Node, old []nodeSettings) []byte {
 	var b bytes.Buffer
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Node %s of cluster %s, for: txmgr server --config server.yaml", n.Name, k.spec.Cluster)
-	line("# Files are looked for beside this one. Any flag of txmgr server can be set here.")
+	line("# Relative paths are relative to this file. Any flag of txmgr server can be set here.")
 	line("name: %q", n.Name)
 	line("data_dir: data")
 	line("")
-	line("# Clients come here.")
+	line("# The address for clients.")
 	line("listen: %q", n.APIAddress())
 	line("api_advertise: %q", n.URL())
 	line("tls_cert: node.pem")
 	line("tls_key: node.key")
 	line("tls_ca: ca.pem")
-	line("# tls_client_ca: ca.pem    # clients need a certificate then, beside their token")
+	line("# tls_client_ca: ca.pem    # if set, clients need a certificate beside their token")
 	line("root_token_file: root.token")
 	line("")
-	line("# The other nodes come here.")
+	line("# The address for other nodes.")
 	line("raft_listen: %q", n.RaftAddress())
 	line("advertise: %q", n.RaftAddress())
 	line("peer_cert: node.pem")
@@ -147,7 +147,7 @@ func (k *provisioner) client(name string, nodes []nodeSettings) error {
 	} {
 		fmt.Fprintf(&b, "export %s='%s'\n", v[0], strings.ReplaceAll(v[1], "'", `'\''`))
 	}
-	fmt.Fprintf(&b, "# And a token, such as: txmgr token create %s --role client -q > %s.token\n", name, name)
+	fmt.Fprintf(&b, "# A token is needed too, for example: txmgr token create %s --role client -q > %s.token\n", name, name)
 	return errors.Join(
 		k.writePair(cert, key, "the certificate of client "+name, there, issue),
 		k.write(k.path(name, "ca.pem"), "the authority, for client "+name, k.ca.Pair().Cert, 0o644),

@@ -2,7 +2,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: txmgr/v1/doubt.proto
+// source: txmgr/v1/indoubt.proto
 
 package txmgrv1
 
@@ -26,7 +26,7 @@ type ScanRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty means all.
 	Participant string `protobuf:"bytes,1,opt,name=participant,proto3" json:"participant,omitempty"`
-	// Carry the verdicts out; otherwise only show them.
+	// Carry the actions out; otherwise only show them.
 	Apply         bool `protobuf:"varint,2,opt,name=apply,proto3" json:"apply,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -34,7 +34,7 @@ type ScanRequest struct {
 
 func (x *ScanRequest) Reset() {
 	*x = ScanRequest{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[0]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -46,7 +46,7 @@ func (x *ScanRequest) String() string {
 func (*ScanRequest) ProtoMessage() {}
 
 func (x *ScanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[0]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -59,7 +59,7 @@ func (x *ScanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScanRequest.ProtoReflect.Descriptor instead.
 func (*ScanRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{0}
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *ScanRequest) GetParticipant() string {
@@ -78,14 +78,14 @@ func (x *ScanRequest) GetApply() bool {
 
 type ScanResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Findings      []*Finding             `protobuf:"bytes,1,rep,name=findings,proto3" json:"findings,omitempty"`
+	Results       []*ScanResult          `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ScanResponse) Reset() {
 	*x = ScanResponse{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[1]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -97,7 +97,7 @@ func (x *ScanResponse) String() string {
 func (*ScanResponse) ProtoMessage() {}
 
 func (x *ScanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[1]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -110,35 +110,36 @@ func (x *ScanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScanResponse.ProtoReflect.Descriptor instead.
 func (*ScanResponse) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{1}
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *ScanResponse) GetFindings() []*Finding {
+func (x *ScanResponse) GetResults() []*ScanResult {
 	if x != nil {
-		return x.Findings
+		return x.Results
 	}
 	return nil
 }
 
-// Finding is one branch found prepared at a participant.
-type Finding struct {
+// ScanResult is one branch found prepared at a participant.
+type ScanResult struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Participant string                 `protobuf:"bytes,1,opt,name=participant,proto3" json:"participant,omitempty"`
 	Xid         string                 `protobuf:"bytes,2,opt,name=xid,proto3" json:"xid,omitempty"`
 	Id          string                 `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
 	Branch      string                 `protobuf:"bytes,4,opt,name=branch,proto3" json:"branch,omitempty"`
-	// Left out when the participant does not tell.
+	// Left out when the participant does not report it.
 	Since *string `protobuf:"bytes,5,opt,name=since,proto3,oneof" json:"since,omitempty"`
 	Owner string  `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The transaction's; empty when the coordinator does not know it.
 	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
-	// What the branch has locked there, and who waits for that, for people.
+	// What the branch has locked there, and which connections wait for it.
 	Locks   []string `protobuf:"bytes,11,rep,name=locks,proto3" json:"locks,omitempty"`
 	Waiters []string `protobuf:"bytes,12,rep,name=waiters,proto3" json:"waiters,omitempty"`
-	// leave, commit or rollback; foreign: it is not this cluster's, and never
-	// touched; ghost: its locks are held by nobody until the participant restarts.
-	Verdict string `protobuf:"bytes,8,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	// The verdict was carried out.
+	// leave, commit or rollback; foreign: of another cluster or application, never
+	// modified; orphaned-locks: the participant holds its locks, and no transaction,
+	// until the participant restarts.
+	Class string `protobuf:"bytes,8,opt,name=class,proto3" json:"class,omitempty"`
+	// The action was carried out.
 	Done bool `protobuf:"varint,9,opt,name=done,proto3" json:"done,omitempty"`
 	// Why it could not be.
 	Error         string `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
@@ -146,21 +147,21 @@ type Finding struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Finding) Reset() {
-	*x = Finding{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[2]
+func (x *ScanResult) Reset() {
+	*x = ScanResult{}
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Finding) String() string {
+func (x *ScanResult) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Finding) ProtoMessage() {}
+func (*ScanResult) ProtoMessage() {}
 
-func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[2]
+func (x *ScanResult) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -171,116 +172,116 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Finding.ProtoReflect.Descriptor instead.
-func (*Finding) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{2}
+// Deprecated: Use ScanResult.ProtoReflect.Descriptor instead.
+func (*ScanResult) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *Finding) GetParticipant() string {
+func (x *ScanResult) GetParticipant() string {
 	if x != nil {
 		return x.Participant
 	}
 	return ""
 }
 
-func (x *Finding) GetXid() string {
+func (x *ScanResult) GetXid() string {
 	if x != nil {
 		return x.Xid
 	}
 	return ""
 }
 
-func (x *Finding) GetId() string {
+func (x *ScanResult) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *Finding) GetBranch() string {
+func (x *ScanResult) GetBranch() string {
 	if x != nil {
 		return x.Branch
 	}
 	return ""
 }
 
-func (x *Finding) GetSince() string {
+func (x *ScanResult) GetSince() string {
 	if x != nil && x.Since != nil {
 		return *x.Since
 	}
 	return ""
 }
 
-func (x *Finding) GetOwner() string {
+func (x *ScanResult) GetOwner() string {
 	if x != nil {
 		return x.Owner
 	}
 	return ""
 }
 
-func (x *Finding) GetState() string {
+func (x *ScanResult) GetState() string {
 	if x != nil {
 		return x.State
 	}
 	return ""
 }
 
-func (x *Finding) GetLocks() []string {
+func (x *ScanResult) GetLocks() []string {
 	if x != nil {
 		return x.Locks
 	}
 	return nil
 }
 
-func (x *Finding) GetWaiters() []string {
+func (x *ScanResult) GetWaiters() []string {
 	if x != nil {
 		return x.Waiters
 	}
 	return nil
 }
 
-func (x *Finding) GetVerdict() string {
+func (x *ScanResult) GetClass() string {
 	if x != nil {
-		return x.Verdict
+		return x.Class
 	}
 	return ""
 }
 
-func (x *Finding) GetDone() bool {
+func (x *ScanResult) GetDone() bool {
 	if x != nil {
 		return x.Done
 	}
 	return false
 }
 
-func (x *Finding) GetError() string {
+func (x *ScanResult) GetError() string {
 	if x != nil {
 		return x.Error
 	}
 	return ""
 }
 
-type ListDoubtsRequest struct {
+type ListInDoubtRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ListDoubtsRequest) Reset() {
-	*x = ListDoubtsRequest{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[3]
+func (x *ListInDoubtRequest) Reset() {
+	*x = ListInDoubtRequest{}
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ListDoubtsRequest) String() string {
+func (x *ListInDoubtRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ListDoubtsRequest) ProtoMessage() {}
+func (*ListInDoubtRequest) ProtoMessage() {}
 
-func (x *ListDoubtsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[3]
+func (x *ListInDoubtRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -291,33 +292,33 @@ func (x *ListDoubtsRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ListDoubtsRequest.ProtoReflect.Descriptor instead.
-func (*ListDoubtsRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{3}
+// Deprecated: Use ListInDoubtRequest.ProtoReflect.Descriptor instead.
+func (*ListInDoubtRequest) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{3}
 }
 
-type ListDoubtsResponse struct {
+type ListInDoubtResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Doubts        []*Doubt               `protobuf:"bytes,1,rep,name=doubts,proto3" json:"doubts,omitempty"`
+	Transactions  []*InDoubt             `protobuf:"bytes,1,rep,name=transactions,proto3" json:"transactions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ListDoubtsResponse) Reset() {
-	*x = ListDoubtsResponse{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[4]
+func (x *ListInDoubtResponse) Reset() {
+	*x = ListInDoubtResponse{}
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ListDoubtsResponse) String() string {
+func (x *ListInDoubtResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ListDoubtsResponse) ProtoMessage() {}
+func (*ListInDoubtResponse) ProtoMessage() {}
 
-func (x *ListDoubtsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[4]
+func (x *ListInDoubtResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -328,28 +329,28 @@ func (x *ListDoubtsResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ListDoubtsResponse.ProtoReflect.Descriptor instead.
-func (*ListDoubtsResponse) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{4}
+// Deprecated: Use ListInDoubtResponse.ProtoReflect.Descriptor instead.
+func (*ListInDoubtResponse) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *ListDoubtsResponse) GetDoubts() []*Doubt {
+func (x *ListInDoubtResponse) GetTransactions() []*InDoubt {
 	if x != nil {
-		return x.Doubts
+		return x.Transactions
 	}
 	return nil
 }
 
-// Doubt is a Transaction (fields 1 to 17 are its own, which are explained
-// there) and why it is listed.
-type Doubt struct {
+// InDoubt is a Transaction (fields 1 to 18 are those of Transaction, which
+// documents them) and why it is listed.
+type InDoubt struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
 	Id                   string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Name                 string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	State                string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	Cause                string                 `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
 	Reason               string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	Hazard               string                 `protobuf:"bytes,6,opt,name=hazard,proto3" json:"hazard,omitempty"`
+	Heuristic            string                 `protobuf:"bytes,6,opt,name=heuristic,proto3" json:"heuristic,omitempty"`
 	Timeout              string                 `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	Began                string                 `protobuf:"bytes,8,opt,name=began,proto3" json:"began,omitempty"`
 	Decided              *string                `protobuf:"bytes,15,opt,name=decided,proto3,oneof" json:"decided,omitempty"`
@@ -370,21 +371,21 @@ type Doubt struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Doubt) Reset() {
-	*x = Doubt{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[5]
+func (x *InDoubt) Reset() {
+	*x = InDoubt{}
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Doubt) String() string {
+func (x *InDoubt) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Doubt) ProtoMessage() {}
+func (*InDoubt) ProtoMessage() {}
 
-func (x *Doubt) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[5]
+func (x *InDoubt) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -395,145 +396,145 @@ func (x *Doubt) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
-func (*Doubt) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{5}
+// Deprecated: Use InDoubt.ProtoReflect.Descriptor instead.
+func (*InDoubt) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *Doubt) GetId() string {
+func (x *InDoubt) GetId() string {
 	if x != nil {
 		return x.Id
 	}
 	return ""
 }
 
-func (x *Doubt) GetName() string {
+func (x *InDoubt) GetName() string {
 	if x != nil {
 		return x.Name
 	}
 	return ""
 }
 
-func (x *Doubt) GetState() string {
+func (x *InDoubt) GetState() string {
 	if x != nil {
 		return x.State
 	}
 	return ""
 }
 
-func (x *Doubt) GetCause() string {
+func (x *InDoubt) GetCause() string {
 	if x != nil {
 		return x.Cause
 	}
 	return ""
 }
 
-func (x *Doubt) GetReason() string {
+func (x *InDoubt) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-func (x *Doubt) GetHazard() string {
+func (x *InDoubt) GetHeuristic() string {
 	if x != nil {
-		return x.Hazard
+		return x.Heuristic
 	}
 	return ""
 }
 
-func (x *Doubt) GetTimeout() string {
+func (x *InDoubt) GetTimeout() string {
 	if x != nil {
 		return x.Timeout
 	}
 	return ""
 }
 
-func (x *Doubt) GetBegan() string {
+func (x *InDoubt) GetBegan() string {
 	if x != nil {
 		return x.Began
 	}
 	return ""
 }
 
-func (x *Doubt) GetDecided() string {
+func (x *InDoubt) GetDecided() string {
 	if x != nil && x.Decided != nil {
 		return *x.Decided
 	}
 	return ""
 }
 
-func (x *Doubt) GetDecidedTick() uint64 {
+func (x *InDoubt) GetDecidedTick() uint64 {
 	if x != nil && x.DecidedTick != nil {
 		return *x.DecidedTick
 	}
 	return 0
 }
 
-func (x *Doubt) GetDecidedIndex() uint64 {
+func (x *InDoubt) GetDecidedIndex() uint64 {
 	if x != nil && x.DecidedIndex != nil {
 		return *x.DecidedIndex
 	}
 	return 0
 }
 
-func (x *Doubt) GetExpiresIn() string {
+func (x *InDoubt) GetExpiresIn() string {
 	if x != nil {
 		return x.ExpiresIn
 	}
 	return ""
 }
 
-func (x *Doubt) GetSurvivalIndex() uint64 {
+func (x *InDoubt) GetSurvivalIndex() uint64 {
 	if x != nil {
 		return x.SurvivalIndex
 	}
 	return 0
 }
 
-func (x *Doubt) GetRemainingInvocations() uint64 {
+func (x *InDoubt) GetRemainingInvocations() uint64 {
 	if x != nil {
 		return x.RemainingInvocations
 	}
 	return 0
 }
 
-func (x *Doubt) GetExpiryTick() uint64 {
+func (x *InDoubt) GetExpiryTick() uint64 {
 	if x != nil {
 		return x.ExpiryTick
 	}
 	return 0
 }
 
-func (x *Doubt) GetLabels() map[string]string {
+func (x *InDoubt) GetLabels() map[string]string {
 	if x != nil {
 		return x.Labels
 	}
 	return nil
 }
 
-func (x *Doubt) GetBranches() []*BranchInfo {
+func (x *InDoubt) GetBranches() []*BranchInfo {
 	if x != nil {
 		return x.Branches
 	}
 	return nil
 }
 
-func (x *Doubt) GetSession() string {
+func (x *InDoubt) GetSession() string {
 	if x != nil && x.Session != nil {
 		return *x.Session
 	}
 	return ""
 }
 
-func (x *Doubt) GetSince() string {
+func (x *InDoubt) GetSince() string {
 	if x != nil && x.Since != nil {
 		return *x.Since
 	}
 	return ""
 }
 
-func (x *Doubt) GetWhy() string {
+func (x *InDoubt) GetWhy() string {
 	if x != nil {
 		return x.Why
 	}
@@ -549,7 +550,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[6]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -561,7 +562,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[6]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -574,7 +575,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{6}
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExplainRequest) GetId() string {
@@ -589,10 +590,10 @@ type Explanation struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Transaction *Transaction           `protobuf:"bytes,1,opt,name=transaction,proto3" json:"transaction,omitempty"`
 	// What was decided, when, why, and by which entry of the log.
-	Story    []string         `protobuf:"bytes,2,rep,name=story,proto3" json:"story,omitempty"`
-	Branches []*BranchInquiry `protobuf:"bytes,3,rep,name=branches,proto3" json:"branches,omitempty"`
-	Choices  []*Choice        `protobuf:"bytes,4,rep,name=choices,proto3" json:"choices,omitempty"`
-	// What people did to it, oldest first.
+	Summary  []string       `protobuf:"bytes,2,rep,name=summary,proto3" json:"summary,omitempty"`
+	Branches []*BranchProbe `protobuf:"bytes,3,rep,name=branches,proto3" json:"branches,omitempty"`
+	Actions  []*Action      `protobuf:"bytes,4,rep,name=actions,proto3" json:"actions,omitempty"`
+	// The actions of operators on it, oldest first.
 	Audit         []*AuditRecord `protobuf:"bytes,5,rep,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -600,7 +601,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[7]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -612,7 +613,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[7]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -625,7 +626,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{7}
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Explanation) GetTransaction() *Transaction {
@@ -635,23 +636,23 @@ func (x *Explanation) GetTransaction() *Transaction {
 	return nil
 }
 
-func (x *Explanation) GetStory() []string {
+func (x *Explanation) GetSummary() []string {
 	if x != nil {
-		return x.Story
+		return x.Summary
 	}
 	return nil
 }
 
-func (x *Explanation) GetBranches() []*BranchInquiry {
+func (x *Explanation) GetBranches() []*BranchProbe {
 	if x != nil {
 		return x.Branches
 	}
 	return nil
 }
 
-func (x *Explanation) GetChoices() []*Choice {
+func (x *Explanation) GetActions() []*Action {
 	if x != nil {
-		return x.Choices
+		return x.Actions
 	}
 	return nil
 }
@@ -663,47 +664,47 @@ func (x *Explanation) GetAudit() []*AuditRecord {
 	return nil
 }
 
-// BranchInquiry is one branch and what its participant says about it now.
-type BranchInquiry struct {
+// BranchProbe is one branch and what its participant reports about it now.
+type BranchProbe struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Branch      string                 `protobuf:"bytes,1,opt,name=branch,proto3" json:"branch,omitempty"`
 	Participant string                 `protobuf:"bytes,2,opt,name=participant,proto3" json:"participant,omitempty"`
-	// It is prepared there now, and since when.
+	// Whether it is prepared there now, and since when.
 	Prepared bool    `protobuf:"varint,3,opt,name=prepared,proto3" json:"prepared,omitempty"`
 	Since    *string `protobuf:"bytes,4,opt,name=since,proto3,oneof" json:"since,omitempty"`
 	// committed, rolled-back, unknown, or empty when it has not ended or the
-	// participant cannot be asked.
-	Ending string `protobuf:"bytes,5,opt,name=ending,proto3" json:"ending,omitempty"`
+	// participant does not answer.
+	Outcome string `protobuf:"bytes,5,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// How that is known.
 	Detail string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Why the participant could not be asked.
+	// Why the participant did not answer.
 	Error *string `protobuf:"bytes,7,opt,name=error,proto3,oneof" json:"error,omitempty"`
-	// What it has locked there, and who waits for that, for people.
+	// What it has locked there, and which connections wait for it.
 	Locks   []string `protobuf:"bytes,8,rep,name=locks,proto3" json:"locks,omitempty"`
 	Waiters []string `protobuf:"bytes,9,rep,name=waiters,proto3" json:"waiters,omitempty"`
 	// The latest calls that this leader made for it, oldest first.
-	Attempts []*Attempt `protobuf:"bytes,10,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	Attempts []*CallAttempt `protobuf:"bytes,10,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	// How many there were before those.
 	EarlierAttempts *int64 `protobuf:"varint,11,opt,name=earlier_attempts,proto3,oneof" json:"earlier_attempts,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
-func (x *BranchInquiry) Reset() {
-	*x = BranchInquiry{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[8]
+func (x *BranchProbe) Reset() {
+	*x = BranchProbe{}
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *BranchInquiry) String() string {
+func (x *BranchProbe) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*BranchInquiry) ProtoMessage() {}
+func (*BranchProbe) ProtoMessage() {}
 
-func (x *BranchInquiry) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[8]
+func (x *BranchProbe) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,119 +715,119 @@ func (x *BranchInquiry) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use BranchInquiry.ProtoReflect.Descriptor instead.
-func (*BranchInquiry) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{8}
+// Deprecated: Use BranchProbe.ProtoReflect.Descriptor instead.
+func (*BranchProbe) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *BranchInquiry) GetBranch() string {
+func (x *BranchProbe) GetBranch() string {
 	if x != nil {
 		return x.Branch
 	}
 	return ""
 }
 
-func (x *BranchInquiry) GetParticipant() string {
+func (x *BranchProbe) GetParticipant() string {
 	if x != nil {
 		return x.Participant
 	}
 	return ""
 }
 
-func (x *BranchInquiry) GetPrepared() bool {
+func (x *BranchProbe) GetPrepared() bool {
 	if x != nil {
 		return x.Prepared
 	}
 	return false
 }
 
-func (x *BranchInquiry) GetSince() string {
+func (x *BranchProbe) GetSince() string {
 	if x != nil && x.Since != nil {
 		return *x.Since
 	}
 	return ""
 }
 
-func (x *BranchInquiry) GetEnding() string {
+func (x *BranchProbe) GetOutcome() string {
 	if x != nil {
-		return x.Ending
+		return x.Outcome
 	}
 	return ""
 }
 
-func (x *BranchInquiry) GetDetail() string {
+func (x *BranchProbe) GetDetail() string {
 	if x != nil {
 		return x.Detail
 	}
 	return ""
 }
 
-func (x *BranchInquiry) GetError() string {
+func (x *BranchProbe) GetError() string {
 	if x != nil && x.Error != nil {
 		return *x.Error
 	}
 	return ""
 }
 
-func (x *BranchInquiry) GetLocks() []string {
+func (x *BranchProbe) GetLocks() []string {
 	if x != nil {
 		return x.Locks
 	}
 	return nil
 }
 
-func (x *BranchInquiry) GetWaiters() []string {
+func (x *BranchProbe) GetWaiters() []string {
 	if x != nil {
 		return x.Waiters
 	}
 	return nil
 }
 
-func (x *BranchInquiry) GetAttempts() []*Attempt {
+func (x *BranchProbe) GetAttempts() []*CallAttempt {
 	if x != nil {
 		return x.Attempts
 	}
 	return nil
 }
 
-func (x *BranchInquiry) GetEarlierAttempts() int64 {
+func (x *BranchProbe) GetEarlierAttempts() int64 {
 	if x != nil && x.EarlierAttempts != nil {
 		return *x.EarlierAttempts
 	}
 	return 0
 }
 
-// Attempt is one call to a participant for one branch.
-type Attempt struct {
+// CallAttempt is one call to a participant for one branch.
+type CallAttempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The leader's wall clock.
 	At   string `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
 	Took string `protobuf:"bytes,2,opt,name=took,proto3" json:"took,omitempty"`
-	// prepare, commit, rollback or settle.
+	// prepare, commit, rollback or resolve-outcome.
 	Call string `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`
-	// What came of it, for people.
+	// The result, as text.
 	Result string `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
-	// It has to be repeated.
+	// The call has to be repeated.
 	Failed        bool `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Attempt) Reset() {
-	*x = Attempt{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[9]
+func (x *CallAttempt) Reset() {
+	*x = CallAttempt{}
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Attempt) String() string {
+func (x *CallAttempt) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Attempt) ProtoMessage() {}
+func (*CallAttempt) ProtoMessage() {}
 
-func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[9]
+func (x *CallAttempt) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -837,74 +838,74 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
-func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{9}
+// Deprecated: Use CallAttempt.ProtoReflect.Descriptor instead.
+func (*CallAttempt) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *Attempt) GetAt() string {
+func (x *CallAttempt) GetAt() string {
 	if x != nil {
 		return x.At
 	}
 	return ""
 }
 
-func (x *Attempt) GetTook() string {
+func (x *CallAttempt) GetTook() string {
 	if x != nil {
 		return x.Took
 	}
 	return ""
 }
 
-func (x *Attempt) GetCall() string {
+func (x *CallAttempt) GetCall() string {
 	if x != nil {
 		return x.Call
 	}
 	return ""
 }
 
-func (x *Attempt) GetResult() string {
+func (x *CallAttempt) GetResult() string {
 	if x != nil {
 		return x.Result
 	}
 	return ""
 }
 
-func (x *Attempt) GetFailed() bool {
+func (x *CallAttempt) GetFailed() bool {
 	if x != nil {
 		return x.Failed
 	}
 	return false
 }
 
-// Choice is something that a person could do, whether it is allowed, and why.
-type Choice struct {
+// Action is something that an operator could do, whether it is allowed, and why.
+type Action struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// retry, commit, rollback or forget.
-	Action  string `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
+	Name    string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Allowed bool   `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	Why     string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
-	// To be pasted.
+	// The command line for it.
 	Command       *string `protobuf:"bytes,4,opt,name=command,proto3,oneof" json:"command,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Choice) Reset() {
-	*x = Choice{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[10]
+func (x *Action) Reset() {
+	*x = Action{}
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Choice) String() string {
+func (x *Action) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Choice) ProtoMessage() {}
+func (*Action) ProtoMessage() {}
 
-func (x *Choice) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[10]
+func (x *Action) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,33 +916,33 @@ func (x *Choice) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Choice.ProtoReflect.Descriptor instead.
-func (*Choice) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{10}
+// Deprecated: Use Action.ProtoReflect.Descriptor instead.
+func (*Action) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *Choice) GetAction() string {
+func (x *Action) GetName() string {
 	if x != nil {
-		return x.Action
+		return x.Name
 	}
 	return ""
 }
 
-func (x *Choice) GetAllowed() bool {
+func (x *Action) GetAllowed() bool {
 	if x != nil {
 		return x.Allowed
 	}
 	return false
 }
 
-func (x *Choice) GetWhy() string {
+func (x *Action) GetWhy() string {
 	if x != nil {
 		return x.Why
 	}
 	return ""
 }
 
-func (x *Choice) GetCommand() string {
+func (x *Action) GetCommand() string {
 	if x != nil && x.Command != nil {
 		return *x.Command
 	}
@@ -958,7 +959,7 @@ type RetryRequest struct {
 
 func (x *RetryRequest) Reset() {
 	*x = RetryRequest{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[11]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +971,7 @@ func (x *RetryRequest) String() string {
 func (*RetryRequest) ProtoMessage() {}
 
 func (x *RetryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[11]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +984,7 @@ func (x *RetryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRequest.ProtoReflect.Descriptor instead.
 func (*RetryRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{11}
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RetryRequest) GetId() string {
@@ -1001,7 +1002,7 @@ type RetryResponse struct {
 
 func (x *RetryResponse) Reset() {
 	*x = RetryResponse{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[12]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1014,7 @@ func (x *RetryResponse) String() string {
 func (*RetryResponse) ProtoMessage() {}
 
 func (x *RetryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[12]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1027,7 @@ func (x *RetryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryResponse.ProtoReflect.Descriptor instead.
 func (*RetryResponse) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{12}
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{12}
 }
 
 type ResolveRequest struct {
@@ -1034,11 +1035,11 @@ type ResolveRequest struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Empty means all that are in doubt.
 	Branch string `protobuf:"bytes,2,opt,name=branch,proto3" json:"branch,omitempty"`
-	// How it ended, or shall end: committed or rolled-back. Required.
-	Ending string `protobuf:"bytes,3,opt,name=ending,proto3" json:"ending,omitempty"`
+	// How it ended, or is to end: committed or rolled-back. Required.
+	Outcome string `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// Required; at most 512 bytes.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Who says so. At most 128 bytes.
+	// The operator. At most 128 bytes.
 	By            string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1046,7 +1047,7 @@ type ResolveRequest struct {
 
 func (x *ResolveRequest) Reset() {
 	*x = ResolveRequest{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[13]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1059,7 @@ func (x *ResolveRequest) String() string {
 func (*ResolveRequest) ProtoMessage() {}
 
 func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[13]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1072,7 @@ func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRequest.ProtoReflect.Descriptor instead.
 func (*ResolveRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{13}
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResolveRequest) GetId() string {
@@ -1088,9 +1089,9 @@ func (x *ResolveRequest) GetBranch() string {
 	return ""
 }
 
-func (x *ResolveRequest) GetEnding() string {
+func (x *ResolveRequest) GetOutcome() string {
 	if x != nil {
-		return x.Ending
+		return x.Outcome
 	}
 	return ""
 }
@@ -1112,7 +1113,7 @@ func (x *ResolveRequest) GetBy() string {
 type ForgetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Who says so. At most 128 bytes.
+	// The operator. At most 128 bytes.
 	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
 	// Required; at most 512 bytes.
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -1122,7 +1123,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[14]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1135,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[14]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1148,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{14}
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ForgetRequest) GetId() string {
@@ -1173,7 +1174,7 @@ func (x *ForgetRequest) GetReason() string {
 
 type AuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty means all transactions, and what is about none.
+	// Empty means all records, also those about no transaction.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// At most this long ago; empty means any.
 	Since string `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
@@ -1185,7 +1186,7 @@ type AuditRequest struct {
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[15]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1198,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[15]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1211,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{15}
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AuditRequest) GetId() string {
@@ -1243,7 +1244,7 @@ type AuditResponse struct {
 
 func (x *AuditResponse) Reset() {
 	*x = AuditResponse{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[16]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1256,7 @@ func (x *AuditResponse) String() string {
 func (*AuditResponse) ProtoMessage() {}
 
 func (x *AuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[16]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1269,7 @@ func (x *AuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
 func (*AuditResponse) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{16}
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AuditResponse) GetRecords() []*AuditRecord {
@@ -1278,21 +1279,21 @@ func (x *AuditResponse) GetRecords() []*AuditRecord {
 	return nil
 }
 
-// AuditRecord is something that a person did, as the log has it.
+// AuditRecord is an action of an operator, as recorded in the log.
 type AuditRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	// The leader's wall clock.
 	Time string `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	Tick uint64 `protobuf:"varint,3,opt,name=tick,proto3" json:"tick,omitempty"`
-	// The log's entry.
+	// The log entry.
 	Index uint64 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
 	// resolve, rollback, forget, participant-add or participant-remove.
 	Action string `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
 	// Left out when it is about no transaction.
 	Id     *string `protobuf:"bytes,6,opt,name=id,proto3,oneof" json:"id,omitempty"`
 	Branch *string `protobuf:"bytes,7,opt,name=branch,proto3,oneof" json:"branch,omitempty"`
-	// What was done to what, for people: "b1 committed", "bank".
+	// What was acted on: "b1 committed", "bank".
 	Subject       string `protobuf:"bytes,8,opt,name=subject,proto3" json:"subject,omitempty"`
 	By            string `protobuf:"bytes,9,opt,name=by,proto3" json:"by,omitempty"`
 	Reason        string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -1302,7 +1303,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[17]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1315,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_doubt_proto_msgTypes[17]
+	mi := &file_txmgr_v1_indoubt_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1328,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_doubt_proto_rawDescGZIP(), []int{17}
+	return file_txmgr_v1_indoubt_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AuditRecord) GetSeq() uint64 {
@@ -1400,17 +1401,18 @@ func (x *AuditRecord) GetReason() string {
 	return ""
 }
 
-var File_txmgr_v1_doubt_proto protoreflect.FileDescriptor
+var File_txmgr_v1_indoubt_proto protoreflect.FileDescriptor
 
-const file_txmgr_v1_doubt_proto_rawDesc = "" +
+const file_txmgr_v1_indoubt_proto_rawDesc = "" +
 	"\n" +
-	"\x14txmgr/v1/doubt.proto\x12\btxmgr.v1\x1a\x13txmgr/v1/info.proto\x1a\x1atxmgr/v1/transaction.proto\"E\n" +
+	"\x16txmgr/v1/indoubt.proto\x12\btxmgr.v1\x1a\x13txmgr/v1/info.proto\x1a\x1atxmgr/v1/transaction.proto\"E\n" +
 	"\vScanRequest\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\x12\x14\n" +
-	"\x05apply\x18\x02 \x01(\bR\x05apply\"=\n" +
-	"\fScanResponse\x12-\n" +
-	"\bfindings\x18\x01 \x03(\v2\x11.txmgr.v1.FindingR\bfindings\"\xaa\x02\n" +
-	"\aFinding\x12 \n" +
+	"\x05apply\x18\x02 \x01(\bR\x05apply\">\n" +
+	"\fScanResponse\x12.\n" +
+	"\aresults\x18\x01 \x03(\v2\x14.txmgr.v1.ScanResultR\aresults\"\xa9\x02\n" +
+	"\n" +
+	"ScanResult\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\x12\x10\n" +
 	"\x03xid\x18\x02 \x01(\tR\x03xid\x12\x0e\n" +
 	"\x02id\x18\x03 \x01(\tR\x02id\x12\x16\n" +
@@ -1419,22 +1421,22 @@ const file_txmgr_v1_doubt_proto_rawDesc = "" +
 	"\x05owner\x18\x06 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05state\x18\a \x01(\tR\x05state\x12\x14\n" +
 	"\x05locks\x18\v \x03(\tR\x05locks\x12\x18\n" +
-	"\awaiters\x18\f \x03(\tR\awaiters\x12\x18\n" +
-	"\averdict\x18\b \x01(\tR\averdict\x12\x12\n" +
+	"\awaiters\x18\f \x03(\tR\awaiters\x12\x14\n" +
+	"\x05class\x18\b \x01(\tR\x05class\x12\x12\n" +
 	"\x04done\x18\t \x01(\bR\x04done\x12\x14\n" +
 	"\x05error\x18\n" +
 	" \x01(\tR\x05errorB\b\n" +
-	"\x06_since\"\x13\n" +
-	"\x11ListDoubtsRequest\"=\n" +
-	"\x12ListDoubtsResponse\x12'\n" +
-	"\x06doubts\x18\x01 \x03(\v2\x0f.txmgr.v1.DoubtR\x06doubts\"\xfd\x05\n" +
-	"\x05Doubt\x12\x0e\n" +
+	"\x06_since\"\x14\n" +
+	"\x12ListInDoubtRequest\"L\n" +
+	"\x13ListInDoubtResponse\x125\n" +
+	"\ftransactions\x18\x01 \x03(\v2\x11.txmgr.v1.InDoubtR\ftransactions\"\x87\x06\n" +
+	"\aInDoubt\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x14\n" +
 	"\x05cause\x18\x04 \x01(\tR\x05cause\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06hazard\x18\x06 \x01(\tR\x06hazard\x12\x18\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1c\n" +
+	"\theuristic\x18\x06 \x01(\tR\theuristic\x12\x18\n" +
 	"\atimeout\x18\a \x01(\tR\atimeout\x12\x14\n" +
 	"\x05began\x18\b \x01(\tR\x05began\x12\x1d\n" +
 	"\adecided\x18\x0f \x01(\tH\x00R\adecided\x88\x01\x01\x12'\n" +
@@ -1446,8 +1448,8 @@ const file_txmgr_v1_doubt_proto_rawDesc = "" +
 	"\x0esurvival_index\x18\n" +
 	" \x01(\x04R\x0esurvival_index\x124\n" +
 	"\x15remaining_invocations\x18\v \x01(\x04R\x15remaining_invocations\x12 \n" +
-	"\vexpiry_tick\x18\f \x01(\x04R\vexpiry_tick\x123\n" +
-	"\x06labels\x18\r \x03(\v2\x1b.txmgr.v1.Doubt.LabelsEntryR\x06labels\x120\n" +
+	"\vexpiry_tick\x18\f \x01(\x04R\vexpiry_tick\x125\n" +
+	"\x06labels\x18\r \x03(\v2\x1d.txmgr.v1.InDoubt.LabelsEntryR\x06labels\x120\n" +
 	"\bbranches\x18\x0e \x03(\v2\x14.txmgr.v1.BranchInfoR\bbranches\x12\x1d\n" +
 	"\asession\x18\x12 \x01(\tH\x03R\asession\x88\x01\x01\x12\x19\n" +
 	"\x05since\x18d \x01(\tH\x04R\x05since\x88\x01\x01\x12\x10\n" +
@@ -1463,37 +1465,37 @@ const file_txmgr_v1_doubt_proto_rawDesc = "" +
 	"\b_sessionB\b\n" +
 	"\x06_since\" \n" +
 	"\x0eExplainRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xea\x01\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xec\x01\n" +
 	"\vExplanation\x127\n" +
-	"\vtransaction\x18\x01 \x01(\v2\x15.txmgr.v1.TransactionR\vtransaction\x12\x14\n" +
-	"\x05story\x18\x02 \x03(\tR\x05story\x123\n" +
-	"\bbranches\x18\x03 \x03(\v2\x17.txmgr.v1.BranchInquiryR\bbranches\x12*\n" +
-	"\achoices\x18\x04 \x03(\v2\x10.txmgr.v1.ChoiceR\achoices\x12+\n" +
-	"\x05audit\x18\x05 \x03(\v2\x15.txmgr.v1.AuditRecordR\x05audit\"\x84\x03\n" +
-	"\rBranchInquiry\x12\x16\n" +
+	"\vtransaction\x18\x01 \x01(\v2\x15.txmgr.v1.TransactionR\vtransaction\x12\x18\n" +
+	"\asummary\x18\x02 \x03(\tR\asummary\x121\n" +
+	"\bbranches\x18\x03 \x03(\v2\x15.txmgr.v1.BranchProbeR\bbranches\x12*\n" +
+	"\aactions\x18\x04 \x03(\v2\x10.txmgr.v1.ActionR\aactions\x12+\n" +
+	"\x05audit\x18\x05 \x03(\v2\x15.txmgr.v1.AuditRecordR\x05audit\"\x88\x03\n" +
+	"\vBranchProbe\x12\x16\n" +
 	"\x06branch\x18\x01 \x01(\tR\x06branch\x12 \n" +
 	"\vparticipant\x18\x02 \x01(\tR\vparticipant\x12\x1a\n" +
 	"\bprepared\x18\x03 \x01(\bR\bprepared\x12\x19\n" +
-	"\x05since\x18\x04 \x01(\tH\x00R\x05since\x88\x01\x01\x12\x16\n" +
-	"\x06ending\x18\x05 \x01(\tR\x06ending\x12\x16\n" +
+	"\x05since\x18\x04 \x01(\tH\x00R\x05since\x88\x01\x01\x12\x18\n" +
+	"\aoutcome\x18\x05 \x01(\tR\aoutcome\x12\x16\n" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\x12\x19\n" +
 	"\x05error\x18\a \x01(\tH\x01R\x05error\x88\x01\x01\x12\x14\n" +
 	"\x05locks\x18\b \x03(\tR\x05locks\x12\x18\n" +
-	"\awaiters\x18\t \x03(\tR\awaiters\x12-\n" +
+	"\awaiters\x18\t \x03(\tR\awaiters\x121\n" +
 	"\battempts\x18\n" +
-	" \x03(\v2\x11.txmgr.v1.AttemptR\battempts\x12/\n" +
+	" \x03(\v2\x15.txmgr.v1.CallAttemptR\battempts\x12/\n" +
 	"\x10earlier_attempts\x18\v \x01(\x03H\x02R\x10earlier_attempts\x88\x01\x01B\b\n" +
 	"\x06_sinceB\b\n" +
 	"\x06_errorB\x13\n" +
-	"\x11_earlier_attempts\"q\n" +
-	"\aAttempt\x12\x0e\n" +
+	"\x11_earlier_attempts\"u\n" +
+	"\vCallAttempt\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\tR\x02at\x12\x12\n" +
 	"\x04took\x18\x02 \x01(\tR\x04took\x12\x12\n" +
 	"\x04call\x18\x03 \x01(\tR\x04call\x12\x16\n" +
 	"\x06result\x18\x04 \x01(\tR\x06result\x12\x16\n" +
-	"\x06failed\x18\x05 \x01(\bR\x06failed\"w\n" +
-	"\x06Choice\x12\x16\n" +
-	"\x06action\x18\x01 \x01(\tR\x06action\x12\x18\n" +
+	"\x06failed\x18\x05 \x01(\bR\x06failed\"s\n" +
+	"\x06Action\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aallowed\x18\x02 \x01(\bR\aallowed\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12\x1d\n" +
 	"\acommand\x18\x04 \x01(\tH\x00R\acommand\x88\x01\x01B\n" +
@@ -1501,11 +1503,11 @@ const file_txmgr_v1_doubt_proto_rawDesc = "" +
 	"\b_command\"\x1e\n" +
 	"\fRetryRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x0f\n" +
-	"\rRetryResponse\"x\n" +
+	"\rRetryResponse\"z\n" +
 	"\x0eResolveRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
-	"\x06branch\x18\x02 \x01(\tR\x06branch\x12\x16\n" +
-	"\x06ending\x18\x03 \x01(\tR\x06ending\x12\x16\n" +
+	"\x06branch\x18\x02 \x01(\tR\x06branch\x12\x18\n" +
+	"\aoutcome\x18\x03 \x01(\tR\aoutcome\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02by\x18\x05 \x01(\tR\x02by\"G\n" +
 	"\rForgetRequest\x12\x0e\n" +
@@ -1531,10 +1533,10 @@ const file_txmgr_v1_doubt_proto_rawDesc = "" +
 	"\x06reason\x18\n" +
 	" \x01(\tR\x06reasonB\x05\n" +
 	"\x03_idB\t\n" +
-	"\a_branch2\xb5\x03\n" +
-	"\fDoubtService\x125\n" +
-	"\x04Scan\x12\x15.txmgr.v1.ScanRequest\x1a\x16.txmgr.v1.ScanResponse\x12F\n" +
-	"\x04List\x12\x1b.txmgr.v1.ListDoubtsRequest\x1a\x1c.txmgr.v1.ListDoubtsResponse\"\x03\x90\x02\x01\x12?\n" +
+	"\a_branch2\xb9\x03\n" +
+	"\x0eInDoubtService\x125\n" +
+	"\x04Scan\x12\x15.txmgr.v1.ScanRequest\x1a\x16.txmgr.v1.ScanResponse\x12H\n" +
+	"\x04List\x12\x1c.txmgr.v1.ListInDoubtRequest\x1a\x1d.txmgr.v1.ListInDoubtResponse\"\x03\x90\x02\x01\x12?\n" +
 	"\aExplain\x12\x18.txmgr.v1.ExplainRequest\x1a\x15.txmgr.v1.Explanation\"\x03\x90\x02\x01\x128\n" +
 	"\x05Retry\x12\x16.txmgr.v1.RetryRequest\x1a\x17.txmgr.v1.RetryResponse\x126\n" +
 	"\aResolve\x12\x18.txmgr.v1.ResolveRequest\x1a\x11.txmgr.v1.Outcome\x124\n" +
@@ -1542,70 +1544,70 @@ const file_txmgr_v1_doubt_proto_rawDesc = "" +
 	"\x05Audit\x12\x16.txmgr.v1.AuditRequest\x1a\x17.txmgr.v1.AuditResponse\"\x03\x90\x02\x01B-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
 
 var (
-	file_txmgr_v1_doubt_proto_rawDescOnce sync.Once
-	file_txmgr_v1_doubt_proto_rawDescData []byte
+	file_txmgr_v1_indoubt_proto_rawDescOnce sync.Once
+	file_txmgr_v1_indoubt_proto_rawDescData []byte
 )
 
-func file_txmgr_v1_doubt_proto_rawDescGZIP() []byte {
-	file_txmgr_v1_doubt_proto_rawDescOnce.Do(func() {
-		file_txmgr_v1_doubt_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_txmgr_v1_doubt_proto_rawDesc), len(file_txmgr_v1_doubt_proto_rawDesc)))
+func file_txmgr_v1_indoubt_proto_rawDescGZIP() []byte {
+	file_txmgr_v1_indoubt_proto_rawDescOnce.Do(func() {
+		file_txmgr_v1_indoubt_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_txmgr_v1_indoubt_proto_rawDesc), len(file_txmgr_v1_indoubt_proto_rawDesc)))
 	})
-	return file_txmgr_v1_doubt_proto_rawDescData
+	return file_txmgr_v1_indoubt_proto_rawDescData
 }
 
 var (
-	file_txmgr_v1_doubt_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
-	file_txmgr_v1_doubt_proto_goTypes  = []any{
-		(*ScanRequest)(nil),        // 0: txmgr.v1.ScanRequest
-		(*ScanResponse)(nil),       // 1: txmgr.v1.ScanResponse
-		(*Finding)(nil),            // 2: txmgr.v1.Finding
-		(*ListDoubtsRequest)(nil),  // 3: txmgr.v1.ListDoubtsRequest
-		(*ListDoubtsResponse)(nil), // 4: txmgr.v1.ListDoubtsResponse
-		(*Doubt)(nil),              // 5: txmgr.v1.Doubt
-		(*ExplainRequest)(nil),     // 6: txmgr.v1.ExplainRequest
-		(*Explanation)(nil),        // 7: txmgr.v1.Explanation
-		(*BranchInquiry)(nil),      // 8: txmgr.v1.BranchInquiry
-		(*Attempt)(nil),            // 9: txmgr.v1.Attempt
-		(*Choice)(nil),             // 10: txmgr.v1.Choice
-		(*RetryRequest)(nil),       // 11: txmgr.v1.RetryRequest
-		(*RetryResponse)(nil),      // 12: txmgr.v1.RetryResponse
-		(*ResolveRequest)(nil),     // 13: txmgr.v1.ResolveRequest
-		(*ForgetRequest)(nil),      // 14: txmgr.v1.ForgetRequest
-		(*AuditRequest)(nil),       // 15: txmgr.v1.AuditRequest
-		(*AuditResponse)(nil),      // 16: txmgr.v1.AuditResponse
-		(*AuditRecord)(nil),        // 17: txmgr.v1.AuditRecord
-		nil,                        // 18: txmgr.v1.Doubt.LabelsEntry
-		(*BranchInfo)(nil),         // 19: txmgr.v1.BranchInfo
-		(*Transaction)(nil),        // 20: txmgr.v1.Transaction
-		(*Outcome)(nil),            // 21: txmgr.v1.Outcome
+	file_txmgr_v1_indoubt_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+	file_txmgr_v1_indoubt_proto_goTypes  = []any{
+		(*ScanRequest)(nil),         // 0: txmgr.v1.ScanRequest
+		(*ScanResponse)(nil),        // 1: txmgr.v1.ScanResponse
+		(*ScanResult)(nil),          // 2: txmgr.v1.ScanResult
+		(*ListInDoubtRequest)(nil),  // 3: txmgr.v1.ListInDoubtRequest
+		(*ListInDoubtResponse)(nil), // 4: txmgr.v1.ListInDoubtResponse
+		(*InDoubt)(nil),             // 5: txmgr.v1.InDoubt
+		(*ExplainRequest)(nil),      // 6: txmgr.v1.ExplainRequest
+		(*Explanation)(nil),         // 7: txmgr.v1.Explanation
+		(*BranchProbe)(nil),         // 8: txmgr.v1.BranchProbe
+		(*CallAttempt)(nil),         // 9: txmgr.v1.CallAttempt
+		(*Action)(nil),              // 10: txmgr.v1.Action
+		(*RetryRequest)(nil),        // 11: txmgr.v1.RetryRequest
+		(*RetryResponse)(nil),       // 12: txmgr.v1.RetryResponse
+		(*ResolveRequest)(nil),      // 13: txmgr.v1.ResolveRequest
+		(*ForgetRequest)(nil),       // 14: txmgr.v1.ForgetRequest
+		(*AuditRequest)(nil),        // 15: txmgr.v1.AuditRequest
+		(*AuditResponse)(nil),       // 16: txmgr.v1.AuditResponse
+		(*AuditRecord)(nil),         // 17: txmgr.v1.AuditRecord
+		nil,                         // 18: txmgr.v1.InDoubt.LabelsEntry
+		(*BranchInfo)(nil),          // 19: txmgr.v1.BranchInfo
+		(*Transaction)(nil),         // 20: txmgr.v1.Transaction
+		(*Outcome)(nil),             // 21: txmgr.v1.Outcome
 	}
 )
 
-var file_txmgr_v1_doubt_proto_depIdxs = []int32{
-	2,  // 0: txmgr.v1.ScanResponse.findings:type_name -> txmgr.v1.Finding
-	5,  // 1: txmgr.v1.ListDoubtsResponse.doubts:type_name -> txmgr.v1.Doubt
-	18, // 2: txmgr.v1.Doubt.labels:type_name -> txmgr.v1.Doubt.LabelsEntry
-	19, // 3: txmgr.v1.Doubt.branches:type_name -> txmgr.v1.BranchInfo
+var file_txmgr_v1_indoubt_proto_depIdxs = []int32{
+	2,  // 0: txmgr.v1.ScanResponse.results:type_name -> txmgr.v1.ScanResult
+	5,  // 1: txmgr.v1.ListInDoubtResponse.transactions:type_name -> txmgr.v1.InDoubt
+	18, // 2: txmgr.v1.InDoubt.labels:type_name -> txmgr.v1.InDoubt.LabelsEntry
+	19, // 3: txmgr.v1.InDoubt.branches:type_name -> txmgr.v1.BranchInfo
 	20, // 4: txmgr.v1.Explanation.transaction:type_name -> txmgr.v1.Transaction
-	8,  // 5: txmgr.v1.Explanation.branches:type_name -> txmgr.v1.BranchInquiry
-	10, // 6: txmgr.v1.Explanation.choices:type_name -> txmgr.v1.Choice
+	8,  // 5: txmgr.v1.Explanation.branches:type_name -> txmgr.v1.BranchProbe
+	10, // 6: txmgr.v1.Explanation.actions:type_name -> txmgr.v1.Action
 	17, // 7: txmgr.v1.Explanation.audit:type_name -> txmgr.v1.AuditRecord
-	9,  // 8: txmgr.v1.BranchInquiry.attempts:type_name -> txmgr.v1.Attempt
+	9,  // 8: txmgr.v1.BranchProbe.attempts:type_name -> txmgr.v1.CallAttempt
 	17, // 9: txmgr.v1.AuditResponse.records:type_name -> txmgr.v1.AuditRecord
-	0,  // 10: txmgr.v1.DoubtService.Scan:input_type -> txmgr.v1.ScanRequest
-	3,  // 11: txmgr.v1.DoubtService.List:input_type -> txmgr.v1.ListDoubtsRequest
-	6,  // 12: txmgr.v1.DoubtService.Explain:input_type -> txmgr.v1.ExplainRequest
-	11, // 13: txmgr.v1.DoubtService.Retry:input_type -> txmgr.v1.RetryRequest
-	13, // 14: txmgr.v1.DoubtService.Resolve:input_type -> txmgr.v1.ResolveRequest
-	14, // 15: txmgr.v1.DoubtService.Forget:input_type -> txmgr.v1.ForgetRequest
-	15, // 16: txmgr.v1.DoubtService.Audit:input_type -> txmgr.v1.AuditRequest
-	1,  // 17: txmgr.v1.DoubtService.Scan:output_type -> txmgr.v1.ScanResponse
-	4,  // 18: txmgr.v1.DoubtService.List:output_type -> txmgr.v1.ListDoubtsResponse
-	7,  // 19: txmgr.v1.DoubtService.Explain:output_type -> txmgr.v1.Explanation
-	12, // 20: txmgr.v1.DoubtService.Retry:output_type -> txmgr.v1.RetryResponse
-	21, // 21: txmgr.v1.DoubtService.Resolve:output_type -> txmgr.v1.Outcome
-	21, // 22: txmgr.v1.DoubtService.Forget:output_type -> txmgr.v1.Outcome
-	16, // 23: txmgr.v1.DoubtService.Audit:output_type -> txmgr.v1.AuditResponse
+	0,  // 10: txmgr.v1.InDoubtService.Scan:input_type -> txmgr.v1.ScanRequest
+	3,  // 11: txmgr.v1.InDoubtService.List:input_type -> txmgr.v1.ListInDoubtRequest
+	6,  // 12: txmgr.v1.InDoubtService.Explain:input_type -> txmgr.v1.ExplainRequest
+	11, // 13: txmgr.v1.InDoubtService.Retry:input_type -> txmgr.v1.RetryRequest
+	13, // 14: txmgr.v1.InDoubtService.Resolve:input_type -> txmgr.v1.ResolveRequest
+	14, // 15: txmgr.v1.InDoubtService.Forget:input_type -> txmgr.v1.ForgetRequest
+	15, // 16: txmgr.v1.InDoubtService.Audit:input_type -> txmgr.v1.AuditRequest
+	1,  // 17: txmgr.v1.InDoubtService.Scan:output_type -> txmgr.v1.ScanResponse
+	4,  // 18: txmgr.v1.InDoubtService.List:output_type -> txmgr.v1.ListInDoubtResponse
+	7,  // 19: txmgr.v1.InDoubtService.Explain:output_type -> txmgr.v1.Explanation
+	12, // 20: txmgr.v1.InDoubtService.Retry:output_type -> txmgr.v1.RetryResponse
+	21, // 21: txmgr.v1.InDoubtService.Resolve:output_type -> txmgr.v1.Outcome
+	21, // 22: txmgr.v1.InDoubtService.Forget:output_type -> txmgr.v1.Outcome
+	16, // 23: txmgr.v1.InDoubtService.Audit:output_type -> txmgr.v1.AuditResponse
 	17, // [17:24] is the sub-list for method output_type
 	10, // [10:17] is the sub-list for method input_type
 	10, // [10:10] is the sub-list for extension type_name
@@ -1613,33 +1615,33 @@ var file_txmgr_v1_doubt_proto_depIdxs = []int32{
 	0,  // [0:10] is the sub-list for field type_name
 }
 
-func init() { file_txmgr_v1_doubt_proto_init() }
-func file_txmgr_v1_doubt_proto_init() {
-	if File_txmgr_v1_doubt_proto != nil {
+func init() { file_txmgr_v1_indoubt_proto_init() }
+func file_txmgr_v1_indoubt_proto_init() {
+	if File_txmgr_v1_indoubt_proto != nil {
 		return
 	}
 	file_txmgr_v1_info_proto_init()
 	file_txmgr_v1_transaction_proto_init()
-	file_txmgr_v1_doubt_proto_msgTypes[2].OneofWrappers = []any{}
-	file_txmgr_v1_doubt_proto_msgTypes[5].OneofWrappers = []any{}
-	file_txmgr_v1_doubt_proto_msgTypes[8].OneofWrappers = []any{}
-	file_txmgr_v1_doubt_proto_msgTypes[10].OneofWrappers = []any{}
-	file_txmgr_v1_doubt_proto_msgTypes[17].OneofWrappers = []any{}
+	file_txmgr_v1_indoubt_proto_msgTypes[2].OneofWrappers = []any{}
+	file_txmgr_v1_indoubt_proto_msgTypes[5].OneofWrappers = []any{}
+	file_txmgr_v1_indoubt_proto_msgTypes[8].OneofWrappers = []any{}
+	file_txmgr_v1_indoubt_proto_msgTypes[10].OneofWrappers = []any{}
+	file_txmgr_v1_indoubt_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_txmgr_v1_doubt_proto_rawDesc), len(file_txmgr_v1_doubt_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_txmgr_v1_indoubt_proto_rawDesc), len(file_txmgr_v1_indoubt_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
-		GoTypes:           file_txmgr_v1_doubt_proto_goTypes,
-		DependencyIndexes: file_txmgr_v1_doubt_proto_depIdxs,
-		MessageInfos:      file_txmgr_v1_doubt_proto_msgTypes,
+		GoTypes:           file_txmgr_v1_indoubt_proto_goTypes,
+		DependencyIndexes: file_txmgr_v1_indoubt_proto_depIdxs,
+		MessageInfos:      file_txmgr_v1_indoubt_proto_msgTypes,
 	}.Build()
-	File_txmgr_v1_doubt_proto = out.File
-	file_txmgr_v1_doubt_proto_goTypes = nil
-	file_txmgr_v1_doubt_proto_depIdxs = nil
+	File_txmgr_v1_indoubt_proto = out.File
+	file_txmgr_v1_indoubt_proto_goTypes = nil
+	file_txmgr_v1_indoubt_proto_depIdxs = nil
 }

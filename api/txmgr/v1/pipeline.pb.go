@@ -2,7 +2,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: txmgr/v1/pipe.proto
+// source: txmgr/v1/pipeline.proto
 
 package txmgrv1
 
@@ -23,7 +23,7 @@ const (
 )
 
 // Batch carries whatever commands were waiting. Its size is limited like that
-// of every message, its commands by the server's limit per Pipe.
+// of every message, its commands by the server's limit per Pipeline.
 type Batch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Commands      []*Command             `protobuf:"bytes,1,rep,name=commands,proto3" json:"commands,omitempty"`
@@ -33,7 +33,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[0]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -45,7 +45,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[0]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -58,7 +58,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{0}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Batch) GetCommands() []*Command {
@@ -68,8 +68,8 @@ func (x *Batch) GetCommands() []*Command {
 	return nil
 }
 
-// Command is one call. The commands of one Pipe are carried out concurrently,
-// in no order: whoever needs an order waits for the reply.
+// Command is one call. The commands of one Pipeline are executed concurrently,
+// in no order: a client that needs an order waits for the reply.
 type Command struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Chosen by the caller, unique among its commands in flight.
@@ -83,7 +83,7 @@ type Command struct {
 	//	*Command_Commit
 	//	*Command_Rollback
 	//	*Command_Extend
-	//	*Command_Done
+	//	*Command_ReportCompletion
 	//	*Command_Get
 	//	*Command_Vote
 	//	*Command_Delegate
@@ -94,7 +94,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[1]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -106,7 +106,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[1]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -119,7 +119,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{1}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Command) GetSeq() uint64 {
@@ -188,10 +188,10 @@ func (x *Command) GetExtend() *ExtendCall {
 	return nil
 }
 
-func (x *Command) GetDone() *DoneCall {
+func (x *Command) GetReportCompletion() *ReportCompletionCall {
 	if x != nil {
-		if x, ok := x.Call.(*Command_Done); ok {
-			return x.Done
+		if x, ok := x.Call.(*Command_ReportCompletion); ok {
+			return x.ReportCompletion
 		}
 	}
 	return nil
@@ -248,8 +248,8 @@ type Command_Extend struct {
 	Extend *ExtendCall `protobuf:"bytes,7,opt,name=extend,proto3,oneof"`
 }
 
-type Command_Done struct {
-	Done *DoneCall `protobuf:"bytes,8,opt,name=done,proto3,oneof"`
+type Command_ReportCompletion struct {
+	ReportCompletion *ReportCompletionCall `protobuf:"bytes,8,opt,name=report_completion,json=reportCompletion,proto3,oneof"`
 }
 
 type Command_Get struct {
@@ -274,7 +274,7 @@ func (*Command_Rollback) isCommand_Call() {}
 
 func (*Command_Extend) isCommand_Call() {}
 
-func (*Command_Done) isCommand_Call() {}
+func (*Command_ReportCompletion) isCommand_Call() {}
 
 func (*Command_Get) isCommand_Call() {}
 
@@ -288,18 +288,18 @@ type BeginCall struct {
 	Timeout  int64                  `protobuf:"varint,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	Labels   map[string]string      `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Branches []*EnlistCall          `protobuf:"bytes,4,rep,name=branches,proto3" json:"branches,omitempty"`
-	// The client's session, 16 bytes; empty for none.
+	// The client session, 16 bytes; empty for none.
 	Session []byte `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
 	// The mark of the id; both zero for none.
-	MarkLife      uint64 `protobuf:"varint,6,opt,name=mark_life,json=markLife,proto3" json:"mark_life,omitempty"`
-	MarkTick      uint64 `protobuf:"varint,7,opt,name=mark_tick,json=markTick,proto3" json:"mark_tick,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MarkIncarnation uint64 `protobuf:"varint,6,opt,name=mark_incarnation,json=markIncarnation,proto3" json:"mark_incarnation,omitempty"`
+	MarkTick        uint64 `protobuf:"varint,7,opt,name=mark_tick,json=markTick,proto3" json:"mark_tick,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *BeginCall) Reset() {
 	*x = BeginCall{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[2]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -311,7 +311,7 @@ func (x *BeginCall) String() string {
 func (*BeginCall) ProtoMessage() {}
 
 func (x *BeginCall) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[2]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -324,7 +324,7 @@ func (x *BeginCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginCall.ProtoReflect.Descriptor instead.
 func (*BeginCall) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{2}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *BeginCall) GetName() string {
@@ -362,9 +362,9 @@ func (x *BeginCall) GetSession() []byte {
 	return nil
 }
 
-func (x *BeginCall) GetMarkLife() uint64 {
+func (x *BeginCall) GetMarkIncarnation() uint64 {
 	if x != nil {
-		return x.MarkLife
+		return x.MarkIncarnation
 	}
 	return 0
 }
@@ -380,14 +380,14 @@ type EnlistCall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Participant   string                 `protobuf:"bytes,1,opt,name=participant,proto3" json:"participant,omitempty"`
 	Payload       []byte                 `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
-	Session       string                 `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
+	SessionRef    string                 `protobuf:"bytes,3,opt,name=session_ref,json=sessionRef,proto3" json:"session_ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnlistCall) Reset() {
 	*x = EnlistCall{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[3]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -399,7 +399,7 @@ func (x *EnlistCall) String() string {
 func (*EnlistCall) ProtoMessage() {}
 
 func (x *EnlistCall) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[3]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -412,7 +412,7 @@ func (x *EnlistCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnlistCall.ProtoReflect.Descriptor instead.
 func (*EnlistCall) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{3}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *EnlistCall) GetParticipant() string {
@@ -429,24 +429,24 @@ func (x *EnlistCall) GetPayload() []byte {
 	return nil
 }
 
-func (x *EnlistCall) GetSession() string {
+func (x *EnlistCall) GetSessionRef() string {
 	if x != nil {
-		return x.Session
+		return x.SessionRef
 	}
 	return ""
 }
 
 type CommitCall struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Votes         []*BranchVote          `protobuf:"bytes,1,rep,name=votes,proto3" json:"votes,omitempty"`
-	OwnPhaseTwo   bool                   `protobuf:"varint,2,opt,name=own_phase_two,json=ownPhaseTwo,proto3" json:"own_phase_two,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Votes           []*BranchVote          `protobuf:"bytes,1,rep,name=votes,proto3" json:"votes,omitempty"`
+	ClientCompletes bool                   `protobuf:"varint,2,opt,name=client_completes,json=clientCompletes,proto3" json:"client_completes,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *CommitCall) Reset() {
 	*x = CommitCall{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[4]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -458,7 +458,7 @@ func (x *CommitCall) String() string {
 func (*CommitCall) ProtoMessage() {}
 
 func (x *CommitCall) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[4]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -471,7 +471,7 @@ func (x *CommitCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitCall.ProtoReflect.Descriptor instead.
 func (*CommitCall) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{4}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CommitCall) GetVotes() []*BranchVote {
@@ -481,9 +481,9 @@ func (x *CommitCall) GetVotes() []*BranchVote {
 	return nil
 }
 
-func (x *CommitCall) GetOwnPhaseTwo() bool {
+func (x *CommitCall) GetClientCompletes() bool {
 	if x != nil {
-		return x.OwnPhaseTwo
+		return x.ClientCompletes
 	}
 	return false
 }
@@ -498,7 +498,7 @@ type BranchVote struct {
 
 func (x *BranchVote) Reset() {
 	*x = BranchVote{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[5]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +510,7 @@ func (x *BranchVote) String() string {
 func (*BranchVote) ProtoMessage() {}
 
 func (x *BranchVote) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[5]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +523,7 @@ func (x *BranchVote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BranchVote.ProtoReflect.Descriptor instead.
 func (*BranchVote) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{5}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *BranchVote) GetBranch() uint32 {
@@ -541,17 +541,17 @@ func (x *BranchVote) GetVote() uint32 {
 }
 
 type VoteCall struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Votes         []*BranchVote          `protobuf:"bytes,1,rep,name=votes,proto3" json:"votes,omitempty"`
-	OwnPhaseTwo   bool                   `protobuf:"varint,2,opt,name=own_phase_two,json=ownPhaseTwo,proto3" json:"own_phase_two,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Votes           []*BranchVote          `protobuf:"bytes,1,rep,name=votes,proto3" json:"votes,omitempty"`
+	ClientCompletes bool                   `protobuf:"varint,2,opt,name=client_completes,json=clientCompletes,proto3" json:"client_completes,omitempty"`
+	Reason          string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *VoteCall) Reset() {
 	*x = VoteCall{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[6]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -563,7 +563,7 @@ func (x *VoteCall) String() string {
 func (*VoteCall) ProtoMessage() {}
 
 func (x *VoteCall) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[6]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -576,7 +576,7 @@ func (x *VoteCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteCall.ProtoReflect.Descriptor instead.
 func (*VoteCall) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{6}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *VoteCall) GetVotes() []*BranchVote {
@@ -586,9 +586,9 @@ func (x *VoteCall) GetVotes() []*BranchVote {
 	return nil
 }
 
-func (x *VoteCall) GetOwnPhaseTwo() bool {
+func (x *VoteCall) GetClientCompletes() bool {
 	if x != nil {
-		return x.OwnPhaseTwo
+		return x.ClientCompletes
 	}
 	return false
 }
@@ -609,7 +609,7 @@ type DelegateCall struct {
 
 func (x *DelegateCall) Reset() {
 	*x = DelegateCall{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[7]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +621,7 @@ func (x *DelegateCall) String() string {
 func (*DelegateCall) ProtoMessage() {}
 
 func (x *DelegateCall) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[7]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +634,7 @@ func (x *DelegateCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DelegateCall.ProtoReflect.Descriptor instead.
 func (*DelegateCall) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{7}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DelegateCall) GetBranch() uint32 {
@@ -653,7 +653,7 @@ type RollbackCall struct {
 
 func (x *RollbackCall) Reset() {
 	*x = RollbackCall{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[8]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -665,7 +665,7 @@ func (x *RollbackCall) String() string {
 func (*RollbackCall) ProtoMessage() {}
 
 func (x *RollbackCall) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[8]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -678,7 +678,7 @@ func (x *RollbackCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackCall.ProtoReflect.Descriptor instead.
 func (*RollbackCall) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{8}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RollbackCall) GetReason() string {
@@ -697,7 +697,7 @@ type ExtendCall struct {
 
 func (x *ExtendCall) Reset() {
 	*x = ExtendCall{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[9]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +709,7 @@ func (x *ExtendCall) String() string {
 func (*ExtendCall) ProtoMessage() {}
 
 func (x *ExtendCall) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[9]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +722,7 @@ func (x *ExtendCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendCall.ProtoReflect.Descriptor instead.
 func (*ExtendCall) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{9}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExtendCall) GetTimeout() int64 {
@@ -732,28 +732,28 @@ func (x *ExtendCall) GetTimeout() int64 {
 	return 0
 }
 
-type DoneCall struct {
+type ReportCompletionCall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Acks          []*BranchAck           `protobuf:"bytes,1,rep,name=acks,proto3" json:"acks,omitempty"`
+	Reports       []*BranchCompletion    `protobuf:"bytes,1,rep,name=reports,proto3" json:"reports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *DoneCall) Reset() {
-	*x = DoneCall{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[10]
+func (x *ReportCompletionCall) Reset() {
+	*x = ReportCompletionCall{}
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *DoneCall) String() string {
+func (x *ReportCompletionCall) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*DoneCall) ProtoMessage() {}
+func (*ReportCompletionCall) ProtoMessage() {}
 
-func (x *DoneCall) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[10]
+func (x *ReportCompletionCall) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,19 +764,19 @@ func (x *DoneCall) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use DoneCall.ProtoReflect.Descriptor instead.
-func (*DoneCall) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{10}
+// Deprecated: Use ReportCompletionCall.ProtoReflect.Descriptor instead.
+func (*ReportCompletionCall) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *DoneCall) GetAcks() []*BranchAck {
+func (x *ReportCompletionCall) GetReports() []*BranchCompletion {
 	if x != nil {
-		return x.Acks
+		return x.Reports
 	}
 	return nil
 }
 
-type BranchAck struct {
+type BranchCompletion struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Branch        uint32                 `protobuf:"varint,1,opt,name=branch,proto3" json:"branch,omitempty"`
 	State         uint32                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"`
@@ -784,21 +784,21 @@ type BranchAck struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *BranchAck) Reset() {
-	*x = BranchAck{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[11]
+func (x *BranchCompletion) Reset() {
+	*x = BranchCompletion{}
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *BranchAck) String() string {
+func (x *BranchCompletion) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*BranchAck) ProtoMessage() {}
+func (*BranchCompletion) ProtoMessage() {}
 
-func (x *BranchAck) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[11]
+func (x *BranchCompletion) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,19 +809,19 @@ func (x *BranchAck) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use BranchAck.ProtoReflect.Descriptor instead.
-func (*BranchAck) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{11}
+// Deprecated: Use BranchCompletion.ProtoReflect.Descriptor instead.
+func (*BranchCompletion) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *BranchAck) GetBranch() uint32 {
+func (x *BranchCompletion) GetBranch() uint32 {
 	if x != nil {
 		return x.Branch
 	}
 	return 0
 }
 
-func (x *BranchAck) GetState() uint32 {
+func (x *BranchCompletion) GetState() uint32 {
 	if x != nil {
 		return x.State
 	}
@@ -836,7 +836,7 @@ type GetCall struct {
 
 func (x *GetCall) Reset() {
 	*x = GetCall{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[12]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -848,7 +848,7 @@ func (x *GetCall) String() string {
 func (*GetCall) ProtoMessage() {}
 
 func (x *GetCall) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[12]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -861,7 +861,7 @@ func (x *GetCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCall.ProtoReflect.Descriptor instead.
 func (*GetCall) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{12}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{12}
 }
 
 // ReplyBatch carries whatever replies were ready.
@@ -874,7 +874,7 @@ type ReplyBatch struct {
 
 func (x *ReplyBatch) Reset() {
 	*x = ReplyBatch{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[13]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +886,7 @@ func (x *ReplyBatch) String() string {
 func (*ReplyBatch) ProtoMessage() {}
 
 func (x *ReplyBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[13]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +899,7 @@ func (x *ReplyBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyBatch.ProtoReflect.Descriptor instead.
 func (*ReplyBatch) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{13}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReplyBatch) GetReplies() []*Reply {
@@ -918,7 +918,7 @@ type Reply struct {
 	//	*Reply_Begin
 	//	*Reply_Enlist
 	//	*Reply_Outcome
-	//	*Reply_Done
+	//	*Reply_ReportCompletion
 	//	*Reply_Get
 	//	*Reply_Failure
 	Result        isReply_Result `protobuf_oneof:"result"`
@@ -928,7 +928,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[14]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +940,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[14]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +953,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{14}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Reply) GetSeq() uint64 {
@@ -997,10 +997,10 @@ func (x *Reply) GetOutcome() *OutcomeReply {
 	return nil
 }
 
-func (x *Reply) GetDone() *DoneReply {
+func (x *Reply) GetReportCompletion() *ReportCompletionReply {
 	if x != nil {
-		if x, ok := x.Result.(*Reply_Done); ok {
-			return x.Done
+		if x, ok := x.Result.(*Reply_ReportCompletion); ok {
+			return x.ReportCompletion
 		}
 	}
 	return nil
@@ -1043,9 +1043,9 @@ type Reply_Outcome struct {
 	Outcome *OutcomeReply `protobuf:"bytes,4,opt,name=outcome,proto3,oneof"`
 }
 
-type Reply_Done struct {
-	// Of Done.
-	Done *DoneReply `protobuf:"bytes,5,opt,name=done,proto3,oneof"`
+type Reply_ReportCompletion struct {
+	// Of ReportCompletion.
+	ReportCompletion *ReportCompletionReply `protobuf:"bytes,5,opt,name=report_completion,json=reportCompletion,proto3,oneof"`
 }
 
 type Reply_Get struct {
@@ -1064,7 +1064,7 @@ func (*Reply_Enlist) isReply_Result() {}
 
 func (*Reply_Outcome) isReply_Result() {}
 
-func (*Reply_Done) isReply_Result() {}
+func (*Reply_ReportCompletion) isReply_Result() {}
 
 func (*Reply_Get) isReply_Result() {}
 
@@ -1078,16 +1078,16 @@ type BeginReply struct {
 	SurvivalIndex uint64         `protobuf:"varint,3,opt,name=survival_index,json=survivalIndex,proto3" json:"survival_index,omitempty"`
 	ExpiryTick    uint64         `protobuf:"varint,4,opt,name=expiry_tick,json=expiryTick,proto3" json:"expiry_tick,omitempty"`
 	Branches      []*EnlistReply `protobuf:"bytes,5,rep,name=branches,proto3" json:"branches,omitempty"`
-	// For ids that are made from now on.
-	MarkLife      uint64 `protobuf:"varint,6,opt,name=mark_life,json=markLife,proto3" json:"mark_life,omitempty"`
-	MarkTick      uint64 `protobuf:"varint,7,opt,name=mark_tick,json=markTick,proto3" json:"mark_tick,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// For ids made from now on.
+	MarkIncarnation uint64 `protobuf:"varint,6,opt,name=mark_incarnation,json=markIncarnation,proto3" json:"mark_incarnation,omitempty"`
+	MarkTick        uint64 `protobuf:"varint,7,opt,name=mark_tick,json=markTick,proto3" json:"mark_tick,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *BeginReply) Reset() {
 	*x = BeginReply{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[15]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1099,7 @@ func (x *BeginReply) String() string {
 func (*BeginReply) ProtoMessage() {}
 
 func (x *BeginReply) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[15]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1112,7 @@ func (x *BeginReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginReply.ProtoReflect.Descriptor instead.
 func (*BeginReply) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{15}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *BeginReply) GetId() []byte {
@@ -1150,9 +1150,9 @@ func (x *BeginReply) GetBranches() []*EnlistReply {
 	return nil
 }
 
-func (x *BeginReply) GetMarkLife() uint64 {
+func (x *BeginReply) GetMarkIncarnation() uint64 {
 	if x != nil {
-		return x.MarkLife
+		return x.MarkIncarnation
 	}
 	return 0
 }
@@ -1175,7 +1175,7 @@ type EnlistReply struct {
 
 func (x *EnlistReply) Reset() {
 	*x = EnlistReply{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[16]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1187,7 +1187,7 @@ func (x *EnlistReply) String() string {
 func (*EnlistReply) ProtoMessage() {}
 
 func (x *EnlistReply) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[16]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1200,7 +1200,7 @@ func (x *EnlistReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnlistReply.ProtoReflect.Descriptor instead.
 func (*EnlistReply) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{16}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EnlistReply) GetId() uint32 {
@@ -1225,19 +1225,19 @@ func (x *EnlistReply) GetXid() string {
 }
 
 type OutcomeReply struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	State  uint32                 `protobuf:"varint,1,opt,name=state,proto3" json:"state,omitempty"`
-	Cause  uint32                 `protobuf:"varint,2,opt,name=cause,proto3" json:"cause,omitempty"`
-	Hazard uint32                 `protobuf:"varint,3,opt,name=hazard,proto3" json:"hazard,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	State     uint32                 `protobuf:"varint,1,opt,name=state,proto3" json:"state,omitempty"`
+	Cause     uint32                 `protobuf:"varint,2,opt,name=cause,proto3" json:"cause,omitempty"`
+	Heuristic uint32                 `protobuf:"varint,3,opt,name=heuristic,proto3" json:"heuristic,omitempty"`
 	// As in Outcome.
-	EndedByHand   bool `protobuf:"varint,4,opt,name=ended_by_hand,json=endedByHand,proto3" json:"ended_by_hand,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	EndedByApplication bool `protobuf:"varint,4,opt,name=ended_by_application,json=endedByApplication,proto3" json:"ended_by_application,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *OutcomeReply) Reset() {
 	*x = OutcomeReply{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[17]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1249,7 @@ func (x *OutcomeReply) String() string {
 func (*OutcomeReply) ProtoMessage() {}
 
 func (x *OutcomeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[17]
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1262,7 @@ func (x *OutcomeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeReply.ProtoReflect.Descriptor instead.
 func (*OutcomeReply) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{17}
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OutcomeReply) GetState() uint32 {
@@ -1279,41 +1279,41 @@ func (x *OutcomeReply) GetCause() uint32 {
 	return 0
 }
 
-func (x *OutcomeReply) GetHazard() uint32 {
+func (x *OutcomeReply) GetHeuristic() uint32 {
 	if x != nil {
-		return x.Hazard
+		return x.Heuristic
 	}
 	return 0
 }
 
-func (x *OutcomeReply) GetEndedByHand() bool {
+func (x *OutcomeReply) GetEndedByApplication() bool {
 	if x != nil {
-		return x.EndedByHand
+		return x.EndedByApplication
 	}
 	return false
 }
 
-type DoneReply struct {
+type ReportCompletionReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *DoneReply) Reset() {
-	*x = DoneReply{}
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[18]
+func (x *ReportCompletionReply) Reset() {
+	*x = ReportCompletionReply{}
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *DoneReply) String() string {
+func (x *ReportCompletionReply) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*DoneReply) ProtoMessage() {}
+func (*ReportCompletionReply) ProtoMessage() {}
 
-func (x *DoneReply) ProtoReflect() protoreflect.Message {
-	mi := &file_txmgr_v1_pipe_proto_msgTypes[18]
+func (x *ReportCompletionReply) ProtoReflect() protoreflect.Message {
+	mi := &file_txmgr_v1_pipeline_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1324,18 +1324,18 @@ func (x *DoneReply) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use DoneReply.ProtoReflect.Descriptor instead.
-func (*DoneReply) Descriptor() ([]byte, []int) {
-	return file_txmgr_v1_pipe_proto_rawDescGZIP(), []int{18}
+// Deprecated: Use ReportCompletionReply.ProtoReflect.Descriptor instead.
+func (*ReportCompletionReply) Descriptor() ([]byte, []int) {
+	return file_txmgr_v1_pipeline_proto_rawDescGZIP(), []int{18}
 }
 
-var File_txmgr_v1_pipe_proto protoreflect.FileDescriptor
+var File_txmgr_v1_pipeline_proto protoreflect.FileDescriptor
 
-const file_txmgr_v1_pipe_proto_rawDesc = "" +
+const file_txmgr_v1_pipeline_proto_rawDesc = "" +
 	"\n" +
-	"\x13txmgr/v1/pipe.proto\x12\btxmgr.v1\x1a\x16txmgr/v1/failure.proto\x1a\x13txmgr/v1/info.proto\"6\n" +
+	"\x17txmgr/v1/pipeline.proto\x12\btxmgr.v1\x1a\x16txmgr/v1/failure.proto\x1a\x13txmgr/v1/info.proto\"6\n" +
 	"\x05Batch\x12-\n" +
-	"\bcommands\x18\x01 \x03(\v2\x11.txmgr.v1.CommandR\bcommands\"\xd7\x03\n" +
+	"\bcommands\x18\x01 \x03(\v2\x11.txmgr.v1.CommandR\bcommands\"\xfc\x03\n" +
 	"\aCommand\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\fR\x02id\x12+\n" +
@@ -1343,40 +1343,41 @@ const file_txmgr_v1_pipe_proto_rawDesc = "" +
 	"\x06enlist\x18\x04 \x01(\v2\x14.txmgr.v1.EnlistCallH\x00R\x06enlist\x12.\n" +
 	"\x06commit\x18\x05 \x01(\v2\x14.txmgr.v1.CommitCallH\x00R\x06commit\x124\n" +
 	"\brollback\x18\x06 \x01(\v2\x16.txmgr.v1.RollbackCallH\x00R\brollback\x12.\n" +
-	"\x06extend\x18\a \x01(\v2\x14.txmgr.v1.ExtendCallH\x00R\x06extend\x12(\n" +
-	"\x04done\x18\b \x01(\v2\x12.txmgr.v1.DoneCallH\x00R\x04done\x12%\n" +
+	"\x06extend\x18\a \x01(\v2\x14.txmgr.v1.ExtendCallH\x00R\x06extend\x12M\n" +
+	"\x11report_completion\x18\b \x01(\v2\x1e.txmgr.v1.ReportCompletionCallH\x00R\x10reportCompletion\x12%\n" +
 	"\x03get\x18\t \x01(\v2\x11.txmgr.v1.GetCallH\x00R\x03get\x12(\n" +
 	"\x04vote\x18\n" +
 	" \x01(\v2\x12.txmgr.v1.VoteCallH\x00R\x04vote\x124\n" +
 	"\bdelegate\x18\v \x01(\v2\x16.txmgr.v1.DelegateCallH\x00R\bdelegateB\x06\n" +
-	"\x04call\"\xb3\x02\n" +
+	"\x04call\"\xc1\x02\n" +
 	"\tBeginCall\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\atimeout\x18\x02 \x01(\x03R\atimeout\x127\n" +
 	"\x06labels\x18\x03 \x03(\v2\x1f.txmgr.v1.BeginCall.LabelsEntryR\x06labels\x120\n" +
 	"\bbranches\x18\x04 \x03(\v2\x14.txmgr.v1.EnlistCallR\bbranches\x12\x18\n" +
-	"\asession\x18\x05 \x01(\fR\asession\x12\x1b\n" +
-	"\tmark_life\x18\x06 \x01(\x04R\bmarkLife\x12\x1b\n" +
+	"\asession\x18\x05 \x01(\fR\asession\x12)\n" +
+	"\x10mark_incarnation\x18\x06 \x01(\x04R\x0fmarkIncarnation\x12\x1b\n" +
 	"\tmark_tick\x18\a \x01(\x04R\bmarkTick\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"i\n" +
 	"\n" +
 	"EnlistCall\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\x12\x18\n" +
-	"\apayload\x18\x02 \x01(\fR\apayload\x12\x18\n" +
-	"\asession\x18\x03 \x01(\tR\asession\"\\\n" +
+	"\apayload\x18\x02 \x01(\fR\apayload\x12\x1f\n" +
+	"\vsession_ref\x18\x03 \x01(\tR\n" +
+	"sessionRef\"c\n" +
 	"\n" +
 	"CommitCall\x12*\n" +
-	"\x05votes\x18\x01 \x03(\v2\x14.txmgr.v1.BranchVoteR\x05votes\x12\"\n" +
-	"\rown_phase_two\x18\x02 \x01(\bR\vownPhaseTwo\"8\n" +
+	"\x05votes\x18\x01 \x03(\v2\x14.txmgr.v1.BranchVoteR\x05votes\x12)\n" +
+	"\x10client_completes\x18\x02 \x01(\bR\x0fclientCompletes\"8\n" +
 	"\n" +
 	"BranchVote\x12\x16\n" +
 	"\x06branch\x18\x01 \x01(\rR\x06branch\x12\x12\n" +
-	"\x04vote\x18\x02 \x01(\rR\x04vote\"r\n" +
+	"\x04vote\x18\x02 \x01(\rR\x04vote\"y\n" +
 	"\bVoteCall\x12*\n" +
-	"\x05votes\x18\x01 \x03(\v2\x14.txmgr.v1.BranchVoteR\x05votes\x12\"\n" +
-	"\rown_phase_two\x18\x02 \x01(\bR\vownPhaseTwo\x12\x16\n" +
+	"\x05votes\x18\x01 \x03(\v2\x14.txmgr.v1.BranchVoteR\x05votes\x12)\n" +
+	"\x10client_completes\x18\x02 \x01(\bR\x0fclientCompletes\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"&\n" +
 	"\fDelegateCall\x12\x16\n" +
 	"\x06branch\x18\x01 \x01(\rR\x06branch\"&\n" +
@@ -1384,25 +1385,25 @@ const file_txmgr_v1_pipe_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"&\n" +
 	"\n" +
 	"ExtendCall\x12\x18\n" +
-	"\atimeout\x18\x01 \x01(\x03R\atimeout\"3\n" +
-	"\bDoneCall\x12'\n" +
-	"\x04acks\x18\x01 \x03(\v2\x13.txmgr.v1.BranchAckR\x04acks\"9\n" +
-	"\tBranchAck\x12\x16\n" +
+	"\atimeout\x18\x01 \x01(\x03R\atimeout\"L\n" +
+	"\x14ReportCompletionCall\x124\n" +
+	"\areports\x18\x01 \x03(\v2\x1a.txmgr.v1.BranchCompletionR\areports\"@\n" +
+	"\x10BranchCompletion\x12\x16\n" +
 	"\x06branch\x18\x01 \x01(\rR\x06branch\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\"\t\n" +
 	"\aGetCall\"7\n" +
 	"\n" +
 	"ReplyBatch\x12)\n" +
-	"\areplies\x18\x01 \x03(\v2\x0f.txmgr.v1.ReplyR\areplies\"\xbb\x02\n" +
+	"\areplies\x18\x01 \x03(\v2\x0f.txmgr.v1.ReplyR\areplies\"\xe0\x02\n" +
 	"\x05Reply\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12,\n" +
 	"\x05begin\x18\x02 \x01(\v2\x14.txmgr.v1.BeginReplyH\x00R\x05begin\x12/\n" +
 	"\x06enlist\x18\x03 \x01(\v2\x15.txmgr.v1.EnlistReplyH\x00R\x06enlist\x122\n" +
-	"\aoutcome\x18\x04 \x01(\v2\x16.txmgr.v1.OutcomeReplyH\x00R\aoutcome\x12)\n" +
-	"\x04done\x18\x05 \x01(\v2\x13.txmgr.v1.DoneReplyH\x00R\x04done\x12)\n" +
+	"\aoutcome\x18\x04 \x01(\v2\x16.txmgr.v1.OutcomeReplyH\x00R\aoutcome\x12N\n" +
+	"\x11report_completion\x18\x05 \x01(\v2\x1f.txmgr.v1.ReportCompletionReplyH\x00R\x10reportCompletion\x12)\n" +
 	"\x03get\x18\x06 \x01(\v2\x15.txmgr.v1.TransactionH\x00R\x03get\x12-\n" +
 	"\afailure\x18\a \x01(\v2\x11.txmgr.v1.FailureH\x00R\afailureB\b\n" +
-	"\x06result\"\xeb\x01\n" +
+	"\x06result\"\xf9\x01\n" +
 	"\n" +
 	"BeginReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x18\n" +
@@ -1410,68 +1411,68 @@ const file_txmgr_v1_pipe_proto_rawDesc = "" +
 	"\x0esurvival_index\x18\x03 \x01(\x04R\rsurvivalIndex\x12\x1f\n" +
 	"\vexpiry_tick\x18\x04 \x01(\x04R\n" +
 	"expiryTick\x121\n" +
-	"\bbranches\x18\x05 \x03(\v2\x15.txmgr.v1.EnlistReplyR\bbranches\x12\x1b\n" +
-	"\tmark_life\x18\x06 \x01(\x04R\bmarkLife\x12\x1b\n" +
+	"\bbranches\x18\x05 \x03(\v2\x15.txmgr.v1.EnlistReplyR\bbranches\x12)\n" +
+	"\x10mark_incarnation\x18\x06 \x01(\x04R\x0fmarkIncarnation\x12\x1b\n" +
 	"\tmark_tick\x18\a \x01(\x04R\bmarkTick\"Q\n" +
 	"\vEnlistReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12 \n" +
 	"\vparticipant\x18\x02 \x01(\tR\vparticipant\x12\x10\n" +
-	"\x03xid\x18\x03 \x01(\tR\x03xid\"v\n" +
+	"\x03xid\x18\x03 \x01(\tR\x03xid\"\x8a\x01\n" +
 	"\fOutcomeReply\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\rR\x05state\x12\x14\n" +
-	"\x05cause\x18\x02 \x01(\rR\x05cause\x12\x16\n" +
-	"\x06hazard\x18\x03 \x01(\rR\x06hazard\x12\"\n" +
-	"\rended_by_hand\x18\x04 \x01(\bR\vendedByHand\"\v\n" +
-	"\tDoneReplyB-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
+	"\x05cause\x18\x02 \x01(\rR\x05cause\x12\x1c\n" +
+	"\theuristic\x18\x03 \x01(\rR\theuristic\x120\n" +
+	"\x14ended_by_application\x18\x04 \x01(\bR\x12endedByApplication\"\x17\n" +
+	"\x15ReportCompletionReplyB-Z+github.com/txmgr/txmgr/api/txmgr/v1;txmgrv1b\x06proto3"
 
 var (
-	file_txmgr_v1_pipe_proto_rawDescOnce sync.Once
-	file_txmgr_v1_pipe_proto_rawDescData []byte
+	file_txmgr_v1_pipeline_proto_rawDescOnce sync.Once
+	file_txmgr_v1_pipeline_proto_rawDescData []byte
 )
 
-func file_txmgr_v1_pipe_proto_rawDescGZIP() []byte {
-	file_txmgr_v1_pipe_proto_rawDescOnce.Do(func() {
-		file_txmgr_v1_pipe_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_txmgr_v1_pipe_proto_rawDesc), len(file_txmgr_v1_pipe_proto_rawDesc)))
+func file_txmgr_v1_pipeline_proto_rawDescGZIP() []byte {
+	file_txmgr_v1_pipeline_proto_rawDescOnce.Do(func() {
+		file_txmgr_v1_pipeline_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_txmgr_v1_pipeline_proto_rawDesc), len(file_txmgr_v1_pipeline_proto_rawDesc)))
 	})
-	return file_txmgr_v1_pipe_proto_rawDescData
+	return file_txmgr_v1_pipeline_proto_rawDescData
 }
 
 var (
-	file_txmgr_v1_pipe_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
-	file_txmgr_v1_pipe_proto_goTypes  = []any{
-		(*Batch)(nil),        // 0: txmgr.v1.Batch
-		(*Command)(nil),      // 1: txmgr.v1.Command
-		(*BeginCall)(nil),    // 2: txmgr.v1.BeginCall
-		(*EnlistCall)(nil),   // 3: txmgr.v1.EnlistCall
-		(*CommitCall)(nil),   // 4: txmgr.v1.CommitCall
-		(*BranchVote)(nil),   // 5: txmgr.v1.BranchVote
-		(*VoteCall)(nil),     // 6: txmgr.v1.VoteCall
-		(*DelegateCall)(nil), // 7: txmgr.v1.DelegateCall
-		(*RollbackCall)(nil), // 8: txmgr.v1.RollbackCall
-		(*ExtendCall)(nil),   // 9: txmgr.v1.ExtendCall
-		(*DoneCall)(nil),     // 10: txmgr.v1.DoneCall
-		(*BranchAck)(nil),    // 11: txmgr.v1.BranchAck
-		(*GetCall)(nil),      // 12: txmgr.v1.GetCall
-		(*ReplyBatch)(nil),   // 13: txmgr.v1.ReplyBatch
-		(*Reply)(nil),        // 14: txmgr.v1.Reply
-		(*BeginReply)(nil),   // 15: txmgr.v1.BeginReply
-		(*EnlistReply)(nil),  // 16: txmgr.v1.EnlistReply
-		(*OutcomeReply)(nil), // 17: txmgr.v1.OutcomeReply
-		(*DoneReply)(nil),    // 18: txmgr.v1.DoneReply
-		nil,                  // 19: txmgr.v1.BeginCall.LabelsEntry
-		(*Transaction)(nil),  // 20: txmgr.v1.Transaction
-		(*Failure)(nil),      // 21: txmgr.v1.Failure
+	file_txmgr_v1_pipeline_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+	file_txmgr_v1_pipeline_proto_goTypes  = []any{
+		(*Batch)(nil),                 // 0: txmgr.v1.Batch
+		(*Command)(nil),               // 1: txmgr.v1.Command
+		(*BeginCall)(nil),             // 2: txmgr.v1.BeginCall
+		(*EnlistCall)(nil),            // 3: txmgr.v1.EnlistCall
+		(*CommitCall)(nil),            // 4: txmgr.v1.CommitCall
+		(*BranchVote)(nil),            // 5: txmgr.v1.BranchVote
+		(*VoteCall)(nil),              // 6: txmgr.v1.VoteCall
+		(*DelegateCall)(nil),          // 7: txmgr.v1.DelegateCall
+		(*RollbackCall)(nil),          // 8: txmgr.v1.RollbackCall
+		(*ExtendCall)(nil),            // 9: txmgr.v1.ExtendCall
+		(*ReportCompletionCall)(nil),  // 10: txmgr.v1.ReportCompletionCall
+		(*BranchCompletion)(nil),      // 11: txmgr.v1.BranchCompletion
+		(*GetCall)(nil),               // 12: txmgr.v1.GetCall
+		(*ReplyBatch)(nil),            // 13: txmgr.v1.ReplyBatch
+		(*Reply)(nil),                 // 14: txmgr.v1.Reply
+		(*BeginReply)(nil),            // 15: txmgr.v1.BeginReply
+		(*EnlistReply)(nil),           // 16: txmgr.v1.EnlistReply
+		(*OutcomeReply)(nil),          // 17: txmgr.v1.OutcomeReply
+		(*ReportCompletionReply)(nil), // 18: txmgr.v1.ReportCompletionReply
+		nil,                           // 19: txmgr.v1.BeginCall.LabelsEntry
+		(*Transaction)(nil),           // 20: txmgr.v1.Transaction
+		(*Failure)(nil),               // 21: txmgr.v1.Failure
 	}
 )
 
-var file_txmgr_v1_pipe_proto_depIdxs = []int32{
+var file_txmgr_v1_pipeline_proto_depIdxs = []int32{
 	1,  // 0: txmgr.v1.Batch.commands:type_name -> txmgr.v1.Command
 	2,  // 1: txmgr.v1.Command.begin:type_name -> txmgr.v1.BeginCall
 	3,  // 2: txmgr.v1.Command.enlist:type_name -> txmgr.v1.EnlistCall
 	4,  // 3: txmgr.v1.Command.commit:type_name -> txmgr.v1.CommitCall
 	8,  // 4: txmgr.v1.Command.rollback:type_name -> txmgr.v1.RollbackCall
 	9,  // 5: txmgr.v1.Command.extend:type_name -> txmgr.v1.ExtendCall
-	10, // 6: txmgr.v1.Command.done:type_name -> txmgr.v1.DoneCall
+	10, // 6: txmgr.v1.Command.report_completion:type_name -> txmgr.v1.ReportCompletionCall
 	12, // 7: txmgr.v1.Command.get:type_name -> txmgr.v1.GetCall
 	6,  // 8: txmgr.v1.Command.vote:type_name -> txmgr.v1.VoteCall
 	7,  // 9: txmgr.v1.Command.delegate:type_name -> txmgr.v1.DelegateCall
@@ -1479,12 +1480,12 @@ var file_txmgr_v1_pipe_proto_depIdxs = []int32{
 	3,  // 11: txmgr.v1.BeginCall.branches:type_name -> txmgr.v1.EnlistCall
 	5,  // 12: txmgr.v1.CommitCall.votes:type_name -> txmgr.v1.BranchVote
 	5,  // 13: txmgr.v1.VoteCall.votes:type_name -> txmgr.v1.BranchVote
-	11, // 14: txmgr.v1.DoneCall.acks:type_name -> txmgr.v1.BranchAck
+	11, // 14: txmgr.v1.ReportCompletionCall.reports:type_name -> txmgr.v1.BranchCompletion
 	14, // 15: txmgr.v1.ReplyBatch.replies:type_name -> txmgr.v1.Reply
 	15, // 16: txmgr.v1.Reply.begin:type_name -> txmgr.v1.BeginReply
 	16, // 17: txmgr.v1.Reply.enlist:type_name -> txmgr.v1.EnlistReply
 	17, // 18: txmgr.v1.Reply.outcome:type_name -> txmgr.v1.OutcomeReply
-	18, // 19: txmgr.v1.Reply.done:type_name -> txmgr.v1.DoneReply
+	18, // 19: txmgr.v1.Reply.report_completion:type_name -> txmgr.v1.ReportCompletionReply
 	20, // 20: txmgr.v1.Reply.get:type_name -> txmgr.v1.Transaction
 	21, // 21: txmgr.v1.Reply.failure:type_name -> txmgr.v1.Failure
 	16, // 22: txmgr.v1.BeginReply.branches:type_name -> txmgr.v1.EnlistReply
@@ -1495,29 +1496,29 @@ var file_txmgr_v1_pipe_proto_depIdxs = []int32{
 	0,  // [0:23] is the sub-list for field type_name
 }
 
-func init() { file_txmgr_v1_pipe_proto_init() }
-func file_txmgr_v1_pipe_proto_init() {
-	if File_txmgr_v1_pipe_proto != nil {
+func init() { file_txmgr_v1_pipeline_proto_init() }
+func file_txmgr_v1_pipeline_proto_init() {
+	if File_txmgr_v1_pipeline_proto != nil {
 		return
 	}
 	file_txmgr_v1_failure_proto_init()
 	file_txmgr_v1_info_proto_init()
-	file_txmgr_v1_pipe_proto_msgTypes[1].OneofWrappers = []any{
+	file_txmgr_v1_pipeline_proto_msgTypes[1].OneofWrappers = []any{
 		(*Command_Begin)(nil),
 		(*Command_Enlist)(nil),
 		(*Command_Commit)(nil),
 		(*Command_Rollback)(nil),
 		(*Command_Extend)(nil),
-		(*Command_Done)(nil),
+		(*Command_ReportCompletion)(nil),
 		(*Command_Get)(nil),
 		(*Command_Vote)(nil),
 		(*Command_Delegate)(nil),
 	}
-	file_txmgr_v1_pipe_proto_msgTypes[14].OneofWrappers = []any{
+	file_txmgr_v1_pipeline_proto_msgTypes[14].OneofWrappers = []any{
 		(*Reply_Begin)(nil),
 		(*Reply_Enlist)(nil),
 		(*Reply_Outcome)(nil),
-		(*Reply_Done)(nil),
+		(*Reply_ReportCompletion)(nil),
 		(*Reply_Get)(nil),
 		(*Reply_Failure)(nil),
 	}
@@ -1525,17 +1526,17 @@ func file_txmgr_v1_pipe_proto_init() {
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_txmgr_v1_pipe_proto_rawDesc), len(file_txmgr_v1_pipe_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_txmgr_v1_pipeline_proto_rawDesc), len(file_txmgr_v1_pipeline_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_txmgr_v1_pipe_proto_goTypes,
-		DependencyIndexes: file_txmgr_v1_pipe_proto_depIdxs,
-		MessageInfos:      file_txmgr_v1_pipe_proto_msgTypes,
+		GoTypes:           file_txmgr_v1_pipeline_proto_goTypes,
+		DependencyIndexes: file_txmgr_v1_pipeline_proto_depIdxs,
+		MessageInfos:      file_txmgr_v1_pipeline_proto_msgTypes,
 	}.Build()
-	File_txmgr_v1_pipe_proto = out.File
-	file_txmgr_v1_pipe_proto_goTypes = nil
-	file_txmgr_v1_pipe_proto_depIdxs = nil
+	File_txmgr_v1_pipeline_proto = out.File
+	file_txmgr_v1_pipeline_proto_goTypes = nil
+	file_txmgr_v1_pipeline_proto_depIdxs = nil
 }

@@ -1,0 +1,187 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/txmgr/txmgr/internal/sourcetree"
+)
+
+// Limits of a package without tests, a struct, a type and an interface. What is larger
+// has a row in sizeExceptions.
+const (
+	maxPackageLines     = 3000
+	maxStructFields     = 15
+	maxExportedMethods  = 25
+	maxInterfaceMethods = 8
+)
+
+// sizeException allows more than the limit, up to most, for a reason. A row whose subject
+// has shrunk below the limit is a finding, so that the table stays true.
+type sizeException struct {
+	subject string // package folder, or folder.Type
+	kind    string // lines, fields, methods or interface
+	most    int
+	reason  string
+}
+
+// checkSizes finds packages, structs, types and interfaces above the limits.
+func checkSizes(t *sourcetree.Tree) []string {
+	if t.Module != "github.com/txmgr/txmgr" {
+		return findSizes(t, nil) // the exceptions are those of this repository
+	}
+	return findSizes(t, sizeExceptions)
+}
+
+func findSizes(t *sourcetree.Tree, exceptions []sizeException) []string {
+	var findings []string
+	used := map[sizeException]bool{}
+	report := func(place, subject, kind string, n, limit int) {
+		for _, e := range exceptions {
+			if e.subject == subject && e.kind == kind {
+				used[e] = true
+				limit = e.most
+			}
+		}
+		if n > limit {
+			findings = append(findings, fmt.Sprintf("%s: %s has %d %s; at most %d: look for the seam", place, subject, n, kindText[kind], limit))
+		}
+	}
+	for _, p := range t.Packages {
+		lines, methods := 0, map[string]int{}
+		for _, f := range code(p) {
+			lines += f.Lines
+			for _, d := range f.AST.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.IsExported() && fn.Recv != nil {
+					methods[receiverName(fn.Recv)]++
+				}
+			}
+			ast.Inspect(f.AST, func(n ast.Node) bool {
+				s, ok := n.(*ast.TypeSpec)
+				if !ok {
+					return true
+				}
+				subject := p.Dir + "." + s.Name.Name
+				switch x := s.Type.(type) {
+				case *ast.StructType:
+					if n := countNames(x.Fields); n > maxStructFields {
+						report(t.Pos(s), subject, "fields", n, maxStructFields)
+					}
+				case *ast.InterfaceType:
+					if n := countNames(x.Methods); n > maxInterfaceMethods {
+						report(t.Pos(s), subject, "interface", n, maxInterfaceMethods)
+					}
+				}
+				return true
+			})
+		}
+		if lines > maxPackageLines {
+			report(p.Dir, p.Dir, "lines", lines, maxPackageLines)
+		}
+		for _, name := range slices.Sorted(maps.Keys(methods)) {
+			if methods[name] > maxExportedMethods {
+				report(p.Dir, p.Dir+"."+name, "methods", methods[name], maxExportedMethods)
+			}
+		}
+	}
+	for _, e := range exceptions {
+		if !used[e] {
+			findings = append(findings, fmt.Sprintf("%s: %s is within the limit of %s: remove its exception", strings.SplitN(e.subject, ".", 2)[0], e.subject, kindText[e.kind]))
+		}
+	}
+	return findings
+}
+
+var kindText = map[string]string{
+	"lines":     "lines without tests",
+	"fields":    "fields",
+	"methods":   "exported methods",
+	"interface": "methods",
+}
+
+func countNames(l *ast.FieldList) int {
+	n := 0
+	for _, f := range l.List {
+		n += max(len(f.Names), 1)
+	}
+	return n
+}
+
+func receiverName(l *ast.FieldList) string {
+	x := l.List[0].Type
+	for {
+		switch y := x.(type) {
+		case *ast.StarExpr:
+			x = y.X
+		case *ast.IndexExpr:
+			x = y.X
+		case *ast.IndexListExpr:
+			x = y.X
+		case *ast.Ident:
+			return y.Name
+		default:
+			return ""
+		}
+	}
+}
+
+// Reasons that several exceptions share.
+const (
+	divided  = "to be divided: docs/decisions/0042"
+	settings = "each field is a setting, with its own comment"
+	fields   = "each field is a field of the API"
+	model    = "the state of one simulated world, or of one run"
+)
+
+// sizeExceptions are what is larger than the limits, how large it may be, and why. The numbers only go down.
+var sizeExceptions = []sizeException{
+	{"adaptive", "lines", 3200, "two dozen types of one pool, and the optimizers of the source beside it"},
+	{"adaptive.Pool", "fields", 20, "one mutex guards all of it, on purpose"},
+	{"adaptive.knee", "fields", 25, "the memory of one algorithm"},
+	{"client.Client", "methods", 44, divided},
+	{"cmd/txmgr", "lines", 7900, divided},
+	{"cmd/txmgr.app", "fields", 17, divided},
+	{"cmd/txmgr.serverOptions", "fields", 16, settings},
+	{"cmd/txmgr/internal/demo.database", "interface", 10, divided},
+	{"internal/adaptivesim.simulation", "fields", 22, model},
+	{"internal/sim", "lines", 5400, model},
+	{"internal/sim.Outcome", "fields", 16, model},
+	{"internal/sim.World", "fields", 22, model},
+	{"node", "lines", 8900, divided},
+	{"node.Config", "fields", 19, settings},
+	{"node.Node", "fields", 45, divided},
+	{"node.Node", "methods", 52, divided},
+	{"node.proposalQueue", "fields", 25, divided},
+	{"node/peer.Server", "fields", 18, divided},
+	{"participant/mariadb", "lines", 4000, divided},
+	{"participant/mariadb.branch", "fields", 19, divided},
+	{"participant/postgres", "lines", 3400, divided},
+	{"participant/postgres.serverInfo", "fields", 25, "one row of one query"},
+	{"raftfsm/logstore.Store", "fields", 19, divided},
+	{"recovery", "lines", 3900, divided},
+	{"recovery.Config", "fields", 20, settings},
+	{"recovery.Health", "fields", 17, fields},
+	{"recovery.Recovery", "fields", 33, divided},
+	{"recovery.lane", "fields", 28, divided},
+	{"server", "lines", 4300, divided},
+	{"server.Config", "fields", 20, settings},
+	{"server.Coordinator", "interface", 34, divided},
+	{"server.Server", "fields", 27, divided},
+	{"server/servertest.Fake", "fields", 18, "it answers every call of the API"},
+	{"server/servertest.Fake", "methods", 50, "it answers every call of the API"},
+	{"txn", "lines", 3100, divided},
+	{"txn.Info", "fields", 18, fields},
+	{"txn.Manager", "interface", 10, "applications hold one value, and every call is about one transaction"},
+	{"txn.ParticipantStatus", "fields", 16, fields},
+	{"txn.Status", "fields", 31, fields},
+	{"txn.Tx", "fields", 17, "one transaction of one application: the fields are its protocol state"},
+	{"txn/machine", "lines", 4900, "one file for each command: the part that is cut best"},
+	{"txn/machine.Machine", "fields", 31, "the replicated state: its parts are the types of the fields"},
+	{"txn/machine.Machine", "methods", 36, "the replicated state: its parts are the types of the fields"},
+	{"txn/machine.Transaction", "fields", 21, "a transaction as it is stored: one field for each of the snapshot"},
+	{"txn/machine.record", "fields", 25, "a transaction in memory: every byte counts"},
+	{"txn/txntest.Manager", "fields", 18, "a coordinator in memory"},
+}
