@@ -89,7 +89,7 @@ type horizon struct {
 
 func (h *horizon) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	h.marks <- o.Mark
-	now := txn.Mark{Incarnation: 7, Tick: h.tick.Load()}
+	now := txn.Mark{Epoch: 7, Tick: h.tick.Load()}
 	if o.Mark != now {
 		return txn.BeginResult{}, &txn.Error{Op: "begin", ID: o.ID, Err: txn.ErrForgotten, Mark: now}
 	}
@@ -109,7 +109,7 @@ func TestMarksOfAClient(t *testing.T) {
 		c := open(t, cfg)
 		begin := func(want ...uint64) {
 			t.Helper()
-			if b, err := c.Begin(t.Context(), txn.Options{}); err != nil || b.Mark != (txn.Mark{Incarnation: 7, Tick: h.tick.Load()}) {
+			if b, err := c.Begin(t.Context(), txn.Options{}); err != nil || b.Mark != (txn.Mark{Epoch: 7, Tick: h.tick.Load()}) {
 				t.Fatalf("begin: %+v, %v", b, err)
 			}
 			for _, tick := range want {
@@ -122,10 +122,10 @@ func TestMarksOfAClient(t *testing.T) {
 		begin(100)
 		h.tick.Store(150)
 		begin(100, 150)
-		for _, mark := range []txn.Mark{{}, {Incarnation: 7, Tick: 100}} {
+		for _, mark := range []txn.Mark{{}, {Epoch: 7, Tick: 100}} {
 			_, err := c.Begin(t.Context(), txn.Options{ID: newID(1), Mark: mark})
 			e := (*txn.Error)(nil)
-			if !errors.Is(err, txn.ErrForgotten) || errors.Is(err, txn.ErrInDoubt) || txn.CodeOf(err) != txn.CodeInDoubt || !errors.As(err, &e) || e.Mark != (txn.Mark{Incarnation: 7, Tick: 150}) {
+			if !errors.Is(err, txn.ErrForgotten) || errors.Is(err, txn.ErrInDoubt) || txn.CodeOf(err) != txn.CodeInDoubt || !errors.As(err, &e) || e.Mark != (txn.Mark{Epoch: 7, Tick: 150}) {
 				t.Errorf("the id of a caller, with mark %v: %v", mark, err)
 			}
 			if got := <-h.marks; got != mark || len(h.marks) != 0 {

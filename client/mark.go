@@ -32,7 +32,7 @@ func (l *latestMark) update(b txn.BeginResult, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m.Incarnation != l.mark.Incarnation || m.Tick > l.mark.Tick || err != nil {
+	if m.Epoch != l.mark.Epoch || m.Tick > l.mark.Tick || err != nil {
 		l.mark = m
 	}
 }

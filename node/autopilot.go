@@ -193,8 +193,3 @@ func (n *Node) reconcileMembers(ctx context.Context) {
 		}
 	}
 }
-
-func (n *Node) isRemoved(id string) (gone bool) {
-	n.fsm.View(func(m *machine.Machine) { gone = m.Removed(id) })
-	return gone
-}

@@ -224,3 +224,9 @@ func (n *Node) requestLeave(ctx context.Context) (gone bool, err error) {
 	_, err = n.peerServer.Leave(ctx, string(address))
 	return err == nil || errors.Is(err, peer.ErrRemoved), err
 }
+
+// isRemoved reports whether a node was removed from the cluster: its id is never admitted again.
+func (n *Node) isRemoved(id string) (gone bool) {
+	n.fsm.View(func(m *machine.Machine) { gone = m.Removed(id) })
+	return gone
+}

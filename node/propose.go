@@ -32,7 +32,7 @@ func (n *Node) proposeTxInTerm(ctx context.Context, term uint64, op string, id t
 			return machine.Result{}, txn.Wrap(op, id, err)
 		}
 	}
-	// No return between the reservation and proposeIn, which calls over in every case.
+	// No return between the reservation and proposeInTerm, which calls release in every case.
 	res, err := n.proposals.proposeInTerm(ctx, term, c, release)
 	failpoint.Hit(op + " applied")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // an answer proves leadership only at some moment after its round began, which may be before they
 // arrived.
 type readIndex struct {
-	verifyLeader func() error
+	verifyLeader func() error // [Node.verifyLeader], in ack_tracker.go: it distrusts raft's own
 
 	mu   sync.Mutex
 	next *readRound // guarded by mu: not begun yet; nil when no reader waits for it

@@ -72,7 +72,7 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 	case machine.Begin:
 		switch {
 		case !c.Mark.IsZero():
-			dst = binary.AppendUvarint(append(dst, kindBeginMarked), c.Mark.Incarnation)
+			dst = binary.AppendUvarint(append(dst, kindBeginMarked), c.Mark.Epoch)
 			dst = appendOptionalID(binary.AppendUvarint(dst, c.Mark.Tick), c.Session)
 			return appendBegin(dst, &c)
 		case c.Session.IsZero():
@@ -352,7 +352,7 @@ func (r *commandReader) beginInSession() machine.Begin {
 }
 
 func (r *commandReader) beginMarked() machine.Begin {
-	mark := txn.Mark{Incarnation: r.uvarint(), Tick: r.uvarint()}
+	mark := txn.Mark{Epoch: r.uvarint(), Tick: r.uvarint()}
 	if mark.IsZero() {
 		r.fail("without a mark, which has an older form")
 	}

@@ -76,7 +76,7 @@ var samples = []sample{
 	{"BeginMarked", machine.Begin{
 		ID: id(16), Name: "transfer", Timeout: 30 * time.Second, Survival: 301, Expiry: 1301,
 		Labels: []machine.Label{{Key: "app", Value: "bank"}}, Branches: []machine.Branch{{Participant: "orders"}}, Session: sessionID(6),
-		Mark: txn.Mark{Incarnation: 1763740800123, Tick: 1000},
+		Mark: txn.Mark{Epoch: 1763740800123, Tick: 1000},
 	}},
 	{"EnlistOnce", machine.Enlist{ID: id(17), Branch: machine.Branch{Participant: "orders", Payload: []byte("p"), SessionRef: "my:13"}}},
 	{"RegisterParticipant", machine.RegisterParticipant{Participant: txn.Participant{
@@ -315,7 +315,7 @@ func genCommand() *rapid.Generator[machine.Command] {
 			}
 		case kindBegin, kindBeginInSession, kindBeginMarked:
 			return machine.Begin{
-				Mark:    txn.Mark{Incarnation: rapid.Uint64Range(0, 2).Draw(t, "life"), Tick: rapid.Uint64Range(0, 5).Draw(t, "mark")},
+				Mark:    txn.Mark{Epoch: rapid.Uint64Range(0, 2).Draw(t, "life"), Tick: rapid.Uint64Range(0, 5).Draw(t, "mark")},
 				Session: genSessionID().Draw(t, "session"),
 				ID:      id, Name: text, Timeout: genDuration().Draw(t, "timeout"), Survival: rapid.Uint64().Draw(t, "survival"),
 				Expiry: genTick().Draw(t, "expiry"), Labels: genLabels().Draw(t, "labels"),

@@ -24,23 +24,23 @@ const maxLockLines = 21
 func (r *Recovery) InspectLocks(ctx context.Context, name string) ([]txn.ScanResult, error) {
 	ctx, leave, err := r.enterSweep(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("survey %s: %w", name, err)
+		return nil, fmt.Errorf("inspect locks of %s: %w", name, err)
 	}
 	defer leave()
 	// The locks are read first: a branch that the sweep does not list afterwards has ended.
 	held, beyond := r.readLocks(ctx, name)
 	sweepTasks, left, err := r.scanAndRecord(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("survey %s: %w", name, err)
+		return nil, fmt.Errorf("inspect locks of %s: %w", name, err)
 	}
-	findings := scanResults(sweepTasks, left)
+	results := scanResults(sweepTasks, left)
 	if beyond == nil {
-		findings, beyond = r.mergeLocks(ctx, name, findings, held)
+		results, beyond = r.mergeLocks(ctx, name, results, held)
 	}
 	if beyond != nil {
-		return findings, fmt.Errorf("survey %s: %w", name, beyond)
+		return results, fmt.Errorf("inspect locks of %s: %w", name, beyond)
 	}
-	return findings, nil
+	return results, nil
 }
 
 func (r *Recovery) readLocks(ctx context.Context, name string) (held []participant.PreparedDetails, err error) {

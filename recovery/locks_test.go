@@ -108,7 +108,7 @@ func TestSurveyFails(t *testing.T) {
 		r := begin(t, Config{}, log)
 		s.prepare(txn.XID(cluster, idOf(1), 1))
 		fs, err := r.InspectLocks(t.Context(), "a")
-		if err == nil || !strings.HasPrefix(err.Error(), "survey a: read its locks: permission denied") || len(fs) != 1 {
+		if err == nil || !strings.HasPrefix(err.Error(), "inspect locks of a: read its locks: permission denied") || len(fs) != 1 {
 			t.Errorf("%v, %+v", err, fs)
 		}
 		s.err = nil

@@ -71,13 +71,13 @@ func TestChoiceChanges(t *testing.T) {
 			ids[k] = idOf(k + 1)
 		}
 		r.Add(ids...)
-		sleep(t.Context(), time.Second)
+		sleep(t.Context(), time.Second+7*time.Millisecond) // between the ends of calls
 		one := s.parts["one"]
 		if h := r.Health("one"); one.running.Load() != 8 || h.Limit != 8 || h.Optimizer != "fixed:8" {
 			t.Errorf("%d calls under way, %+v", one.running.Load(), h)
 		}
 		set("fixed:3")
-		sleep(t.Context(), time.Second)
+		sleep(t.Context(), time.Second+7*time.Millisecond) // between the ends of calls
 		if h := r.Health("one"); one.running.Load() != 3 || h.Limit != 3 || h.Optimizer != "fixed:3" {
 			t.Errorf("%d calls under way, %+v", one.running.Load(), h)
 		}

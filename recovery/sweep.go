@@ -58,18 +58,18 @@ func (r *Recovery) Sweep(ctx context.Context, name string, apply bool) ([]txn.Sc
 }
 
 func scanResults(sweepTasks []*sweepTask, left []txn.ScanResult) []txn.ScanResult {
-	findings := make([]txn.ScanResult, 0, len(sweepTasks)+len(left))
+	results := make([]txn.ScanResult, 0, len(sweepTasks)+len(left))
 	for _, j := range sweepTasks {
-		findings = append(findings, j.result)
+		results = append(results, j.result)
 	}
-	return append(findings, left...)
+	return append(results, left...)
 }
 
 // enterSweep admits one sweep, lock inspection or pruning at a time at a participant, and
 // makes Stop end it and wait for it.
 func (r *Recovery) enterSweep(ctx context.Context, name string) (_ context.Context, leave func(), err error) {
 	if !txn.ValidClusterID(r.cfg.Cluster) {
-		return nil, nil, fmt.Errorf("%w: cluster tag %q: without a valid one no branch is known to be ours",
+		return nil, nil, fmt.Errorf("%w: invalid cluster id %q: branches of this cluster cannot be identified",
 			txn.ErrInvalid, r.cfg.Cluster)
 	}
 	r.mu.Lock()
@@ -290,8 +290,8 @@ func (r *Recovery) recordSweep(name string, found int, took time.Duration, err e
 func (r *Recovery) sweepOnce(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 6*r.cfg.CallTimeout)
 	defer cancel()
-	findings, err := r.Sweep(ctx, name, true) // an error is kept for Health
-	for _, f := range findings {
+	results, err := r.Sweep(ctx, name, true) // an error is kept for Health
+	for _, f := range results {
 		if (f.Class != classLeave || f.Error != "") && r.cfg.OnScanResult != nil {
 			r.cfg.OnScanResult(f)
 		}

@@ -173,7 +173,7 @@ func TestSweepRefuses(t *testing.T) {
 		{"deposed", func(l *fakeLog, _ *fakeParticipant) { l.lookupErr = errNoLeader }, Config{}, "sweep a: ask the log about them: not the leader", false},
 		{"list fails", func(_ *fakeLog, res *fakeParticipant) { res.listErr = down }, Config{}, "sweep a: see what is prepared there: FATAL", true},
 		{"cannot be opened", func(l *fakeLog, _ *fakeParticipant) { l.openErr["a"] = down }, Config{}, "sweep a: see what is prepared there: open", true},
-		{"no tag", func(*fakeLog, *fakeParticipant) {}, Config{Cluster: "-"}, "sweep a: invalid argument: cluster tag", false},
+		{"no tag", func(*fakeLog, *fakeParticipant) {}, Config{Cluster: "-"}, "sweep a: invalid argument: invalid cluster id", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

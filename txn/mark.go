@@ -17,9 +17,9 @@ import (
 // transaction that may have been committed. The zero Mark says that no mark is known; then the
 // time in the id counts.
 type Mark struct {
-	// Incarnation is the number of the cluster's life: each restore of a backup begins another
+	// Epoch is the number of the cluster's life: each restore of a backup begins another
 	// one; zero is the first.
-	Incarnation uint64
+	Epoch uint64
 	// Tick counts the coordinator's intervals in that incarnation, from 1 on.
 	Tick uint64
 }
@@ -33,10 +33,10 @@ func (m Mark) String() string {
 	switch {
 	case m.IsZero():
 		return ""
-	case m.Incarnation == 0:
+	case m.Epoch == 0:
 		return strconv.FormatUint(m.Tick, 10)
 	}
-	return strconv.FormatUint(m.Incarnation, 10) + "." + strconv.FormatUint(m.Tick, 10)
+	return strconv.FormatUint(m.Epoch, 10) + "." + strconv.FormatUint(m.Tick, 10)
 }
 
 // ParseMark reads the text form. The empty text is the zero Mark.
@@ -49,7 +49,7 @@ func ParseMark(s string) (m Mark, err error) {
 		life, tick = "0", s
 	}
 	var errLife, errTick error
-	m.Incarnation, errLife = strconv.ParseUint(life, 10, 64)
+	m.Epoch, errLife = strconv.ParseUint(life, 10, 64)
 	m.Tick, errTick = strconv.ParseUint(tick, 10, 64)
 	if errLife != nil || errTick != nil || m.String() != s {
 		return Mark{}, fmt.Errorf("%w: mark %q: give one as the answer to a begin has it", ErrInvalid, clip(s))

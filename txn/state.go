@@ -14,11 +14,12 @@ const (
 	// Committing: decided to commit, durable, never changed. Some branch has not confirmed the
 	// commit yet.
 	Committing
-	// Committed: every branch has confirmed the commit.
+	// Committed: every branch has confirmed the commit, or has a heuristic outcome.
 	Committed
 	// RollingBack: decided to roll back. Some branch has not confirmed the rollback yet.
 	RollingBack
-	// RolledBack: every branch has confirmed the rollback: nothing was applied.
+	// RolledBack: every branch has confirmed the rollback, so that nothing was applied, or has a
+	// heuristic outcome.
 	RolledBack
 )
 

@@ -23,7 +23,7 @@ func IDFromBytes(b []byte) (id txn.ID, err error) {
 // FromOptions gives the command for a begin.
 func FromOptions(o txn.Options) *txmgrv1.BeginCall {
 	c := &txmgrv1.BeginCall{
-		Name: Text(o.Name), Timeout: int64(o.Timeout), Labels: TextMap(o.Labels), MarkIncarnation: o.Mark.Incarnation, MarkTick: o.Mark.Tick,
+		Name: Text(o.Name), Timeout: int64(o.Timeout), Labels: TextMap(o.Labels), MarkEpoch: o.Mark.Epoch, MarkTick: o.Mark.Tick,
 	}
 	if !o.Session.IsZero() {
 		c.Session = o.Session[:]
@@ -38,7 +38,7 @@ func FromOptions(o txn.Options) *txmgrv1.BeginCall {
 func ToOptions(id txn.ID, c *txmgrv1.BeginCall) (txn.Options, error) {
 	o := txn.Options{
 		ID: id, Name: c.GetName(), Timeout: time.Duration(c.GetTimeout()), Labels: c.GetLabels(),
-		Mark: txn.Mark{Incarnation: c.GetMarkIncarnation(), Tick: c.GetMarkTick()},
+		Mark: txn.Mark{Epoch: c.GetMarkEpoch(), Tick: c.GetMarkTick()},
 	}
 	if n := len(c.GetSession()); n != 0 && n != len(o.Session) {
 		return o, fmt.Errorf("%w: session id has %d bytes; want %d", txn.ErrInvalid, n, len(o.Session))
@@ -137,7 +137,7 @@ func ToCompletionReports(m *txmgrv1.ReportCompletionCall) ([]txn.CompletionRepor
 func FromBeginResult(b txn.BeginResult) *txmgrv1.BeginReply {
 	m := &txmgrv1.BeginReply{
 		Id: b.ID[:], Timeout: int64(b.Timeout), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick,
-		MarkIncarnation: b.Mark.Incarnation, MarkTick: b.Mark.Tick,
+		MarkEpoch: b.Mark.Epoch, MarkTick: b.Mark.Tick,
 	}
 	for _, one := range b.Branches {
 		m.Branches = append(m.Branches, FromBranch(one))
@@ -154,7 +154,7 @@ func ToBeginResult(m *txmgrv1.BeginReply) (txn.BeginResult, error) {
 	b := txn.BeginResult{
 		ID: id, Timeout: time.Duration(m.GetTimeout()),
 		SurvivalIndex: m.GetSurvivalIndex(), ExpiryTick: m.GetExpiryTick(),
-		Mark: txn.Mark{Incarnation: m.GetMarkIncarnation(), Tick: m.GetMarkTick()},
+		Mark: txn.Mark{Epoch: m.GetMarkEpoch(), Tick: m.GetMarkTick()},
 	}
 	for _, one := range m.GetBranches() {
 		b.Branches = append(b.Branches, ToBranch(one))

@@ -101,7 +101,7 @@ var publicPackages = []string{"txn", "participant", "client", "node"}
 
 // generalWords need no line in the glossary: every Go program has them.
 var generalWords = strings.Fields(`
-	account accounts committer details effect goal header lock add all allow api apply at attempt audit backup batch bytes by call check checker checks client clusters code
+	account accounts action committer details effect goal header lock add all allow api apply at attempt audit backup batch bytes by call check checker checks client clusters code
 	config configuration contents context count database decider default detail duration enlister error errors event events
 	explanation extend file filter func handler health histogram id info inspector kind label level limit list
 	manager max member metrics min mode name next option options outcome owner preparer probe range record ref report request

@@ -62,7 +62,7 @@ var ofTheNode = []plant{
 		breaks: "a clock that is set moves no deadline",
 		file:   "node/proposal_queue.go",
 		old:    "tick, _ := b.clock.now()",
-		bug:    "tick, _ := b.clock.count(b.wall())",
+		bug:    "tick, _ := b.clock.countLocked(b.wall())",
 		pkg:    "node", test: "TestClockJumpOfAnHour", says: "after a jump of 1h0m0s: rolled-back, <nil>",
 	},
 	{
@@ -197,7 +197,7 @@ var ofTheNode = []plant{
 		name:   "a call whose node has lost the lead keeps its place of the quota",
 		breaks: "a quota counts branches, and nothing else",
 		file:   "node/propose.go",
-		old:    "\t// No return between the reservation and proposeIn, which calls over in every case.\n",
+		old:    "\t// No return between the reservation and proposeInTerm, which calls release in every case.\n",
 		bug:    "\tif err := n.requireLeader(); err != nil {\n\t\treturn machine.Result{}, txn.Wrap(op, id, err)\n\t}\n",
 		pkg:    "node", test: "TestQuotaKeepsNoPlaceOfARefusedCall", says: "begin, the lead lost: 1 of 1 places are taken",
 	},

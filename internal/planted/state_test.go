@@ -33,7 +33,7 @@ var ofTheState = []plant{
 		name:   "a restored cluster trusts marks of the life before",
 		breaks: "what the backup does not know is not begun again",
 		file:   "txn/machine/horizon.go",
-		old:    "return id.Incarnation != now.Incarnation || ",
+		old:    "return id.Epoch != now.Epoch || ",
 		bug:    "return ",
 		pkg:    "node", test: "TestBeginOfATransactionThatABackupDoesNotKnow", says: "life, by the mark",
 	},
@@ -139,7 +139,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/retained.go",
 		old:    "if r := m.txs.at(m.loaded); r.isFinal() {",
 		bug:    "if r := m.txs.at(m.loaded); r.id == m.decodeBuf.ID {",
-		pkg:    "txn/machine", test: "TestLateHazardTakesAnOutcomeOffTheBelt", says: "machine.Hazard: counts {",
+		pkg:    "txn/machine", test: "TestLateHazardTakesAnOutcomeOffTheBelt", says: "machine.ReportHeuristic: counts {",
 	},
 }
 

@@ -30,7 +30,7 @@ var ofByHand = []plant{
 	{
 		name:   "a heuristic outcome that a person has forgotten never was",
 		breaks: "only what surely has not been applied is told as rolled back",
-		file:   "txn/machine/finish.go",
+		file:   "txn/machine/heuristic.go",
 		old:    "if r.heuristic != 0 || r.state.Commits() || !r.state.Decided() {",
 		bug:    "if true {",
 		pkg:    "txn/machine", test: "TestAHazardIsToldToEveryone", says: "forgotten, applied, commit: it is told that",

@@ -2,8 +2,8 @@ package machine
 
 import "github.com/txmgr/txmgr/txn"
 
-// commit, rollback, expireNow and expireBatch, vote, resolve, markEndedByApplication, and the
-// end of a delegated branch lead to the one decision. Each begins at an undecided transaction
+// commit, rollback, expireNow and expireBatch, vote, resolve, markEndedByApplication, a begin whose
+// deadline has passed (begin.go), and the end of a delegated branch lead to the one decision. Each begins at an undecided transaction
 // and ends in decideCommit or decideRollback.
 
 func (m *Machine) commit(c Commit) Result {
@@ -120,8 +120,8 @@ func (m *Machine) expireNow(i uint32, cause txn.Cause) {
 	m.decideRollback(i, cause)
 }
 
-// expireBatch changes one batch of the transactions that are timed out to rolling back, and
-// returns how many those were.
+// expireBatch changes one batch of the transactions that are due, by their deadline or the end of
+// their session, to rolling back, and returns how many those were.
 func (m *Machine) expireBatch() int {
 	n := m.deadlines.Expire(m.expireBuf)
 	for _, i := range m.expireBuf[:n] {

@@ -123,6 +123,7 @@ func TestRandomHistories(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "entries") {
 			if rapid.IntRange(0, 29).Draw(t, "disaster") == 0 {
 				m, model.held, model.restored = restoredPaused(t, m), true, true
+				compare(t, m, model) // before a command hides what the restore has lost
 			}
 			e := drawEntry(t, m.Tick())
 			drained := dueAt(m, e.Tick)

@@ -32,12 +32,13 @@ func (m *Machine) RetentionHorizon() survival.Tick {
 
 // Mark is the present point of the log, for ids that are made from now on.
 func (m *Machine) Mark() txn.Mark {
-	return txn.Mark{Incarnation: m.timeline(), Tick: uint64(m.tick) + 1}
+	return txn.Mark{Epoch: m.epoch(), Tick: uint64(m.tick) + 1}
 }
 
-// timeline identifies the incarnation of the cluster. Nothing begins between a restore and the
+// epoch identifies the life of the cluster between two restores: when recovery was resumed after
+// the last one, by the wall clock, in milliseconds; 0 before any. Nothing begins between a restore and the
 // resume.
-func (m *Machine) timeline() uint64 { return uint64(m.resumedAt) }
+func (m *Machine) epoch() uint64 { return uint64(m.resumedAt) }
 
 // MarkForID is the mark of an id whose maker knew none: no later than the point at which the id
 // was made, by the time in it. tick is the present one by the clock that stamps entries, which
@@ -45,7 +46,7 @@ func (m *Machine) timeline() uint64 { return uint64(m.resumedAt) }
 // id from further in the future cannot be judged, and counts as older than all others, as does
 // one that was made before the state was restored from a backup and resumed.
 func (m *Machine) MarkForID(id txn.ID, tick survival.Tick, now time.Time, slack time.Duration) txn.Mark {
-	mark, made := txn.Mark{Incarnation: m.timeline(), Tick: uint64(tick) + 1}, id.Time()
+	mark, made := txn.Mark{Epoch: m.epoch(), Tick: uint64(tick) + 1}, id.Time()
 	age := now.Sub(made)
 	if age < -slack || m.boot.Interval <= 0 || m.MayPredateBackup(made.UnixMilli(), slack.Milliseconds()) {
 		return txn.Mark{Tick: 1}
@@ -68,5 +69,5 @@ func (m *Machine) mayBeForgotten(id txn.Mark) bool {
 		return false
 	}
 	now := m.Mark()
-	return id.Incarnation != now.Incarnation || id.Tick > now.Tick || id.Tick <= uint64(m.RetentionHorizon())
+	return id.Epoch != now.Epoch || id.Tick > now.Tick || id.Tick <= uint64(m.RetentionHorizon())
 }

@@ -73,8 +73,8 @@ func TestMarksOfOthers(t *testing.T) {
 		"first":                   {txn.Mark{Tick: 1}, OK},
 		"none":                    {txn.Mark{}, OK},
 		"ahead of the log":        {txn.Mark{Tick: 102}, Forgotten},
-		"of another life":         {txn.Mark{Incarnation: 1795428330123, Tick: 50}, Forgotten},
-		"of another life, tick 0": {txn.Mark{Incarnation: 1795428330123}, Forgotten},
+		"of another life":         {txn.Mark{Epoch: 1795428330123, Tick: 50}, Forgotten},
+		"of another life, tick 0": {txn.Mark{Epoch: 1795428330123}, Forgotten},
 	} {
 		if r := beginAt(m, testID(uint64(len(name))<<32), c.mark, 100); r.Code != c.want {
 			t.Errorf("%s: code %d; want %d", name, r.Code, c.want)

@@ -65,15 +65,15 @@ func (m *Machine) resolveBranch(r *record, b *branch, id txn.BranchID, c *Resolv
 		m.finishBranch(r, b, c.Outcome)
 		return
 	}
-	hazard := txn.HeuristicRollback
+	kind := txn.HeuristicRollback
 	if c.Outcome == txn.BranchCommitted {
-		hazard = txn.HeuristicCommit
+		kind = txn.HeuristicCommit
 	}
 	by := c.By
 	if by == "" {
 		by = "an operator"
 	}
-	m.finishHeuristic(r, b, ReportHeuristic{Branch: id, Heuristic: hazard, Detail: "said by " + by + ": " + c.Reason})
+	m.finishHeuristic(r, b, ReportHeuristic{Branch: id, Heuristic: kind, Detail: "said by " + by + ": " + c.Reason})
 }
 
 func (m *Machine) auditResolve(c *Resolve) {

@@ -291,10 +291,10 @@ type BeginCall struct {
 	// The client session, 16 bytes; empty for none.
 	Session []byte `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
 	// The mark of the id; both zero for none.
-	MarkIncarnation uint64 `protobuf:"varint,6,opt,name=mark_incarnation,json=markIncarnation,proto3" json:"mark_incarnation,omitempty"`
-	MarkTick        uint64 `protobuf:"varint,7,opt,name=mark_tick,json=markTick,proto3" json:"mark_tick,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	MarkEpoch     uint64 `protobuf:"varint,6,opt,name=mark_epoch,json=markEpoch,proto3" json:"mark_epoch,omitempty"`
+	MarkTick      uint64 `protobuf:"varint,7,opt,name=mark_tick,json=markTick,proto3" json:"mark_tick,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BeginCall) Reset() {
@@ -362,9 +362,9 @@ func (x *BeginCall) GetSession() []byte {
 	return nil
 }
 
-func (x *BeginCall) GetMarkIncarnation() uint64 {
+func (x *BeginCall) GetMarkEpoch() uint64 {
 	if x != nil {
-		return x.MarkIncarnation
+		return x.MarkEpoch
 	}
 	return 0
 }
@@ -1079,10 +1079,10 @@ type BeginReply struct {
 	ExpiryTick    uint64         `protobuf:"varint,4,opt,name=expiry_tick,json=expiryTick,proto3" json:"expiry_tick,omitempty"`
 	Branches      []*EnlistReply `protobuf:"bytes,5,rep,name=branches,proto3" json:"branches,omitempty"`
 	// For ids made from now on.
-	MarkIncarnation uint64 `protobuf:"varint,6,opt,name=mark_incarnation,json=markIncarnation,proto3" json:"mark_incarnation,omitempty"`
-	MarkTick        uint64 `protobuf:"varint,7,opt,name=mark_tick,json=markTick,proto3" json:"mark_tick,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	MarkEpoch     uint64 `protobuf:"varint,6,opt,name=mark_epoch,json=markEpoch,proto3" json:"mark_epoch,omitempty"`
+	MarkTick      uint64 `protobuf:"varint,7,opt,name=mark_tick,json=markTick,proto3" json:"mark_tick,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BeginReply) Reset() {
@@ -1150,9 +1150,9 @@ func (x *BeginReply) GetBranches() []*EnlistReply {
 	return nil
 }
 
-func (x *BeginReply) GetMarkIncarnation() uint64 {
+func (x *BeginReply) GetMarkEpoch() uint64 {
 	if x != nil {
-		return x.MarkIncarnation
+		return x.MarkEpoch
 	}
 	return 0
 }
@@ -1349,14 +1349,15 @@ const file_txmgr_v1_pipeline_proto_rawDesc = "" +
 	"\x04vote\x18\n" +
 	" \x01(\v2\x12.txmgr.v1.VoteCallH\x00R\x04vote\x124\n" +
 	"\bdelegate\x18\v \x01(\v2\x16.txmgr.v1.DelegateCallH\x00R\bdelegateB\x06\n" +
-	"\x04call\"\xc1\x02\n" +
+	"\x04call\"\xb5\x02\n" +
 	"\tBeginCall\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\atimeout\x18\x02 \x01(\x03R\atimeout\x127\n" +
 	"\x06labels\x18\x03 \x03(\v2\x1f.txmgr.v1.BeginCall.LabelsEntryR\x06labels\x120\n" +
 	"\bbranches\x18\x04 \x03(\v2\x14.txmgr.v1.EnlistCallR\bbranches\x12\x18\n" +
-	"\asession\x18\x05 \x01(\fR\asession\x12)\n" +
-	"\x10mark_incarnation\x18\x06 \x01(\x04R\x0fmarkIncarnation\x12\x1b\n" +
+	"\asession\x18\x05 \x01(\fR\asession\x12\x1d\n" +
+	"\n" +
+	"mark_epoch\x18\x06 \x01(\x04R\tmarkEpoch\x12\x1b\n" +
 	"\tmark_tick\x18\a \x01(\x04R\bmarkTick\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -1403,7 +1404,7 @@ const file_txmgr_v1_pipeline_proto_rawDesc = "" +
 	"\x11report_completion\x18\x05 \x01(\v2\x1f.txmgr.v1.ReportCompletionReplyH\x00R\x10reportCompletion\x12)\n" +
 	"\x03get\x18\x06 \x01(\v2\x15.txmgr.v1.TransactionH\x00R\x03get\x12-\n" +
 	"\afailure\x18\a \x01(\v2\x11.txmgr.v1.FailureH\x00R\afailureB\b\n" +
-	"\x06result\"\xf9\x01\n" +
+	"\x06result\"\xed\x01\n" +
 	"\n" +
 	"BeginReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x18\n" +
@@ -1411,8 +1412,9 @@ const file_txmgr_v1_pipeline_proto_rawDesc = "" +
 	"\x0esurvival_index\x18\x03 \x01(\x04R\rsurvivalIndex\x12\x1f\n" +
 	"\vexpiry_tick\x18\x04 \x01(\x04R\n" +
 	"expiryTick\x121\n" +
-	"\bbranches\x18\x05 \x03(\v2\x15.txmgr.v1.EnlistReplyR\bbranches\x12)\n" +
-	"\x10mark_incarnation\x18\x06 \x01(\x04R\x0fmarkIncarnation\x12\x1b\n" +
+	"\bbranches\x18\x05 \x03(\v2\x15.txmgr.v1.EnlistReplyR\bbranches\x12\x1d\n" +
+	"\n" +
+	"mark_epoch\x18\x06 \x01(\x04R\tmarkEpoch\x12\x1b\n" +
 	"\tmark_tick\x18\a \x01(\x04R\bmarkTick\"Q\n" +
 	"\vEnlistReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12 \n" +
