@@ -20,6 +20,18 @@
 // waits for a timer, and a thousand callers share one write to disk. When raft has committed
 // the entry, the state machine applies it, and each caller gets its own result.
 //
+// A begin, from top to bottom:
+//
+//	server/transactions.go     the HTTP request becomes txn.Options
+//	node/transactions.go       validated; this node leads; the timeout becomes an expiry tick
+//	node/quota.go              admitted: a place within the quota of each participant
+//	node/propose.go            proposed, in this term only
+//	node/proposal_queue.go     packed with the commands of other callers, stamped with the tick, given to raft
+//	raftfsm/fsm.go             committed: the entry is decoded and applied
+//	txn/machine/begin.go       the state machine begins the transaction
+//	node/node.go: onApply      effects on this node: waiters, watchers, recovery, the timeout thread
+//	node/proposal_queue.go     the caller gets its answer
+//
 // # Invariants
 //
 //  1. The node decides nothing: it proposes, and txn/machine decides.

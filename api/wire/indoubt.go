@@ -38,7 +38,7 @@ func ToInDoubts(m *txmgrv1.ListInDoubtResponse) ([]txn.InDoubt, error) {
 			return nil, err
 		}
 		var r fieldReader
-		ds[n] = txn.InDoubt{Info: i, Since: r.time("doubts.since", d.GetSince()), Why: d.GetWhy()}
+		ds[n] = txn.InDoubt{Info: i, Since: r.time("transactions.since", d.GetSince()), Why: d.GetWhy()}
 		if err := r.decodeError("transactions"); err != nil {
 			return nil, err
 		}

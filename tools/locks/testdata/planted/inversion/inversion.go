@@ -1,5 +1,4 @@
-// Package inversion takes two locks in both orders, one after the other, so that no deadlock
-// occurs.
+// Package inversion takes two locks in both orders, one after the other, so that nothing stops.
 package inversion
 
 import "sync"

@@ -1,4 +1,4 @@
-// Package recursion takes a lock twice for reading, which deadlocks when a writer waits in between.
+// Package recursion takes a reader's lock twice, which stops both when a writer comes in between.
 package recursion
 
 import "sync"
