@@ -70,6 +70,7 @@ func TestFeedLatency(t *testing.T) {
 				}
 			}
 			<-time.After(3500 * time.Millisecond)
+			synctest.Wait()
 		})
 		return all
 	}
@@ -111,6 +112,7 @@ func TestFeedReadyTime(t *testing.T) {
 			s.pool = open(t, Config{Optimizer: o, Start: 1, TaskSource: s})
 			s.add(c.ready(), lasting(500*time.Millisecond))
 			<-time.After(1500 * time.Millisecond)
+			synctest.Wait() // for the race detector, too
 			if all.sojourn.Count() != 1 || all.sojourn.Mean() != c.want || all.service.Mean() != 500*time.Millisecond {
 				t.Errorf("%s: %d tasks, latency %v, not %v; service %v", c.name, all.sojourn.Count(), all.sojourn.Mean(), c.want, all.service.Mean())
 			}
