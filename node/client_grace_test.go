@@ -82,7 +82,9 @@ func TestGraceIsForTheApplicationsBranches(t *testing.T) {
 				b := beginAt(t, n, 5*time.Second, "bank", "shop", "stock")
 				bank.Participant.(*fakeParticipant).prepare(b.Branches[0].XID)
 				o, err := n.Commit(t.Context(), b.ID, txn.CommitRequest{Votes: c.votes, ClientCompletes: true})
-				if o.State != c.state || (err == nil) != c.state.Commits() {
+				// The other branches may be rolled back before the answer is taken.
+				late := c.state == txn.RollingBack && o.State == txn.RolledBack
+				if o.State != c.state && !late || (err == nil) != c.state.Commits() {
 					t.Errorf("%+v, %v", o, err)
 				}
 				info := finished(t, n, b.ID)
