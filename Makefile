@@ -58,7 +58,7 @@ test: deps check ## quick, and all on real databases; installs what is missing (
 	$(GO) test -count=1 -timeout 10m $(QUICK)
 	$(GO) test -count=1 -timeout 15m $(REAL)
 
-ci: test generated nested demo long soak sim planted fuzz race locks ## all that CI runs: at most 40 minutes
+ci: test generated nested demo long soak sim planted fuzz race locks ## all that CI runs: less than an hour
 
 check: ## format, vet, staticcheck, go.mod, house rules
 	@echo '== gofumpt'

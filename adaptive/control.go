@@ -30,7 +30,7 @@ func (p *Pool) controlLoop(ctx context.Context) {
 	}
 }
 
-// endWindow ends a window. A window in which the limit was changed by hand is no evidence
+// endWindow ends a window. A window in which the limit was changed manually is no evidence
 // about either limit, and is not shown to the optimizer.
 func (p *Pool) endWindow() {
 	w, whole := p.window()
@@ -70,8 +70,8 @@ func (p *Pool) window() (*Window, bool) {
 		Sojourn:        &c.times.sojourn,
 		CPU:            math.NaN(),
 	}
-	whole := !p.resizedByHand
-	p.resizedByHand = false
+	whole := !p.resizedManually
+	p.resizedManually = false
 	return w, whole
 }
 
@@ -92,7 +92,7 @@ func (p *Pool) observe(w *Window) (d Decision) {
 	return p.cfg.Optimizer.Observe(w)
 }
 
-// decide applies the optimizer's decision, unless the limit was changed by hand
+// decide applies the optimizer's decision, unless the limit was changed manually
 // in the meantime.
 func (p *Pool) decide(w *Window, d Decision) {
 	limit := min(max(d.Limit, 1), MaxLimit)
@@ -102,7 +102,7 @@ func (p *Pool) decide(w *Window, d Decision) {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.resizedByHand {
+	if p.resizedManually {
 		return
 	}
 	p.decisions.add(DecisionRecord{

@@ -181,7 +181,7 @@ func TestWindowsHaveOneLimit(t *testing.T) {
 		var p *Pool
 		o := newSpy(0)
 		o.decide = func(n int, w *Window) Decision {
-			if n == 2 { // the limit is changed by hand first
+			if n == 2 { // the limit is changed manually first
 				if err := p.Resize(9); err != nil {
 					t.Error(err)
 				}
@@ -213,7 +213,7 @@ func TestWindowsHaveOneLimit(t *testing.T) {
 				t.Errorf("window %d: %+v, not %+v", i, got[i], want[i])
 			}
 		}
-		if d := p.Decisions(); len(d) != 2 || d[0].Why != "set by hand" || d[1].To != 9 {
+		if d := p.Decisions(); len(d) != 2 || d[0].Why != "set manually" || d[1].To != 9 {
 			t.Errorf("decisions: %+v", d)
 		}
 	})
@@ -289,7 +289,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// TestKneeInAPool: users that wait for answers, at a service with room for twenty, in
+// TestKneeInAPool: users that wait for answers, at a service that serves twenty requests at once, in
 // a pool that begins with two workers.
 func TestKneeInAPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

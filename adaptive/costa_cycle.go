@@ -53,7 +53,7 @@ func (c *cycle) begin(w *Window) (Decision, bool) {
 		return Decision{Limit: size}, true
 	}
 	if c.asked != 0 && w.Limit != c.asked {
-		c.probed = 0 // the limit was set by hand: do not go back behind that
+		c.probed = 0 // the limit was set manually: do not go back behind that
 	}
 	switch {
 	case w.Completed == 0:

@@ -178,7 +178,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// A change of the limit by hand in the middle of a probe is final: the probe does not
+// A manual change of the limit in the middle of a probe is final: the probe does not
 // go back behind it.
 func TestProbeInterruptedByHand(t *testing.T) {
 	for _, algorithm := range []string{"T", "M", "99P"} {

@@ -80,7 +80,7 @@
 //     Max, for any windows.
 //  8. The same windows lead to the same decisions. An optimizer reads no clock, starts no
 //     goroutine and has no randomness.
-//  9. A window in which the limit was changed by hand is not shown to the optimizer. In all others
+//  9. A window in which the limit was changed manually is not shown to the optimizer. In all others
 //     Limit was in force from Start to End.
 //  10. A [TaskSource] is asked by no more workers than the number of ready tasks it announced, and
 //     one more when the limit has changed; when it has announced a task it is asked, or all
@@ -150,7 +150,7 @@
 //	        the lookup ends the probe, and nothing else happens.
 //	Row 9   A step below the minimum is not taken; it is not cut short.
 //	Row 10  A step back is taken even if there was none forth. Strict wanders between 1 and 21;
-//	        else only a probe that was made is undone.
+//	        else only a probe that was made is reverted.
 //	Row 11  Are locks counted before the phase changes, or after? It makes no difference.
 //	Row 12  A lock of "1 minute", of "8 sets", of 6. Six iterations are blocked, eight lie
 //	        between two probes.

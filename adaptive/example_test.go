@@ -77,7 +77,7 @@ func ExamplePool() {
 	// adaptive: the pool is closed
 }
 
-// service is a service that has room for eight: the window of a pool with that
+// service is a service that serves eight requests at once: the window of a pool with that
 // limit, when more users ask than it serves.
 func service(limit int, length time.Duration) *adaptive.Window {
 	const took, room, users = 10 * time.Millisecond, 8, 100

@@ -133,7 +133,7 @@ func (k *knee) Observe(w *Window) Decision {
 	return Decision{k.limit, k.why}
 }
 
-// adopt begins anew with a limit that was set by hand.
+// adopt begins anew with a limit that was set manually.
 func (k *knee) adopt(limit int) {
 	first, given := k.limit == 0, limit
 	limit = min(max(limit, k.Min), k.Max)

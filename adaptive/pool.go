@@ -52,20 +52,20 @@ type Pool struct {
 	stop       context.CancelFunc
 	drained    chan struct{} // closed when the last task has ended after Close
 
-	mu            sync.Mutex // guards what follows
-	limit         int
-	running       int         // workers, each with a task or about to ask the task source for one
-	asking        int         // those that ask the task source
-	queue         jobQueue    // accepted tasks
-	blocked       jobQueue    // tasks of submitters that wait for a place in the queue
-	free          *job        // to be used again
-	spare         int         // how many of them
-	source        sourceState // what the task source has ready
-	counters      counters
-	times         *times // of the tasks that completed in this window
-	closed        bool
-	resizedByHand bool         // the limit was changed by hand since the last window
-	decisions     decisionRing // decisions
+	mu              sync.Mutex // guards what follows
+	limit           int
+	running         int         // workers, each with a task or about to ask the task source for one
+	asking          int         // those that ask the task source
+	queue           jobQueue    // accepted tasks
+	blocked         jobQueue    // tasks of submitters that wait for a place in the queue
+	free            *job        // to be used again
+	spare           int         // how many of them
+	source          sourceState // what the task source has ready
+	counters        counters
+	times           *times // of the tasks that completed in this window
+	closed          bool
+	resizedManually bool         // the limit was changed manually since the last window
+	decisions       decisionRing // decisions
 }
 
 // New makes a pool and starts its controller. It wraps [ErrConfig] if the
@@ -118,7 +118,7 @@ func checkLimit(limit int) error {
 // now is the time on the pool's monotonic scale.
 func (p *Pool) now() time.Duration { return time.Since(p.epoch) }
 
-// Resize changes the limit by hand. Running tasks are left alone: if there
+// Resize changes the limit manually. Running tasks are left alone: if there
 // are more than the new limit, none starts until enough have ended. The optimizer
 // continues from the new limit; see [Fixed] for one that does nothing. It wraps
 // [ErrConfig] if the limit is invalid.
@@ -129,9 +129,9 @@ func (p *Pool) Resize(limit int) error {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.resizedByHand = true // a window with two limits is no evidence about either
+	p.resizedManually = true // a window with two limits is no evidence about either
 	if limit != p.limit {
-		p.decisions.add(DecisionRecord{At: p.epoch.Add(now), From: p.limit, To: limit, Why: "set by hand"})
+		p.decisions.add(DecisionRecord{At: p.epoch.Add(now), From: p.limit, To: limit, Why: "set manually"})
 		p.setLimitLocked(limit, now)
 	}
 	return nil

@@ -28,7 +28,7 @@ type Stats struct {
 	Last DecisionRecord
 }
 
-// DecisionRecord is a decision of the optimizer or by hand, and its reason.
+// DecisionRecord is a decision of the optimizer, or a manual change, and its reason.
 type DecisionRecord struct {
 	// At is when it was made.
 	At time.Time
@@ -37,7 +37,7 @@ type DecisionRecord struct {
 	// Why is the reason, for the operator.
 	Why string
 
-	// The window before the decision; all 0 when the limit was set by hand. Rate is the
+	// The window before the decision; all 0 when the limit was set manually. Rate is the
 	// number of tasks completed per second, Busy the mean number of workers with a
 	// task, Bound the part of the time, from 0 to 1, for which the limit was binding,
 	// Mean and P99 are times as in [Stats], QueueLen is how many tasks waited.
