@@ -74,19 +74,4 @@ func undocumentedSpec(d *ast.GenDecl, s ast.Spec) []*ast.Ident {
 	return names
 }
 
-func receiverExported(recv *ast.FieldList) bool {
-	for t := recv.List[0].Type; ; {
-		switch x := t.(type) {
-		case *ast.StarExpr:
-			t = x.X
-		case *ast.IndexExpr:
-			t = x.X
-		case *ast.IndexListExpr:
-			t = x.X
-		case *ast.Ident:
-			return x.IsExported()
-		default:
-			return false
-		}
-	}
-}
+func receiverExported(recv *ast.FieldList) bool { return ast.IsExported(receiverName(recv)) }

@@ -110,6 +110,7 @@ func countNames(l *ast.FieldList) int {
 	return n
 }
 
+// receiverName returns the name of a receiver's type, without pointer and type arguments.
 func receiverName(l *ast.FieldList) string {
 	x := l.List[0].Type
 	for {
