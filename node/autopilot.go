@@ -10,6 +10,7 @@ import (
 
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -32,7 +33,7 @@ type followerProgress struct {
 }
 
 // describe fills in a member's last contact and lag, as far as known.
-func (s *autopilot) describe(m *txn.Member, commit uint64) {
+func (s *autopilot) describe(m *admin.Member, commit uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.followers) == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -23,16 +24,16 @@ const (
 // first: those with a heuristic outcome that is not forgotten; and those that are decided, or
 // that are delegated and past their deadline, and that have not completed within 5 seconds or
 // had a failed attempt.
-func (n *Node) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
+func (n *Node) InDoubts(ctx context.Context) ([]admin.InDoubt, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("indoubt list", txn.ID{}, err)
 	}
 	found := n.findInDoubt()
-	out := make([]txn.InDoubt, len(found))
+	out := make([]admin.InDoubt, len(found))
 	for i := range found {
 		t := &found[i]
 		info := n.info(t, true)
-		out[i] = txn.InDoubt{Info: info, Since: inDoubtSince(t), Why: inDoubtReason(t, &info)}
+		out[i] = admin.InDoubt{Info: info, Since: inDoubtSince(t), Why: inDoubtReason(t, &info)}
 	}
 	return out, nil
 }
@@ -48,9 +49,9 @@ func (n *Node) findInDoubt() (found []machine.Transaction) {
 				found = append(found, part[i])
 			}
 		}
-		if len(found) > 2*txn.MaxInDoubt || from == 0 {
+		if len(found) > 2*admin.MaxInDoubt || from == 0 {
 			slices.SortFunc(found, func(a, b machine.Transaction) int { return inDoubtSince(&a).Compare(inDoubtSince(&b)) })
-			found = found[:min(len(found), txn.MaxInDoubt)]
+			found = found[:min(len(found), admin.MaxInDoubt)]
 		}
 		if from == 0 {
 			return found

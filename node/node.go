@@ -21,6 +21,7 @@ import (
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -376,7 +377,7 @@ func (n *Node) clusterID() string { return n.bootstrap().Cluster }
 
 func (n *Node) interval() time.Duration { return n.bootstrap().Interval }
 
-func (n *Node) registration(name string) (p txn.Participant, ok bool) {
+func (n *Node) registration(name string) (p admin.Participant, ok bool) {
 	n.fsm.View(func(m *machine.Machine) { p, ok = m.Participant(name) })
 	return p, ok
 }

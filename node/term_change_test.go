@@ -12,6 +12,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -170,7 +171,7 @@ func TestASnapshotWakesWhoeverWaits(t *testing.T) {
 			waited <- err
 		}()
 		go func() {
-			for _, err := range f.Watch(t.Context(), txn.Filter{}) {
+			for _, err := range f.Watch(t.Context(), admin.Filter{}) {
 				if err != nil {
 					watched <- err
 				}

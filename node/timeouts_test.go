@@ -15,6 +15,7 @@ import (
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -153,7 +154,7 @@ func TestRetentionEndsWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const retention, late = time.Hour, 15*time.Second + 10*time.Second
 		n := open(t, t.TempDir(), slow, func(c *Config) { c.Retention = retention })
-		status := func() txn.Status {
+		status := func() admin.Status {
 			s, err := n.Status(context.Background())
 			if err != nil {
 				t.Fatal(err)
@@ -316,7 +317,7 @@ func TestRestartKeepsTheClusterTag(t *testing.T) {
 	}
 	register := func(n *Node) {
 		t.Helper()
-		if err := n.AddParticipant(ctx, txn.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""); err != nil {
+		if err := n.AddParticipant(ctx, admin.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""); err != nil {
 			t.Fatal(err)
 		}
 	}

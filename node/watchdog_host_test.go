@@ -16,7 +16,7 @@ import (
 
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/raftfsm/logstore"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -102,7 +102,7 @@ func TestOnlyVoterThatStallsEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for range n.Watch(ctx, txn.Filter{}) {
+		for range n.Watch(ctx, admin.Filter{}) {
 		}
 	}()
 	until(t, "the watch has begun", func() bool { return n.notifier.watching.Load() > 0 })

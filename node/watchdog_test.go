@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -97,7 +98,7 @@ func TestStalledNodeIsNotReady(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for range n.Watch(ctx, txn.Filter{}) {
+		for range n.Watch(ctx, admin.Filter{}) {
 		}
 	}()
 	until(t, "the watch has begun", func() bool { return n.notifier.watching.Load() > 0 })
