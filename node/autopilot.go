@@ -128,7 +128,7 @@ func (n *Node) upsertMember(ctx context.Context, who peer.Identity) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, configChangeTimeout)
 	defer cancel()
-	res, err := n.proposals.propose(ctx, machine.SetMember{Member: k})
+	res, err := n.proposals.Propose(ctx, machine.SetMember{Member: k})
 	if err == nil && res.Code != machine.OK {
 		err = res.ToError("cluster join", txn.ID{})
 	}

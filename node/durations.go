@@ -18,7 +18,7 @@ import (
 func (n *Node) TimeoutLag() admin.DurationHistogram { return n.timeoutLag.Read() }
 
 // EntryDurations is how long it took until the log entries that this node proposed were applied.
-func (n *Node) EntryDurations() admin.DurationHistogram { return n.proposals.entryDurations.Read() }
+func (n *Node) EntryDurations() admin.DurationHistogram { return n.proposals.EntryDurations() }
 
 // CallDurations is how long this node's calls to end branches took, whatever their result, by
 // registered participant.

@@ -76,3 +76,11 @@ func TestAFollowerThatIsAwayIsNoError(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// TestOddArgumentsOfALogLine: raft may name a key without a value.
+func TestOddArgumentsOfALogLine(t *testing.T) {
+	s := &hclogSink{logger: slog.New(slog.DiscardHandler), lastLogged: make(map[string]time.Time)}
+	if s.isRepeat("rejecting", []any{"from"}) || !s.isRepeat("rejecting", []any{"from"}) {
+		t.Error("a key without a value makes a line another one")
+	}
+}

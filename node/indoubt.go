@@ -69,7 +69,7 @@ type inDoubtFilter struct {
 
 func (n *Node) newInDoubtFilter() *inDoubtFilter {
 	s := &inDoubtFilter{node: n, failing: make(map[string]bool)}
-	s.tick, _ = n.clock.now()
+	s.tick, _ = n.clock.Now()
 	interval := max(n.interval(), 1) // zero while the node belongs to no cluster
 	s.slack = survival.Tick((inDoubtAfter + interval - 1) / interval)
 	if r := n.recovery.Load(); r != nil {
@@ -218,8 +218,8 @@ func (n *Node) Retry(ctx context.Context, id txn.ID) error {
 	switch {
 	case t.State.Finished() && t.Heuristic != 0:
 		return n.probeUnknown(ctx, &t)
-	case t.State == txn.Active, t.Delegated() && n.clock.remaining(t.Expiry) > 0:
-		return &txn.Error{Op: "indoubt retry", ID: id, State: t.State, Err: txn.ErrConflict, Detail: fmt.Sprintf("nothing is to be driven before it is decided, or its deadline has passed in %v", n.clock.remaining(t.Expiry).Round(time.Millisecond))}
+	case t.State == txn.Active, t.Delegated() && n.clock.Remaining(t.Expiry) > 0:
+		return &txn.Error{Op: "indoubt retry", ID: id, State: t.State, Err: txn.ErrConflict, Detail: fmt.Sprintf("nothing is to be driven before it is decided, or its deadline has passed in %v", n.clock.Remaining(t.Expiry).Round(time.Millisecond))}
 	}
 	r.Retry(id)
 	return nil

@@ -128,7 +128,7 @@ func eachOnce(found []machine.Transaction) []machine.Transaction {
 
 // expiryBound is the last expiry tick that a filter by expiry selects.
 func (n *Node) expiryBound(f admin.Filter) survival.Tick {
-	tick, _ := n.clock.now()
+	tick, _ := n.clock.Now()
 	if f.ExpiresWithin > 0 {
 		tick += survival.Tick(f.ExpiresWithin/max(n.interval(), 1)) + 1 // the interval is zero while the node belongs to no cluster
 	}
@@ -145,7 +145,7 @@ func (n *Node) DeadlineGroups(ctx context.Context, r admin.DeadlineGroupRange) (
 	if limit <= 0 {
 		limit = admin.DefaultDeadlineGroups
 	}
-	tick, _ := n.clock.now()
+	tick, _ := n.clock.Now()
 	g := admin.DeadlineGroups{Tick: uint64(tick), Interval: txn.Duration(n.interval()), Groups: []admin.DeadlineGroup{}}
 	n.fsm.View(func(m *machine.Machine) {
 		for end, count := range m.DeadlineGroups(survival.Tick(r.From)) {
@@ -158,7 +158,7 @@ func (n *Node) DeadlineGroups(ctx context.Context, r admin.DeadlineGroupRange) (
 	})
 	for i := range g.Groups {
 		end := survival.Tick(g.Groups[i].ExpiryTick)
-		g.Groups[i].ExpiresIn = txn.Duration(n.clock.remaining(end).Round(time.Millisecond))
+		g.Groups[i].ExpiresIn = txn.Duration(n.clock.Remaining(end).Round(time.Millisecond))
 		if end > tick {
 			g.Groups[i].RemainingInvocations = uint64(end - tick)
 		}

@@ -192,7 +192,7 @@ func (n *Node) checkParticipantHealth() participant.Check {
 
 // checkTimeouts states why no wall clock needs attention.
 func (n *Node) checkTimeouts() participant.Check {
-	tick, _ := n.clock.now()
+	tick, _ := n.clock.Now()
 	return participant.Check{
 		Level: participant.OK, Subject: "timeouts",
 		Message: fmt.Sprintf("deadlines are ticks of %v in the log (now %d), counted on a monotonic clock: a wall clock that is wrong, or jumps, moves none of them", n.interval(), tick),

@@ -184,7 +184,7 @@ func asInvalid(err error) error {
 }
 
 func (n *Node) registerParticipant(ctx context.Context, c machine.RegisterParticipant) error {
-	res, err := n.proposals.propose(ctx, c)
+	res, err := n.proposals.Propose(ctx, c)
 	switch {
 	case err != nil:
 		return txn.Wrap("participant add", txn.ID{}, err)
@@ -211,7 +211,7 @@ func (n *Node) registerEmbedded() error {
 // RemoveParticipant removes a registration. The audit records who asked for it and why, as in
 // [Node.AddParticipant].
 func (n *Node) RemoveParticipant(ctx context.Context, name, by, reason string) error {
-	res, err := n.proposals.propose(ctx, machine.UnregisterParticipant{Name: name, By: by, Reason: reason})
+	res, err := n.proposals.Propose(ctx, machine.UnregisterParticipant{Name: name, By: by, Reason: reason})
 	switch {
 	case err != nil:
 		return txn.Wrap("participant remove", txn.ID{}, err)

@@ -52,8 +52,8 @@ func (n *Node) info(t *machine.Transaction, detailed bool) txn.Info {
 		i.Decided, i.DecidedTick, i.DecidedIndex = time.UnixMilli(t.Decided).UTC(), uint64(t.DecidedTick), t.DecidedIndex
 	}
 	if !t.State.Decided() {
-		tick, _ := n.clock.now()
-		i.ExpiresIn = txn.Duration(n.clock.remaining(t.Expiry).Round(time.Millisecond))
+		tick, _ := n.clock.Now()
+		i.ExpiresIn = txn.Duration(n.clock.Remaining(t.Expiry).Round(time.Millisecond))
 		if t.Expiry > tick {
 			i.RemainingInvocations = uint64(t.Expiry - tick)
 		}

@@ -270,11 +270,11 @@ func TestQuotaKeepsNoPlaceOfARefusedCall(t *testing.T) {
 		n.quotas.view = func(fn func(*machine.Machine)) {
 			view(fn)
 			n.leading.Store(false)
-			n.proposals.setTerm(0)
+			n.proposals.SetTerm(0)
 		}
 		err := refused()
 		n.quotas.view = view
-		n.proposals.setTerm(term)
+		n.proposals.SetTerm(term)
 		n.leading.Store(true)
 		return err
 	}

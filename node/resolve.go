@@ -145,7 +145,7 @@ func (n *Node) retryAction(t *machine.Transaction) admin.Action {
 	switch {
 	case t.State == txn.Active:
 		c.Why = "it is not decided: nothing is to be driven yet"
-	case t.Delegated() && n.clock.remaining(t.Expiry) > 0:
+	case t.Delegated() && n.clock.Remaining(t.Expiry) > 0:
 		c.Why = "the application may still be committing the branch: the participant is asked when the time is over"
 	case t.State.Finished() && len(unresolvedBranches(t, 0)) > 0 && t.Heuristic != 0:
 		c.Allowed, c.Why = true, "asks the participants once more for proof of how the branches ended"

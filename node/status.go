@@ -106,13 +106,14 @@ func (n *Node) scanAll(ctx context.Context, check func(context.Context, string) 
 
 // Status returns the state of the node.
 func (n *Node) Status(ctx context.Context) (admin.Status, error) {
+	written := n.proposals.Stats()
 	leader, leaderID := n.raft.LeaderWithID()
-	tick, _ := n.clock.now()
+	tick, _ := n.clock.Now()
 	s := admin.Status{
 		Node: string(n.env.id), Leader: n.isLeader(), LeaderID: string(leaderID), Version: Version(),
 		Term: n.raft.CurrentTerm(), LogIndex: n.raft.LastIndex(), Tick: uint64(tick),
 		Uptime:   txn.Duration(time.Since(n.started).Round(time.Millisecond)),
-		Commands: n.proposals.commands.Load(), Entries: n.proposals.entries.Load(), TickEntries: n.proposals.tickEntries.Load(),
+		Commands: written.Commands, Entries: written.Entries, TickEntries: written.TickEntries,
 	}
 	if leader == "" {
 		s.LeaderID = ""

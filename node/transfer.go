@@ -116,7 +116,7 @@ func (n *Node) transferTo(ctx context.Context, to admin.Member) error {
 	// Where entries do not arrive it would only be one more.
 	if n.stalled.Load() == nil {
 		brief, cancel := context.WithTimeout(ctx, preTransferEntryTimeout)
-		_, _ = n.proposals.proposeInTerm(brief, n.term.Load(), machine.SetMember{}, nil)
+		_, _ = n.proposals.ProposeInTerm(brief, n.term.Load(), machine.SetMember{}, nil)
 		cancel()
 	}
 	return n.transferNow(ctx, to)

@@ -74,13 +74,17 @@ func TestWatchdogWaitsForNoDiskAndNoLog(t *testing.T) {
 }
 
 // onlyVoter opens a node that could have others, and has none. Its failure is sent on the channel.
-func onlyVoter(t *testing.T) (*Node, <-chan error) {
+func onlyVoter(t *testing.T, options ...func(*Config)) (*Node, <-chan error) {
 	t.Helper()
 	failed := make(chan error, 1)
-	n, err := Open(t.Context(), Config{
+	conf := Config{
 		DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), OnFailure: func(err error) { failed <- err },
 		Cluster: &Cluster{Listen: freePorts(t, 1)[0], Name: "a", API: "http://127.0.0.1:1", Expect: 1},
-	})
+	}
+	for _, o := range options {
+		o(&conf)
+	}
+	n, err := Open(t.Context(), conf)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,11 @@
-package node
+package proposal
 
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/txn"
@@ -22,7 +20,7 @@ func TestBatchRefusesAtTheEndOfATerm(t *testing.T) {
 	if err := b.put(0, machine.Commit{}, p); err != nil {
 		t.Fatal(err)
 	}
-	b.setTerm(0)
+	b.SetTerm(0)
 	select {
 	case o := <-p.done:
 		if !errors.Is(o.err, txn.ErrUnavailable) {
@@ -45,13 +43,5 @@ func TestTooLargeCallNamesTheLimit(t *testing.T) {
 	err := newTestQueue().put(0, giant, &proposal{done: make(chan proposalResult, 1), pending: new(atomic.Int64)})
 	if want := fmt.Sprintf("at most %d", raftfsm.MaxEntry-raftfsm.HeaderSize); !errors.Is(err, txn.ErrInvalid) || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v; want ... %s", err, want)
-	}
-}
-
-// TestOddArgumentsOfALogLine: raft may name a key without a value.
-func TestOddArgumentsOfALogLine(t *testing.T) {
-	s := &hclogSink{logger: slog.New(slog.DiscardHandler), lastLogged: make(map[string]time.Time)}
-	if s.isRepeat("rejecting", []any{"from"}) || !s.isRepeat("rejecting", []any{"from"}) {
-		t.Error("a key without a value makes a line another one")
 	}
 }
