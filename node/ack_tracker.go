@@ -80,7 +80,7 @@ func (n *Node) verifyLeader() error {
 			return err
 		}
 		switch {
-		case n.acks.quorum(n.servers(), n.env.id, term, round):
+		case n.acks.quorum(n.servers(), n.env.ID, term, round):
 			return nil
 		case n.raft.CurrentTerm() != term:
 			return errors.New("another term has begun")

@@ -76,7 +76,7 @@ func (n *Node) runAutopilot(ctx context.Context) {
 	defer n.autopilot.reset()
 	ticker := time.NewTicker(autopilotInterval)
 	defer ticker.Stop()
-	n.autopilot.record(string(n.env.id), n.raft.AppliedIndex())
+	n.autopilot.record(string(n.env.ID), n.raft.AppliedIndex())
 	if err := n.upsertMember(ctx, n.identity()); err != nil {
 		n.logger.Warn("this node is not in the list of members yet", "error", err)
 	}
@@ -97,7 +97,7 @@ func (n *Node) pollMembers(ctx context.Context) {
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, s := range n.servers() {
-		if s.ID == n.env.id {
+		if s.ID == n.env.ID {
 			continue
 		}
 		wg.Go(func() {
@@ -178,7 +178,7 @@ func (n *Node) reconcileMembers(ctx context.Context) {
 		return // a change is in progress
 	}
 	defer n.membershipMu.Unlock()
-	if err := n.updateAddress(n.env.id, n.peerServer.Addr()); err != nil && ctx.Err() == nil {
+	if err := n.updateAddress(n.env.ID, n.peerServer.Addr()); err != nil && ctx.Err() == nil {
 		n.logger.Warn("failed to update this node's address", "error", err)
 	}
 	// The members first: each of them was in raft's configuration before.
@@ -186,7 +186,7 @@ func (n *Node) reconcileMembers(ctx context.Context) {
 	n.fsm.View(func(m *machine.Machine) { members = m.Members() })
 	servers := n.servers()
 	for _, k := range members {
-		if len(servers) == 0 || k.Node == string(n.env.id) || slices.ContainsFunc(servers, func(s raft.Server) bool { return string(s.ID) == k.Node }) {
+		if len(servers) == 0 || k.Node == string(n.env.ID) || slices.ContainsFunc(servers, func(s raft.Server) bool { return string(s.ID) == k.Node }) {
 			continue
 		}
 		if err := n.tombstoneID(ctx, k.Node, "txmgr", "removed earlier; the tombstone was missing"); err != nil && ctx.Err() == nil {

@@ -162,7 +162,7 @@ func TestRestoredNode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ids[string(n.env.id)] = true
+			ids[string(n.env.ID)] = true
 			n.fsm.View(func(m *machine.Machine) {
 				if c := m.Counts(); m.Incarnation() != incarnation || !m.RecoveryPaused() || c.Undecided != 20 || len(m.Tokens()) != 1 {
 					t.Errorf("restart %d: incarnation %d, held %v, %+v, %d tokens", restart, m.Incarnation(), m.RecoveryPaused(), c, len(m.Tokens()))

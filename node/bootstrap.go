@@ -126,7 +126,7 @@ func (n *Node) discoverPeers(ctx context.Context, addresses []string) (seen []pe
 		})
 	}
 	wg.Wait()
-	known := map[string]bool{string(n.env.id): true}
+	known := map[string]bool{string(n.env.ID): true}
 	for i, p := range found {
 		switch {
 		case p == nil, p.RaftAddr == "": // no node, or one that is just starting
@@ -198,7 +198,7 @@ func (n *Node) grantConsent(f *bootstrapPlan) error {
 	if a := n.clusterIdentity(); a.Cluster != "" {
 		return fmt.Errorf("%w: this node has asked cluster %s to take it in, or was taken in there: empty its data directory to found another one with it", txn.ErrConflict, a.Cluster)
 	}
-	if !f.includes(string(n.env.id)) {
+	if !f.includes(string(n.env.ID)) {
 		return fmt.Errorf("%w: this node is not among those that bootstrap the cluster", txn.ErrConflict)
 	}
 	if old := n.consentedPlan.Load(); old != nil {
@@ -261,7 +261,7 @@ func (n *Node) admitRaft(who peer.Identity) error {
 // distinguish from that of another cluster.
 func (n *Node) checkPlan(who peer.Identity) error {
 	if f := n.consentedPlan.Load(); f != nil && !f.includes(who.ID) && n.clusterIdentity().Cluster == "" {
-		return fmt.Errorf("%w: node %s has consented to found one with others than node %s", peer.ErrClusterMismatch, n.env.id, who.ID)
+		return fmt.Errorf("%w: node %s has consented to found one with others than node %s", peer.ErrClusterMismatch, n.env.ID, who.ID)
 	}
 	return nil
 }

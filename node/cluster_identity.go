@@ -68,7 +68,7 @@ func (n *Node) runMembershipLoop() {
 		case leaderless >= leaderlessPolls:
 			leaderless = 0
 			n.probePeers()
-		case id != "" && id != n.env.id && n.addressChanged():
+		case id != "" && id != n.env.ID && n.addressChanged():
 			n.probePeer(n.baseCtx, string(leader))
 		}
 	}
@@ -111,7 +111,7 @@ func (n *Node) saveNote(key []byte, note any) error {
 	if err != nil {
 		return err
 	}
-	return n.env.log.Set(key, b)
+	return n.env.Log.Set(key, b)
 }
 
 func (n *Node) saveClusterIdentity() {
@@ -134,7 +134,7 @@ func (n *Node) adoptCluster(a clusterIdentity) error {
 		return nil
 	}
 	if own := n.clusterIdentity(); own.Cluster != "" && own != a {
-		return fmt.Errorf("%w: node %s has asked cluster %s to take it in, and this is %s: empty its data directory, nothing is in it yet", peer.ErrClusterMismatch, n.env.id, own.Cluster, a.Cluster)
+		return fmt.Errorf("%w: node %s has asked cluster %s to take it in, and this is %s: empty its data directory, nothing is in it yet", peer.ErrClusterMismatch, n.env.ID, own.Cluster, a.Cluster)
 	}
 	if err := n.saveNote(clusterIdentityKey, a); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (n *Node) probePeer(ctx context.Context, address string) {
 
 // addressChanged reports whether raft's configuration has another address for this node.
 func (n *Node) addressChanged() bool {
-	at := n.configuredAddress(string(n.env.id))
+	at := n.configuredAddress(string(n.env.ID))
 	return at != "" && at != n.peerServer.Addr()
 }
 

@@ -24,7 +24,7 @@ func TestConsentKeepsANodeFromOtherClusters(t *testing.T) {
 	addr := freePorts(t, 2)
 	other := bootstrapped(t, addr[0])
 	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1]})
-	me := peer.Member{ID: string(n.env.id), RaftAddr: addr[1]}
+	me := peer.Member{ID: string(n.env.ID), RaftAddr: addr[1]}
 	if err := n.grantConsent(&bootstrapPlan{Bootstrapper: "n_a", Members: []peer.Member{{ID: "n_a", RaftAddr: "127.0.0.1:1"}, me}}); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestANodeIsTakenInOnce(t *testing.T) {
 		if err := n.commitToCluster(two.identity()); !errors.Is(err, peer.ErrClusterMismatch) {
 			t.Errorf("it would ask a second cluster: %v", err)
 		}
-		f := &bootstrapPlan{Bootstrapper: "n_a", Members: []peer.Member{{ID: "n_a", RaftAddr: "127.0.0.1:1"}, {ID: string(n.env.id), RaftAddr: addr[2]}}}
+		f := &bootstrapPlan{Bootstrapper: "n_a", Members: []peer.Member{{ID: "n_a", RaftAddr: "127.0.0.1:1"}, {ID: string(n.env.ID), RaftAddr: addr[2]}}}
 		if err := n.grantConsent(f); !errors.Is(err, txn.ErrConflict) {
 			t.Errorf("it consented to bootstrap a cluster: %v", err)
 		}
@@ -96,7 +96,7 @@ func TestANodeIsTakenInOnce(t *testing.T) {
 func TestBootstrapperIgnoresOtherClusters(t *testing.T) {
 	addr := freePorts(t, 2)
 	n := openMember(t, t.TempDir(), Cluster{Listen: addr[0]})
-	me := peer.Member{ID: string(n.env.id), RaftAddr: addr[0]}
+	me := peer.Member{ID: string(n.env.ID), RaftAddr: addr[0]}
 	f := &bootstrapPlan{Bootstrapper: me.ID, Members: []peer.Member{me, {ID: "n_z", RaftAddr: addr[1]}}}
 	if err := n.grantConsent(f); err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestBootstrapperIgnoresOtherClusters(t *testing.T) {
 	check("when it has founded")
 
 	late := openMember(t, t.TempDir(), Cluster{Listen: addr[1]})
-	me = peer.Member{ID: string(late.env.id), RaftAddr: addr[1]}
+	me = peer.Member{ID: string(late.env.ID), RaftAddr: addr[1]}
 	if err := late.grantConsent(&bootstrapPlan{Bootstrapper: "n_z", Members: []peer.Member{me, {ID: "n_z", RaftAddr: addr[0]}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -126,7 +126,7 @@ func TestClusterForms(t *testing.T) {
 	again := openMember(t, filepath.Join(t.TempDir(), "new"), *gone.conf.Cluster)
 	until(t, "it is a voter again", func() bool {
 		for _, m := range l.Members() {
-			if m.Name == name && m.Voter && m.ID == string(again.env.id) {
+			if m.Name == name && m.Voter && m.ID == string(again.env.ID) {
 				return true
 			}
 		}
@@ -161,7 +161,7 @@ func TestConsentIsGivenOnce(t *testing.T) {
 	dir := t.TempDir()
 	c := Cluster{Listen: addr[0], Expect: 3, Join: addr}
 	n := openMember(t, dir, c)
-	me := peer.Member{ID: string(n.env.id), RaftAddr: addr[0]}
+	me := peer.Member{ID: string(n.env.ID), RaftAddr: addr[0]}
 	with := func(others ...string) *bootstrapPlan {
 		f := &bootstrapPlan{Bootstrapper: "n_a", Members: []peer.Member{{ID: "n_a", RaftAddr: "127.0.0.1:1"}}}
 		for _, o := range others {

@@ -26,11 +26,11 @@
 //	node/transactions.go       validated; this node leads; the timeout becomes an expiry tick
 //	node/quota.go              admitted: a place within the quota of each participant
 //	node/propose.go            proposed, in this term only
-//	node/proposal_queue.go     packed with the commands of other callers, stamped with the tick, given to raft
+//	node/proposal             packed with the commands of other callers, stamped with the tick, given to raft
 //	raftfsm/fsm.go             committed: the entry is decoded and applied
 //	txn/machine/begin.go       the state machine begins the transaction
 //	node/node.go: onApply      effects on this node: waiters, watchers, recovery, the timeout thread
-//	node/proposal_queue.go     the caller gets its answer
+//	node/proposal             the caller gets its answer
 //
 // # Invariants
 //

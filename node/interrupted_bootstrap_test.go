@@ -1,13 +1,14 @@
 package node
 
 import (
-	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/internal/simenv"
+	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
@@ -17,14 +18,14 @@ import (
 func interruptedBootstrap(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	s, err := openStorage(dir, func(err error) { t.Error(err) }, slog.New(slog.DiscardHandler))
+	s, err := storage.Open(dir, func(err error) { t.Error(err) }, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.log.SetUint64(keyCurrentTerm, 1); err != nil {
+	if err := s.Log.SetUint64(keyCurrentTerm, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.log.Close(); err != nil {
+	if err := s.Log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -53,24 +54,24 @@ func TestCrashDuringBootstrap(t *testing.T) {
 // vote. It must not take that for a vote that it has cast: then it would not check that the
 // candidate has all acknowledged entries.
 func TestACrashInTheMiddleOfAVote(t *testing.T) {
-	s, err := openStorage(t.TempDir(), func(err error) { t.Error(err) }, slog.New(slog.DiscardHandler))
+	s, err := storage.Open(t.TempDir(), func(err error) { t.Error(err) }, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.log.Close()
+	defer s.Log.Close()
 	behind := raft.ServerAddress("behind")
-	entry := raft.Configuration{Servers: []raft.Server{{ID: s.id, Address: "me"}, {ID: "n_b", Address: behind}, {ID: "n_c", Address: "dead"}}}
+	entry := raft.Configuration{Servers: []raft.Server{{ID: s.ID, Address: "me"}, {ID: "n_b", Address: behind}, {ID: "n_c", Address: "dead"}}}
 	for _, do := range []func() error{
-		func() error { return s.log.SetUint64(keyLastVoteTerm, 4) },
-		func() error { return s.log.Set([]byte("LastVoteCand"), []byte(behind)) },
+		func() error { return s.Log.SetUint64(keyLastVoteTerm, 4) },
+		func() error { return s.Log.Set([]byte("LastVoteCand"), []byte(behind)) },
 		func() error {
-			return s.log.StoreLogs([]*raft.Log{
+			return s.Log.StoreLogs([]*raft.Log{
 				{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(entry)},
 				{Index: 2, Term: 6, Type: raft.LogNoop}, // the candidate lacks this entry
 			})
 		},
-		func() error { return s.log.SetUint64(keyCurrentTerm, 7) },
-		func() error { return s.log.SetUint64(keyLastVoteTerm, 7) }, // a vote for another candidate, interrupted by the crash
+		func() error { return s.Log.SetUint64(keyCurrentTerm, 7) },
+		func() error { return s.Log.SetUint64(keyLastVoteTerm, 7) }, // a vote for another candidate, interrupted by the crash
 	} {
 		if err := do(); err != nil {
 			t.Fatal(err)
@@ -80,7 +81,7 @@ func TestACrashInTheMiddleOfAVote(t *testing.T) {
 	_, other := raft.NewInmemTransport(behind)
 	other.Connect("me", net)
 	n, err := Open(t.Context(), Config{SimEnv: &simenv.Env{
-		ID: s.id, Transport: net, Log: s.log, Snapshots: raft.NewInmemSnapshotStore(),
+		ID: s.ID, Transport: net, Log: s.Log, Snapshots: raft.NewInmemSnapshotStore(),
 		TuneRaft: func(c *raft.Config) { c.HeartbeatTimeout, c.ElectionTimeout = time.Hour, time.Hour },
 	}})
 	if err != nil {
@@ -92,7 +93,7 @@ func TestACrashInTheMiddleOfAVote(t *testing.T) {
 		Term:      7, LastLogIndex: 1, LastLogTerm: 1,
 	}
 	var answer raft.RequestVoteResponse
-	if err := other.RequestVote(s.id, "me", &ask, &answer); err != nil {
+	if err := other.RequestVote(s.ID, "me", &ask, &answer); err != nil {
 		t.Fatal(err)
 	}
 	if answer.Granted {

@@ -145,7 +145,7 @@ func (n *Node) checkQuorumWithout(ctx context.Context, id raft.ServerID) error {
 			continue
 		}
 		voters++
-		if s.ID == n.env.id {
+		if s.ID == n.env.ID {
 			continue
 		}
 		wg.Go(func() {

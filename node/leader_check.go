@@ -43,7 +43,7 @@ func (n *Node) notLeaderError() error {
 		return fmt.Errorf("%w: this node waits for %s", txn.ErrUnavailable, *w)
 	case id == "":
 		return fmt.Errorf("%w: this node does not lead and knows no leader", txn.ErrUnavailable)
-	case id == n.env.id:
+	case id == n.env.ID:
 		return fmt.Errorf("%w: this node has just been elected and takes over", txn.ErrUnavailable)
 	}
 	m := n.memberRecord(string(id))
@@ -64,7 +64,7 @@ func (n *Node) Leader() (api string, here bool) {
 		return "", true
 	}
 	_, id := n.raft.LeaderWithID()
-	if id == "" || id == n.env.id {
+	if id == "" || id == n.env.ID {
 		return "", false
 	}
 	return n.memberRecord(string(id)).API, false
@@ -83,7 +83,7 @@ func (n *Node) Ready() error {
 	if n.isLeader() {
 		return nil
 	}
-	if _, id := n.raft.LeaderWithID(); id != "" && id != n.env.id && (n.peerServer == nil || n.memberRecord(string(id)).Node != "") {
+	if _, id := n.raft.LeaderWithID(); id != "" && id != n.env.ID && (n.peerServer == nil || n.memberRecord(string(id)).Node != "") {
 		return nil
 	}
 	return n.notLeaderError()

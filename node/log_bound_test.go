@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -21,7 +22,7 @@ import (
 // that is still being written.
 type memorySnapshots struct {
 	mu     sync.Mutex
-	latest []*memorySink // newest first, snapshotsKept at most; immutable
+	latest []*memorySink // newest first, SnapshotsKept at most; immutable
 	made   int
 }
 
@@ -71,7 +72,7 @@ func (s *memorySink) Close() error {
 	defer s.store.mu.Unlock()
 	s.meta.Size = int64(s.Len())
 	s.store.latest = slices.Insert(s.store.latest, 0, s)
-	s.store.latest = s.store.latest[:min(len(s.store.latest), snapshotsKept)]
+	s.store.latest = s.store.latest[:min(len(s.store.latest), storage.SnapshotsKept)]
 	return nil
 }
 
@@ -200,7 +201,7 @@ func TestARestartRemovesWhatAnEarlierLifeLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, err := n.env.log.FirstIndex()
+		first, err := n.env.Log.FirstIndex()
 		if err != nil || (first > 1) != (life > 0) {
 			t.Errorf("life %d: the log begins at entry %d, %v", life, first, err)
 		}
@@ -239,7 +240,7 @@ func TestARestartMeasuresItsLog(t *testing.T) {
 		}
 		if life == 2 {
 			until(t, "a snapshot", func() bool {
-				snaps, err := n.env.snaps.List()
+				snaps, err := n.env.Snapshots.List()
 				return err == nil && len(snaps) == 1
 			})
 		}

@@ -40,7 +40,7 @@ func (n *Node) Members() []admin.Member {
 		k := n.memberRecord(string(s.ID))
 		m := admin.Member{
 			ID: string(s.ID), Name: k.Name, RaftAddr: string(s.Address), API: k.API, Version: k.Version,
-			Voter: s.Suffrage == raft.Voter, Leader: s.ID == leader, Self: s.ID == n.env.id, LastContact: -1, LogLag: -1,
+			Voter: s.Suffrage == raft.Voter, Leader: s.ID == leader, Self: s.ID == n.env.ID, LastContact: -1, LogLag: -1,
 		}
 		if n.env.singleNode {
 			m.RaftAddr = ""
@@ -183,7 +183,7 @@ func (n *Node) Leave(ctx context.Context, _ string) error {
 		if n.countVoters() == 1 {
 			return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "it is the last voter: just stop it"}
 		}
-		if err := n.checkQuorumWithout(ctx, n.env.id); err != nil {
+		if err := n.checkQuorumWithout(ctx, n.env.ID); err != nil {
 			return txn.Wrap(op, txn.ID{}, err)
 		}
 		if err := n.TransferLeader(ctx, ""); err != nil {
@@ -221,7 +221,7 @@ func (n *Node) Leave(ctx context.Context, _ string) error {
 // lost, the leader rejects this node altogether, which confirms the removal.
 func (n *Node) requestLeave(ctx context.Context) (gone bool, err error) {
 	address, id := n.raft.LeaderWithID()
-	if address == "" || id == n.env.id {
+	if address == "" || id == n.env.ID {
 		return false, nil
 	}
 	_, err = n.peerServer.Leave(ctx, string(address))

@@ -39,7 +39,7 @@ func TestNoRemovalTakesTheQuorum(t *testing.T) {
 		if _, err := l.Begin(t.Context(), txn.Options{Timeout: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
-		if len(l.servers()) != 3 || l.isRemoved(string(up.env.id)) {
+		if len(l.servers()) != 3 || l.isRemoved(string(up.env.ID)) {
 			t.Fatalf("the members are %v", l.servers())
 		}
 	}
@@ -52,7 +52,7 @@ func TestNoRemovalTakesTheQuorum(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, node := range []*Node{up, l} {
-		if err := l.Remove(t.Context(), string(node.env.id), "test", "by mistake"); !errors.Is(err, txn.ErrConflict) {
+		if err := l.Remove(t.Context(), string(node.env.ID), "test", "by mistake"); !errors.Is(err, txn.ErrConflict) {
 			t.Errorf("removing a node that is needed: %v", err)
 		}
 		if err := node.Leave(t.Context(), "test"); !errors.Is(err, txn.ErrConflict) {
@@ -65,7 +65,7 @@ func TestNoRemovalTakesTheQuorum(t *testing.T) {
 		t.Errorf("a node that is not where it says: %v", err)
 	}
 	alive()
-	if err := l.Remove(t.Context(), string(down.env.id), "test", "it is down"); err != nil {
+	if err := l.Remove(t.Context(), string(down.env.ID), "test", "it is down"); err != nil {
 		t.Errorf("removing the node that is down: %v", err)
 	}
 	if _, err := l.Begin(t.Context(), txn.Options{Timeout: time.Minute}); err != nil {
@@ -155,7 +155,7 @@ func TestAMajorityMovesToOtherAddresses(t *testing.T) {
 	}
 	until(t, "raft's configuration knows the new addresses", func() bool {
 		for _, n := range nodes {
-			if l.configuredAddress(string(n.env.id)) != n.peerServer.Addr() {
+			if l.configuredAddress(string(n.env.ID)) != n.peerServer.Addr() {
 				return false
 			}
 		}
@@ -186,7 +186,7 @@ func TestAloneAndBack(t *testing.T) {
 	back := leaderOf(t, openMember(t, dir, Cluster{Listen: addr[1]}))
 	openMember(t, t.TempDir(), Cluster{Listen: addr[2], Join: addr[1:2]})
 	until(t, "another one votes", func() bool { return back.countVoters() == 2 })
-	if at := back.configuredAddress(string(back.env.id)); at != addr[1] {
+	if at := back.configuredAddress(string(back.env.ID)); at != addr[1] {
 		t.Errorf("its address is %s; want %s", at, addr[1])
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/txmgr/txmgr/internal/simenv"
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/node/proposal"
+	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/node/ticks"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/recovery"
@@ -83,6 +84,10 @@ type Node struct {
 
 var _ txn.Manager = (*Node)(nil)
 
+// ErrDamaged: the content of a data directory does not form a complete state any more. Nothing was
+// changed. Restore a copy of the whole directory.
+var ErrDamaged = storage.ErrDamaged
+
 // Open starts the coordinator whose state is in conf.DataDir. A single node is returned when it
 // serves: the log has been read and everything in it applied. A node with [Config.Cluster] is
 // returned before that; see [Node.Ready]. ctx bounds that time only. Close ends the coordinator.
@@ -124,13 +129,13 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	if err := n.measureLog(); err != nil {
 		n.cancelBase()
 		n.notifier.waiters.close()
-		return nil, errors.Join(fmt.Errorf("measuring the log: %w", err), n.closePeerServer(), n.env.log.Close())
+		return nil, errors.Join(fmt.Errorf("measuring the log: %w", err), n.closePeerServer(), n.env.Log.Close())
 	}
 	n.env.transport = guardTransport(n.env.transport, n.snapshotLoops, &n.acks)
 	if n.raft, err = startRaft(n.env, n.fsm, conf.trailingLogs, n.logger); err != nil {
 		n.cancelBase()
 		n.notifier.waiters.close()
-		return nil, errors.Join(err, n.closePeerServer(), n.env.log.Close())
+		return nil, errors.Join(err, n.closePeerServer(), n.env.Log.Close())
 	}
 	n.readIndex = &readIndex{verifyLeader: n.verifyLeader}
 	n.proposals = proposal.New(n.raft, n.clock, conf.wall)
@@ -162,7 +167,7 @@ func (n *Node) openEnv() (*raftEnv, error) {
 		}
 		return newSimEnv(n.conf.SimEnv), nil
 	}
-	s, err := openStorage(n.conf.DataDir, n.fail, n.logger)
+	s, err := storage.Open(n.conf.DataDir, n.fail, hclogger(n.logger))
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +176,7 @@ func (n *Node) openEnv() (*raftEnv, error) {
 	}
 	env, err := n.openClusterEnv(s)
 	if err != nil {
-		return nil, errors.Join(err, s.log.Close())
+		return nil, errors.Join(err, s.Log.Close())
 	}
 	return env, nil
 }
@@ -229,7 +234,7 @@ func (n *Node) shutdown() error {
 	if stopped := n.raft.Shutdown().Error(); stopped != nil {
 		err = errors.Join(err, fmt.Errorf("stopping raft: %w", stopped))
 	}
-	return errors.Join(err, n.participants.close(), n.env.log.Close())
+	return errors.Join(err, n.participants.close(), n.env.Log.Close())
 }
 
 func (n *Node) closePeerServer() error {

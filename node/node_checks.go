@@ -125,7 +125,7 @@ func (n *Node) checkOpenFiles() participant.Check {
 }
 
 func (n *Node) checkLogFile() participant.Check {
-	st, err := n.env.log.Stats()
+	st, err := n.env.Log.Stats()
 	d := participant.Check{Level: participant.OK, Subject: "log"}
 	switch {
 	case err != nil:

@@ -8,26 +8,27 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/node/peer"
+	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // openClusterEnv is the environment of a node of a cluster. It listens before raft runs, so that
 // an address in use is reported at once.
-func (n *Node) openClusterEnv(s *storage) (*raftEnv, error) {
-	if err := n.loadNotes(s.log); err != nil {
+func (n *Node) openClusterEnv(s *storage.Storage) (*raftEnv, error) {
+	if err := n.loadNotes(s.Log); err != nil {
 		return nil, err
 	}
 	c := n.conf.Cluster
 	server, err := peer.Open(peer.Config{
 		Listen: c.Listen, Advertise: c.Advertise, TLS: c.tlsFiles(),
-		Insecure: c.Insecure, Self: func() peer.Identity { return n.peerIdentity(s.id) }, Admit: n.admitPeer, AdmitRaft: n.admitRaft,
+		Insecure: c.Insecure, Self: func() peer.Identity { return n.peerIdentity(s.ID) }, Admit: n.admitPeer, AdmitRaft: n.admitRaft,
 		Address: n.addressOverrides.address, Handler: peerHandler{n}, Logger: n.logger,
 	})
 	if err != nil {
 		return nil, err
 	}
 	n.peerServer = server
-	return &raftEnv{storage: s, transport: server.Transport()}, nil
+	return &raftEnv{Storage: s, transport: server.Transport()}, nil
 }
 
 // peerIdentity is the identity that this node reports to others, also while it is starting.
@@ -42,11 +43,11 @@ func (n *Node) peerIdentity(id raft.ServerID) peer.Identity {
 func (n *Node) identity() peer.Identity {
 	c := n.conf.Cluster
 	id := peer.Identity{
-		ID: string(n.env.id), Name: c.Name, RaftAddr: n.peerServer.Addr(), API: c.API, Version: Version(),
+		ID: string(n.env.ID), Name: c.Name, RaftAddr: n.peerServer.Addr(), API: c.API, Version: Version(),
 		Expect: c.Expect, Settings: n.bootstrapSettings(), Removed: n.removedFromCluster.Load(),
 	}
 	leader, leaderID := n.raft.LeaderWithID()
-	id.Leader, id.IsLeader = string(leader), leaderID == n.env.id
+	id.Leader, id.IsLeader = string(leader), leaderID == n.env.ID
 	id.Empty, id.Applied = n.isUnconfigured(), n.raft.AppliedIndex()
 	a := n.clusterIdentity()
 	id.Cluster, id.Incarnation = a.Cluster, a.Incarnation

@@ -10,12 +10,12 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/internal/simenv"
+	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/raftfsm/logstore"
 	"github.com/txmgr/txmgr/txn"
 )
 
 const (
-	snapshotsKept = 2
 	// singleNodeElectionTimeout is the election timeout of a cluster of one, which disturbs no
 	// other node and should be available at once.
 	singleNodeElectionTimeout = 50 * time.Millisecond
@@ -28,7 +28,7 @@ const (
 
 // raftEnv is the environment of a node: its disk, its transport, and how a cluster begins.
 type raftEnv struct {
-	*storage
+	*storage.Storage
 	transport      raft.Transport
 	singleNode     bool               // there are no other nodes, and never will be as long as this process runs
 	initialServers []raft.Server      // form the cluster when the log is empty
@@ -43,12 +43,12 @@ func startRaft(g *raftEnv, fsm raft.FSM, trailing uint64, logger *slog.Logger) (
 	if err := repairInterruptedBootstrap(g); err != nil {
 		return nil, fmt.Errorf("reading the log: %w", err)
 	}
-	known, err := raft.HasExistingState(g.log, g.log, g.snaps)
+	known, err := raft.HasExistingState(g.Log, g.Log, g.Snapshots)
 	if err != nil {
 		return nil, fmt.Errorf("reading the log: %w", err)
 	}
 	if !known && len(g.initialServers) > 0 {
-		if err := raft.BootstrapCluster(conf, g.log, g.log, g.snaps, g.transport, raft.Configuration{Servers: g.initialServers}); err != nil {
+		if err := raft.BootstrapCluster(conf, g.Log, g.Log, g.Snapshots, g.transport, raft.Configuration{Servers: g.initialServers}); err != nil {
 			return nil, fmt.Errorf("forming the cluster: %w", err)
 		}
 	}
@@ -59,12 +59,12 @@ func startRaft(g *raftEnv, fsm raft.FSM, trailing uint64, logger *slog.Logger) (
 		}
 	}()
 	in := new(staleSnapshotGuard)
-	if r, err = raft.NewRaft(conf, guardedFSM{fsm}, observedLog{g.log, g.onAppend}, g.log, guardedSnapshotStore{g.snaps, in}, g.transport); err != nil {
+	if r, err = raft.NewRaft(conf, guardedFSM{fsm}, observedLog{g.Log, g.onAppend}, g.Log, guardedSnapshotStore{g.Snapshots, in}, g.transport); err != nil {
 		return nil, fmt.Errorf("starting raft: %w", err)
 	}
 	in.raft.Store(r)
 	servers := r.GetConfiguration().Configuration().Servers
-	if g.singleNode && (len(servers) != 1 || servers[0].ID != g.id) {
+	if g.singleNode && (len(servers) != 1 || servers[0].ID != g.ID) {
 		return nil, errors.Join(fmt.Errorf("%w: this data directory is that of one of several nodes (%d are left, as far as it knows): give it an address for the others, --raft-listen", txn.ErrInvalid, len(servers)), r.Shutdown().Error())
 	}
 	return r, nil
@@ -73,22 +73,22 @@ func startRaft(g *raftEnv, fsm raft.FSM, trailing uint64, logger *slog.Logger) (
 // repairInterruptedBootstrap undoes what a crash during a bootstrap leaves behind: raft writes
 // the term 1 before the first entry, and bootstraps nothing where there is a term.
 func repairInterruptedBootstrap(g *raftEnv) error {
-	last, err := g.log.LastIndex()
+	last, err := g.Log.LastIndex()
 	if err != nil || last > 0 {
 		return err
 	}
-	snaps, err := g.snaps.List()
+	snaps, err := g.Snapshots.List()
 	if err != nil || len(snaps) > 0 {
 		return err
 	}
-	voted, err := loadUint64(g.log, keyLastVoteTerm)
+	voted, err := loadUint64(g.Log, keyLastVoteTerm)
 	if err != nil || voted > 0 {
 		return err
 	}
-	if term, err := loadUint64(g.log, keyCurrentTerm); err != nil || term != 1 {
+	if term, err := loadUint64(g.Log, keyCurrentTerm); err != nil || term != 1 {
 		return err
 	}
-	return g.log.SetUint64(keyCurrentTerm, 0)
+	return g.Log.SetUint64(keyCurrentTerm, 0)
 }
 
 // loadUint64 returns 0 for a missing key.
@@ -102,7 +102,7 @@ func loadUint64(s raft.StableStore, key []byte) (uint64, error) {
 
 func raftConfig(g *raftEnv, trailing uint64, logger *slog.Logger) *raft.Config {
 	conf := raft.DefaultConfig()
-	conf.LocalID = g.id
+	conf.LocalID = g.ID
 	conf.Logger = hclogger(logger)
 	// The node does both by size: see [Node.Snapshot].
 	conf.SnapshotThreshold, conf.TrailingLogs = math.MaxUint64, trailing
@@ -119,15 +119,15 @@ func raftConfig(g *raftEnv, trailing uint64, logger *slog.Logger) *raft.Config {
 }
 
 // singleNodeEnv is the environment of a coordinator without other nodes.
-func singleNodeEnv(s *storage) *raftEnv {
+func singleNodeEnv(s *storage.Storage) *raftEnv {
 	addr, transport := raft.NewInmemTransport("")
-	return &raftEnv{storage: s, transport: transport, singleNode: true, initialServers: []raft.Server{{ID: s.id, Address: addr}}}
+	return &raftEnv{Storage: s, transport: transport, singleNode: true, initialServers: []raft.Server{{ID: s.ID, Address: addr}}}
 }
 
 // newSimEnv is the environment of the simulation.
 func newSimEnv(b *simenv.Env) *raftEnv {
 	return &raftEnv{
-		storage:   &storage{log: simLog{b.Log}, snaps: b.Snapshots, id: b.ID},
+		Storage:   storage.Simulated(b),
 		transport: b.Transport, initialServers: b.Servers, tuneRaft: b.TuneRaft,
 	}
 }

@@ -13,11 +13,11 @@ func TestRemovalIsCompleted(t *testing.T) {
 	addr := freePorts(t, 2)
 	l := bootstrapped(t, addr[0])
 	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
-	until(t, "the second node votes", func() bool { return l.countVoters() == 2 && l.memberRecord(string(n.env.id)).Node != "" })
-	if err := l.raft.RemoveServer(n.env.id, 0, 0).Error(); err != nil {
+	until(t, "the second node votes", func() bool { return l.countVoters() == 2 && l.memberRecord(string(n.env.ID)).Node != "" })
+	if err := l.raft.RemoveServer(n.env.ID, 0, 0).Error(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "its id is struck", func() bool { return l.isRemoved(string(n.env.id)) })
+	until(t, "its id is struck", func() bool { return l.isRemoved(string(n.env.ID)) })
 	until(t, "it knows that", func() bool { return n.removedFromCluster.Load() })
 }
 
@@ -29,10 +29,10 @@ func TestARemovedNodeIsNoWayIn(t *testing.T) {
 	l := bootstrapped(t, addr[0])
 	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
 	until(t, "the second node votes", func() bool { return l.countVoters() == 2 })
-	if err := l.Remove(t.Context(), string(n.env.id), "test", "a test"); err != nil {
+	if err := l.Remove(t.Context(), string(n.env.ID), "test", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	l.promoteLearner(raft.Server{Suffrage: raft.Nonvoter, ID: n.env.id, Address: raft.ServerAddress(addr[1])})
+	l.promoteLearner(raft.Server{Suffrage: raft.Nonvoter, ID: n.env.ID, Address: raft.ServerAddress(addr[1])})
 	if len(l.servers()) != 1 {
 		t.Errorf("the removed node is back: %v", l.servers())
 	}

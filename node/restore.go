@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
@@ -99,15 +100,12 @@ func writeRestored(ctx context.Context, r io.Reader, dir string) (b admin.Backup
 	if err != nil {
 		return b, err
 	}
-	s, err := openFiles(dir, func(error) {}, slog.New(slog.DiscardHandler))
+	s, err := storage.Create(dir, func(error) {}, hclog.NewNullLogger())
 	if err != nil {
 		return b, err
 	}
-	defer func() { err = errors.Join(err, s.log.Close()) }()
-	if s.id, err = loadNodeID(s.log); err != nil {
-		return b, err
-	}
-	if err := s.log.SetUint64(keyCurrentTerm, in.header.Term); err != nil {
+	defer func() { err = errors.Join(err, s.Log.Close()) }()
+	if err := s.Log.SetUint64(keyCurrentTerm, in.header.Term); err != nil {
 		return b, err
 	}
 	return in.restoreTo(s)
@@ -115,12 +113,12 @@ func writeRestored(ctx context.Context, r io.Reader, dir string) (b admin.Backup
 
 // restoreTo writes the state as a snapshot of the single node, and reads the rest of the
 // backup before the snapshot becomes valid.
-func (b *backupReader) restoreTo(s *storage) (admin.Backup, error) {
+func (b *backupReader) restoreTo(s *storage.Storage) (admin.Backup, error) {
 	// No other node can reach it yet; it reports its address itself.
-	alone := raft.Configuration{Servers: []raft.Server{{ID: s.id, Address: raft.ServerAddress(s.id)}}}
+	alone := raft.Configuration{Servers: []raft.Server{{ID: s.ID, Address: raft.ServerAddress(s.ID)}}}
 	_, transport := raft.NewInmemTransport("") // translates the address for the snapshot's description
 	// As in raft's own recovery, the configuration is given as that of entry 1.
-	sink, err := s.snaps.Create(raft.SnapshotVersionMax, b.header.Index, b.header.Term, alone, 1, transport)
+	sink, err := s.Snapshots.Create(raft.SnapshotVersionMax, b.header.Index, b.header.Term, alone, 1, transport)
 	if err != nil {
 		return admin.Backup{}, err
 	}
@@ -137,16 +135,16 @@ func (b *backupReader) restoreTo(s *storage) (admin.Backup, error) {
 // verifyRestored does what a node does when it starts, up to the point where it begins to
 // write.
 func verifyRestored(dir string) error {
-	s, err := openStorage(dir, func(error) {}, slog.New(slog.DiscardHandler))
+	s, err := storage.Open(dir, func(error) {}, hclog.NewNullLogger())
 	if err != nil {
 		return err
 	}
-	defer s.log.Close() // nothing was written
-	listed, err := s.snaps.List()
+	defer s.Log.Close() // nothing was written
+	listed, err := s.Snapshots.List()
 	if err != nil || len(listed) != 1 {
 		return fmt.Errorf("%d snapshots: %w", len(listed), err)
 	}
-	_, state, err := s.snaps.Open(listed[0].ID)
+	_, state, err := s.Snapshots.Open(listed[0].ID)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (m *logMeter) taken(stored, least, size uint64) { m.snapshotAt.Store(stored
 // last stopped.
 func (n *Node) measureLog() error {
 	n.logMeter.wake = make(chan struct{}, 1)
-	snaps, err := n.env.snaps.List()
+	snaps, err := n.env.Snapshots.List()
 	if err != nil {
 		return err
 	}
@@ -72,18 +72,18 @@ func (n *Node) measureLog() error {
 // most bytes. It returns the lowest entry within both limits, and the bytes from there on: more
 // than most when it ends before low.
 func (n *Node) logTail(low, most uint64) (from, size uint64, err error) {
-	first, err := n.env.log.FirstIndex()
+	first, err := n.env.Log.FirstIndex()
 	if err != nil {
 		return 0, 0, err
 	}
-	last, err := n.env.log.LastIndex()
+	last, err := n.env.Log.LastIndex()
 	if err != nil {
 		return 0, 0, err
 	}
 	low = max(low, first, 1)
 	for from = last + 1; from > low && size <= most; {
 		var l raft.Log
-		switch err := n.env.log.GetLog(from-1, &l); {
+		switch err := n.env.Log.GetLog(from-1, &l); {
 		case errors.Is(err, raft.ErrLogNotFound): // a snapshot was installed
 			return from, size, nil
 		case err != nil:
@@ -142,7 +142,7 @@ func (n *Node) takeSnapshot() (raft.SnapshotFuture, error) {
 	if err := taken.Error(); err != nil {
 		return nil, err
 	}
-	snaps, err := n.env.snaps.List()
+	snaps, err := n.env.Snapshots.List()
 	if err != nil || len(snaps) == 0 {
 		return taken, err
 	}
@@ -158,7 +158,7 @@ func (n *Node) truncateLog(snaps []*raft.SnapshotMeta) error {
 	if len(snaps) < 2 {
 		return nil
 	}
-	first, err := n.env.log.FirstIndex()
+	first, err := n.env.Log.FirstIndex()
 	if err != nil || first == 0 || first > snaps[1].Index {
 		return err
 	}
@@ -167,7 +167,7 @@ func (n *Node) truncateLog(snaps []*raft.SnapshotMeta) error {
 		return err
 	}
 	if to := min(snaps[1].Index, from-1); first <= to {
-		return n.env.log.DeleteRange(first, to)
+		return n.env.Log.DeleteRange(first, to)
 	}
 	return nil
 }

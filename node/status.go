@@ -110,7 +110,7 @@ func (n *Node) Status(ctx context.Context) (admin.Status, error) {
 	leader, leaderID := n.raft.LeaderWithID()
 	tick, _ := n.clock.Now()
 	s := admin.Status{
-		Node: string(n.env.id), Leader: n.isLeader(), LeaderID: string(leaderID), Version: Version(),
+		Node: string(n.env.ID), Leader: n.isLeader(), LeaderID: string(leaderID), Version: Version(),
 		Term: n.raft.CurrentTerm(), LogIndex: n.raft.LastIndex(), Tick: uint64(tick),
 		Uptime:   txn.Duration(time.Since(n.started).Round(time.Millisecond)),
 		Commands: written.Commands, Entries: written.Entries, TickEntries: written.TickEntries,
@@ -135,7 +135,7 @@ func (n *Node) Status(ctx context.Context) (admin.Status, error) {
 	if w := n.bootstrapStatus.Load(); w != nil {
 		s.WaitingFor = *w
 	}
-	stats, err := n.env.log.Stats()
+	stats, err := n.env.Log.Stats()
 	if err != nil {
 		return s, txn.Wrap("status", txn.ID{}, err)
 	}

@@ -319,7 +319,7 @@ func TestRestartKeepsTheClusterTag(t *testing.T) {
 		t.Fatal(err)
 	}
 	register(n)
-	tag, name := n.clusterID(), n.env.id
+	tag, name := n.clusterID(), n.env.ID
 	id := begin(t, n, time.Hour).ID
 	tx, err := n.Attach(ctx, id)
 	if err == nil {
@@ -341,8 +341,8 @@ func TestRestartKeepsTheClusterTag(t *testing.T) {
 		t.Error("another cluster has the same tag")
 	}
 	n = open(t, dir, conf)
-	if n.clusterID() != tag || n.env.id != name {
-		t.Errorf("cluster %s, node %s; were %s and %s", n.clusterID(), n.env.id, tag, name)
+	if n.clusterID() != tag || n.env.ID != name {
+		t.Errorf("cluster %s, node %s; were %s and %s", n.clusterID(), n.env.ID, tag, name)
 	}
 	fs, err := n.Scan(ctx, "bank", false)
 	if err != nil || len(fs) != 1 || fs[0].ID != id || fs[0].Class != "leave" {

@@ -215,11 +215,11 @@ func TestSnapshotBehindALockedStateEnds(t *testing.T) {
 	if err := n.Snapshot(); err != nil {
 		t.Fatal(err)
 	}
-	snaps, err := n.env.snaps.List()
+	snaps, err := n.env.Snapshots.List()
 	if err != nil || len(snaps) == 0 {
 		t.Fatalf("no snapshot: %v", err)
 	}
-	_, rc, err := n.env.snaps.Open(snaps[0].ID)
+	_, rc, err := n.env.Snapshots.Open(snaps[0].ID)
 	if err != nil {
 		t.Fatal(err)
 	}

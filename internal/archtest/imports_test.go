@@ -40,6 +40,7 @@ var importRules = []importRule{
 	{"raftfsm/logstore", []string{"internal/failpoint"}, "it stores log entries as bytes and does not decode commands"},
 	{"raftfsm", []string{"raftfsm/logstore", "txn/machine", "timeout/survival", "txn", "txn/admin", "internal/failpoint"}, "it decodes an entry's tick and commands for the state machine, which decides"},
 	{"node/peer", []string{"txn", "internal/certs", "internal/logsample", "internal/hclogslog"}, "the port between nodes: raft's streams and a few requests; it does not interpret their contents"},
+	{"node/storage", []string{"raftfsm/logstore", "internal/simenv"}, "it opens and checks the data directory, and knows no entry"},
 	{"node/ticks", []string{"raftfsm", "timeout/survival", "txn/machine"}, "it counts ticks and asks for entries; it writes none"},
 	{"node/proposal", []string{"node/ticks", "raftfsm", "txn", "txn/admin", "txn/machine", "internal/failpoint", "internal/latency"}, "it writes entries, and does not know what a command means"},
 	{"node", []string{"node/...", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "txn/admin", "internal/failpoint", "internal/certs", "internal/latency", "internal/asynclog", "internal/simenv", "internal/logsample", "internal/hclogslog"}, "it assembles one coordinator, and depends on the contract of participants only"},

@@ -1,14 +1,16 @@
-package node
+// Package storage is the data directory of a node: the log, the snapshots on which it builds, and
+// the node's id. What does not form a complete state is refused and left as it is.
+package storage
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	"github.com/oklog/ulid/v2"
 
@@ -20,12 +22,12 @@ import (
 // Nothing was changed. Restore a copy of the whole directory.
 var ErrDamaged = errors.New("data directory is damaged")
 
-// storage is the node's data on disk: the log, and the snapshots on which the log
+// Storage is the node's data on disk: the log, and the snapshots on which the log
 // builds.
-type storage struct {
-	log   logFile
-	snaps raft.SnapshotStore
-	id    raft.ServerID
+type Storage struct {
+	Log       logFile
+	Snapshots raft.SnapshotStore
+	ID        raft.ServerID
 }
 
 // logFile is the log with raft's stable store.
@@ -42,24 +44,44 @@ type simLog struct{ simenv.Log }
 func (simLog) Stats() (logstore.Stats, error) { return logstore.Stats{}, nil }
 func (simLog) Close() error                   { return nil }
 
-// openStorage opens or creates the data directory. Log and snapshots are checked against each
+// SnapshotsKept is how many snapshots a directory keeps.
+const SnapshotsKept = 2
+
+// Simulated is the data of a node in the simulation.
+func Simulated(env *simenv.Env) *Storage {
+	return &Storage{Log: simLog{env.Log}, Snapshots: env.Snapshots, ID: env.ID}
+}
+
+// Open opens or creates the data directory. Log and snapshots are checked against each
 // other before raft sees them: raft would go back to a snapshot older than the beginning of the
 // log, and panic.
-func openStorage(dir string, onFailure func(error), logger *slog.Logger) (*storage, error) {
+func Open(dir string, onFailure func(error), logger hclog.Logger) (*Storage, error) {
 	s, err := openFiles(dir, onFailure, logger)
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", dir, err)
 	}
 	if err = s.verifyConsistency(dir); err == nil {
-		s.id, err = loadNodeID(s.log)
+		s.ID, err = loadID(s.Log)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), s.log.Close())
+		return nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), s.Log.Close())
 	}
 	return s, nil
 }
 
-func openFiles(dir string, onFailure func(error), logger *slog.Logger) (*storage, error) {
+// Create opens a directory that holds nothing yet, for a state that is written to it without raft.
+func Create(dir string, onFailure func(error), logger hclog.Logger) (*Storage, error) {
+	s, err := openFiles(dir, onFailure, logger)
+	if err != nil {
+		return nil, err
+	}
+	if s.ID, err = loadID(s.Log); err != nil {
+		return nil, errors.Join(err, s.Log.Close())
+	}
+	return s, nil
+}
+
+func openFiles(dir string, onFailure func(error), logger hclog.Logger) (*Storage, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -71,7 +93,7 @@ func openFiles(dir string, onFailure func(error), logger *slog.Logger) (*storage
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && len(existing) > 0 {
 		return nil, fmt.Errorf("%w: %s is missing, though there is the snapshot %s: a new log would begin a new history", ErrDamaged, file, existing[0])
 	}
-	files, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, hclogger(logger))
+	files, err := raft.NewFileSnapshotStoreWithLogger(dir, SnapshotsKept, logger)
 	if err != nil {
 		return nil, fmt.Errorf("snapshots: %w", err)
 	}
@@ -80,7 +102,7 @@ func openFiles(dir string, onFailure func(error), logger *slog.Logger) (*storage
 	if err != nil {
 		return nil, err
 	}
-	return &storage{log: log, snaps: snaps}, nil
+	return &Storage{Log: log, Snapshots: snaps}, nil
 }
 
 // snapshotNames lists the directories of snapshots, complete and damaged ones.
@@ -98,12 +120,12 @@ func snapshotNames(dir string) (names []string, err error) {
 }
 
 // verifyConsistency verifies that the newest readable snapshot and the log are contiguous.
-func (s *storage) verifyConsistency(dir string) error {
-	first, err := s.log.FirstIndex()
+func (s *Storage) verifyConsistency(dir string) error {
+	first, err := s.Log.FirstIndex()
 	if err != nil {
 		return err
 	}
-	listed, err := s.snaps.List()
+	listed, err := s.Snapshots.List()
 	if err != nil {
 		return fmt.Errorf("listing the snapshots: %w", err)
 	}
@@ -114,7 +136,7 @@ func (s *storage) verifyConsistency(dir string) error {
 	var reached uint64 // by the newest snapshot that can be read
 	var unread []error
 	for _, meta := range listed {
-		_, r, err := s.snaps.Open(meta.ID) // reads all of it, and verifies the checksum
+		_, r, err := s.Snapshots.Open(meta.ID) // reads all of it, and verifies the checksum
 		if err != nil {
 			unread = append(unread, fmt.Errorf("snapshot %s: %w", filepath.Join(dir, "snapshots", meta.ID), err))
 			continue
@@ -136,9 +158,9 @@ func (s *storage) verifyConsistency(dir string) error {
 
 var nodeIDKey = []byte("txmgr/node-id")
 
-// loadNodeID returns the id of this replica. It is created with the data directory and never used
+// loadID returns the id of this replica. It is created with the data directory and never used
 // for another one.
-func loadNodeID(log raft.StableStore) (raft.ServerID, error) {
+func loadID(log raft.StableStore) (raft.ServerID, error) {
 	b, err := log.Get(nodeIDKey)
 	switch {
 	case err == nil && len(b) > 0:
