@@ -3,9 +3,11 @@ package server
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -40,21 +42,10 @@ func (t *pipelineCall) execute() (err error) {
 	if err != nil {
 		return err
 	}
-	return t.dispatch(id)
-}
-
-// commit does not occupy its goroutine while votes are missing, if the coordinator is an
-// [asyncCommitter].
-func (t *pipelineCall) commit(id txn.ID, call *txmgrv1.CommitCall) error {
-	c, err := wire.ToCommitRequest(call)
-	if err != nil {
-		return err
+	if t.method.command == nil {
+		return fmt.Errorf("%w: the command is none that this server knows", txn.ErrInvalid)
 	}
-	if t.pipeline.s.asyncCommitter == nil {
-		return t.setOutcome(t.pipeline.s.c.Commit(t.ctx, id, c))
-	}
-	t.pipeline.s.asyncCommitter.CommitAsync(t.ctx, id, c, func(o txn.Outcome, err error) { t.finish(t.setOutcome(o, err)) })
-	return errDeferred
+	return t.method.command.run(t, id)
 }
 
 func (t *pipelineCall) setOutcome(o txn.Outcome, err error) error {
@@ -83,74 +74,88 @@ func (t *pipelineCall) finish(err error) {
 	p.mu.Unlock()
 }
 
-// methodFor returns the method whose unary form corresponds to the command.
-func (s *Server) methodFor(c *txmgrv1.Command) *rpcMethod {
-	switch c.GetCall().(type) {
-	case *txmgrv1.Command_Begin:
-		return s.pipelineMethods.begin
-	case *txmgrv1.Command_Enlist:
-		return s.pipelineMethods.enlist
-	case *txmgrv1.Command_Commit:
-		return s.pipelineMethods.commit
-	case *txmgrv1.Command_Rollback:
-		return s.pipelineMethods.rollback
-	case *txmgrv1.Command_Vote:
-		return s.pipelineMethods.vote
-	case *txmgrv1.Command_Delegate:
-		return s.pipelineMethods.delegate
-	case *txmgrv1.Command_Extend:
-		return s.pipelineMethods.extend
-	case *txmgrv1.Command_ReportCompletion:
-		return s.pipelineMethods.done
-	case *txmgrv1.Command_Get:
-		return s.pipelineMethods.get
-	default:
-		return s.pipelineMethods.unknown
-	}
+// command is how a method is called through a Pipe.
+type command struct {
+	kind reflect.Type // of [txmgrv1.Command.Call]
+	run  func(t *pipelineCall, id txn.ID) error
 }
 
-// dispatch decodes the command, calls the coordinator and encodes the reply.
-func (t *pipelineCall) dispatch(id txn.ID) error {
-	ctx, c, reply := t.ctx, t.pipeline.s.c, &t.reply
-	switch call := t.command.GetCall().(type) {
-	case *txmgrv1.Command_Begin:
-		o, err := wire.ToOptions(id, call.Begin)
-		if err != nil {
-			return err
-		}
-		b, err := c.Begin(ctx, o)
-		reply.Result = &txmgrv1.Reply_Begin{Begin: wire.FromBeginResult(b)}
-		return err
-	case *txmgrv1.Command_Enlist:
-		b, err := c.Enlist(ctx, id, wire.ToEnlistment(call.Enlist))
-		reply.Result = &txmgrv1.Reply_Enlist{Enlist: wire.FromBranch(b)}
-		return err
-	case *txmgrv1.Command_Commit:
-		return t.commit(id, call.Commit)
-	case *txmgrv1.Command_Vote:
-		votes, err := wire.ToVotes(call.Vote)
-		if err != nil {
-			return err
-		}
-		return t.setOutcome(c.Vote(ctx, id, votes))
-	case *txmgrv1.Command_Delegate:
-		return t.setOutcome(c.Delegate(ctx, id, txn.BranchID(call.Delegate.GetBranch())))
-	case *txmgrv1.Command_Rollback:
-		return t.setOutcome(c.Rollback(ctx, id, call.Rollback.GetReason()))
-	case *txmgrv1.Command_Extend:
-		return t.setOutcome(c.Extend(ctx, id, time.Duration(call.Extend.GetTimeout())))
-	case *txmgrv1.Command_ReportCompletion:
-		acks, err := wire.ToCompletionReports(call.ReportCompletion)
-		if err != nil {
-			return err
-		}
-		reply.Result = &txmgrv1.Reply_ReportCompletion{ReportCompletion: &txmgrv1.ReportCompletionReply{}}
-		return c.ReportCompletion(ctx, id, acks...)
-	case *txmgrv1.Command_Get:
-		i, err := c.Get(ctx, id)
-		reply.Result = &txmgrv1.Reply_Get{Get: wire.FromInfo(i)}
-		return err
-	default:
-		return fmt.Errorf("%w: the command is none that this server knows", txn.ErrInvalid)
+// commandOf returns the command whose call has type C. run decodes it, calls the coordinator
+// and encodes the reply.
+func commandOf[C any](run func(t *pipelineCall, id txn.ID, c C) error) *command {
+	return &command{reflect.TypeFor[C](), func(t *pipelineCall, id txn.ID) error { return run(t, id, any(t.command.GetCall()).(C)) }}
+}
+
+// methodFor returns the method whose unary form corresponds to the command; that of the Pipe
+// itself if there is none.
+func (g *apiHandler) methodFor(c *txmgrv1.Command) *rpcMethod {
+	if m := g.byCommand[reflect.TypeOf(c.GetCall())]; m != nil {
+		return m
 	}
+	return g.methods[txmgrv1connect.TransactionServicePipelineProcedure]
+}
+
+func beginCommand(t *pipelineCall, id txn.ID, call *txmgrv1.Command_Begin) error {
+	o, err := wire.ToOptions(id, call.Begin)
+	if err != nil {
+		return err
+	}
+	b, err := t.pipeline.s.c.Begin(t.ctx, o)
+	t.reply.Result = &txmgrv1.Reply_Begin{Begin: wire.FromBeginResult(b)}
+	return err
+}
+
+func enlistCommand(t *pipelineCall, id txn.ID, call *txmgrv1.Command_Enlist) error {
+	b, err := t.pipeline.s.c.Enlist(t.ctx, id, wire.ToEnlistment(call.Enlist))
+	t.reply.Result = &txmgrv1.Reply_Enlist{Enlist: wire.FromBranch(b)}
+	return err
+}
+
+// commitCommand does not occupy its goroutine while votes are missing, if the coordinator is
+// an [asyncCommitter].
+func commitCommand(t *pipelineCall, id txn.ID, call *txmgrv1.Command_Commit) error {
+	c, err := wire.ToCommitRequest(call.Commit)
+	if err != nil {
+		return err
+	}
+	if t.pipeline.s.asyncCommitter == nil {
+		return t.setOutcome(t.pipeline.s.c.Commit(t.ctx, id, c))
+	}
+	t.pipeline.s.asyncCommitter.CommitAsync(t.ctx, id, c, func(o txn.Outcome, err error) { t.finish(t.setOutcome(o, err)) })
+	return errDeferred
+}
+
+func voteCommand(t *pipelineCall, id txn.ID, call *txmgrv1.Command_Vote) error {
+	votes, err := wire.ToVotes(call.Vote)
+	if err != nil {
+		return err
+	}
+	return t.setOutcome(t.pipeline.s.c.Vote(t.ctx, id, votes))
+}
+
+func delegateCommand(t *pipelineCall, id txn.ID, call *txmgrv1.Command_Delegate) error {
+	return t.setOutcome(t.pipeline.s.c.Delegate(t.ctx, id, txn.BranchID(call.Delegate.GetBranch())))
+}
+
+func rollbackCommand(t *pipelineCall, id txn.ID, call *txmgrv1.Command_Rollback) error {
+	return t.setOutcome(t.pipeline.s.c.Rollback(t.ctx, id, call.Rollback.GetReason()))
+}
+
+func extendCommand(t *pipelineCall, id txn.ID, call *txmgrv1.Command_Extend) error {
+	return t.setOutcome(t.pipeline.s.c.Extend(t.ctx, id, time.Duration(call.Extend.GetTimeout())))
+}
+
+func reportCompletionCommand(t *pipelineCall, id txn.ID, call *txmgrv1.Command_ReportCompletion) error {
+	acks, err := wire.ToCompletionReports(call.ReportCompletion)
+	if err != nil {
+		return err
+	}
+	t.reply.Result = &txmgrv1.Reply_ReportCompletion{ReportCompletion: &txmgrv1.ReportCompletionReply{}}
+	return t.pipeline.s.c.ReportCompletion(t.ctx, id, acks...)
+}
+
+func getCommand(t *pipelineCall, id txn.ID, _ *txmgrv1.Command_Get) error {
+	i, err := t.pipeline.s.c.Get(t.ctx, id)
+	t.reply.Result = &txmgrv1.Reply_Get{Get: wire.FromInfo(i)}
+	return err
 }

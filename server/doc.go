@@ -26,7 +26,7 @@
 //
 // # Authentication and roles
 //
-// Tokens come as Authorization: Bearer. One table gives each route its role. The secret in
+// Tokens come as Authorization: Bearer. One table gives each method its role. The secret in
 // [Config].RootTokenFile always has the role admin; all other tokens are the Coordinator's. A
 // call with a token that this node does not know is forwarded to the leader, which decides,
 // so that a token is valid on every node as soon as it is created; if the call concerns this

@@ -4,12 +4,29 @@ import "github.com/txmgr/txmgr/txn"
 
 // Routes returns the role of every existing route.
 func (s *Server) Routes() map[string]txn.Role {
-	routes := map[string]txn.Role{metricsPath: roles[metricsPath]}
+	routes := map[string]txn.Role{metricsPath: metricsRole}
 	for path, p := range s.apiHandler.methods {
 		routes[path] = p.role
 	}
 	return routes
 }
 
-// Listed returns the routes that have a role, existing or not.
-func Listed() map[string]txn.Role { return roles }
+// Listed returns the paths of the table of methods, in its order.
+func Listed() []string {
+	var paths []string
+	for _, m := range methods {
+		paths = append(paths, m.path)
+	}
+	return paths
+}
+
+// Commands returns the types of the commands in the table of methods.
+func Commands() []string {
+	var types []string
+	for _, m := range methods {
+		if m.command != nil {
+			types = append(types, m.command.kind.String())
+		}
+	}
+	return types
+}

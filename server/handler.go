@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +20,8 @@ import (
 type apiHandler struct {
 	s           *Server
 	errorWriter *connect.ErrorWriter
-	methods     map[string]*rpcMethod // never changed after the start
+	methods     map[string]*rpcMethod       // by path; never changed after the start
+	byCommand   map[reflect.Type]*rpcMethod // those that come through a Pipe, by the type of their commands
 	fallback    http.Handler
 }
 
@@ -65,8 +67,8 @@ func (g *apiHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !here && api != "" {
 		w.Header().Set(wire.HeaderLeader, api)
 	}
-	stale := p.allowsStale && r.Header.Get(wire.HeaderStale) == "true"
-	forward := !here && !p.nodeLocal && !stale
+	stale := p.flags&allowsStale != 0 && r.Header.Get(wire.HeaderStale) == "true"
+	forward := !here && p.flags&nodeLocal == 0 && !stale
 
 	b, err := g.s.auth.authorize(r, p.name, p.role, forward && api != "")
 	if err != nil {
@@ -135,7 +137,7 @@ func callDependencies(p *rpcMethod, stale bool, l leaderInfo, b principal) (*lea
 	if b.unverified {
 		secret = "" // the leader checks it
 	}
-	if p.nodeLocal || stale {
+	if p.flags&nodeLocal != 0 || stale {
 		return nil, secret
 	}
 	return &l, secret

@@ -154,7 +154,7 @@ func (p *pipeline) acquire(n int) int {
 
 // runCall executes one command. A deferred one is finished later, by its callback.
 func (p *pipeline) runCall(j queuedCall) {
-	t := &pipelineCall{queuedCall: j, pipeline: p, method: p.s.methodFor(j.command)}
+	t := &pipelineCall{queuedCall: j, pipeline: p, method: p.s.apiHandler.methodFor(j.command)}
 	t.reply.Seq = j.command.GetSeq()
 	if err := t.execute(); err != errDeferred {
 		t.finish(err)

@@ -34,9 +34,6 @@ type Server struct {
 	certs          *certs.Store           // of the server; nil without TLS
 	name           atomic.Pointer[string] // of the node, once it is known
 
-	// pipelineMethods are the calls that may come through a Pipe.
-	pipelineMethods struct{ begin, enlist, commit, vote, delegate, rollback, extend, done, get, unknown *rpcMethod }
-
 	// reads are the running calls for which the role reader is enough, and writes all others.
 	writes, reads callCounts
 
