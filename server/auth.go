@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/server/limits"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -47,7 +48,7 @@ type auth struct {
 	root         *rootToken
 	tokenLimits  tokenLimiters
 	authFailures authFailureLimiter
-	denialLog    *logLimiter // of log lines
+	denialLog    *limits.LogLines // of log lines
 }
 
 // authError says why a caller was rejected.
@@ -174,7 +175,7 @@ func (a *auth) recordDenial(r *http.Request, name string, b principal, err error
 		reason = d.reason
 	}
 	a.s.metrics.authFailures.WithLabelValues(reason).Inc()
-	ok, suppressed := a.denialLog.allow(time.Now())
+	ok, suppressed := a.denialLog.Allow(time.Now())
 	if !ok {
 		return
 	}

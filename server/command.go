@@ -9,6 +9,7 @@ import (
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/server/limits"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -33,7 +34,7 @@ func (t *pipelineCall) execute() (err error) {
 	}()
 	if n := p.s.commands.Add(1); n > int64(p.s.cfg.MaxCommands) {
 		err := fmt.Errorf("%w: %d commands are running, which is the limit", txn.ErrUnavailable, p.s.cfg.MaxCommands)
-		return &wire.RetryAfterError{After: retryAfter, Err: err}
+		return &wire.RetryAfterError{After: limits.RetryAfter, Err: err}
 	}
 	if err := p.principal.allow(time.Now()); err != nil {
 		return err

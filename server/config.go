@@ -79,12 +79,9 @@ type Config struct {
 // hundred.
 const maxHeader = 32 << 10
 
-// retryAfter is the time after which a client may retry a call that was shed, and
-// retryNoLeader one that found no leader, since an election takes little time.
-const (
-	retryAfter    = time.Second
-	retryNoLeader = 200 * time.Millisecond
-)
+// retryNoLeader is the time after which a client may retry a call that found no leader:
+// elections take little time.
+const retryNoLeader = 200 * time.Millisecond
 
 // TLS names PEM files. Changed files are read again.
 type TLS struct {

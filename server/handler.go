@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/server/limits"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -38,7 +39,7 @@ type callState struct {
 	lifetime     context.Context
 	observed     bool // by the interceptor: the call has been logged and counted
 	status       int
-	listReserved int64 // of [Server.listUsed]
+	listReserved int64 // of [limits.Lists]
 	undecoded    *undecodedResponse
 }
 
@@ -171,7 +172,7 @@ func (s *Server) timeoutLimit(c callClass) time.Duration {
 
 func (g *apiHandler) serve(x *callState, r *http.Request) {
 	started, p := time.Now(), x.method
-	defer func() { g.s.shrinkList(x, 0) }()
+	defer func() { g.s.lists.Release(x.listReserved) }()
 	g.limitBody(x, r, started)
 	if r.Method == http.MethodGet {
 		x.Header().Set("Cache-Control", "no-store")
@@ -215,7 +216,7 @@ func (g *apiHandler) limitBody(x *callState, r *http.Request, now time.Time) {
 // which to retry.
 func (g *apiHandler) refuse(w http.ResponseWriter, r *http.Request, p *rpcMethod, err error) {
 	if again := (*wire.RetryAfterError)(nil); errors.Is(err, txn.ErrUnavailable) && !errors.As(err, &again) {
-		err = &wire.RetryAfterError{After: retryAfter, Err: err}
+		err = &wire.RetryAfterError{After: limits.RetryAfter, Err: err}
 	}
 	g.fail(w, r, p, err)
 }

@@ -49,10 +49,10 @@ func newMetrics(s *Server) *metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		gauge("txmgr_rpc_requests_running", "Calls that run now, not counting streams.", func() float64 { return float64(s.writes.all() + s.reads.all() - s.streams()) }),
 		gauge("txmgr_rpc_streams_running", "Pipelines, watches and waits that run now.", func() float64 { return float64(s.streams()) }),
-		gauge("txmgr_connections", "Connections that are open.", func() float64 { return float64(s.openConns.Load()) }),
+		gauge("txmgr_connections", "Connections that are open.", func() float64 { return float64(s.connections.Open()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "txmgr_connections_rejected_total", Help: "Connections that were rejected because there were too many.",
-		}, func() float64 { return float64(s.rejectedConns.Load()) }),
+		}, func() float64 { return float64(s.connections.Rejected()) }),
 		gauge("txmgr_rpc_commands_running", "Commands of pipelines that run now.", func() float64 { return float64(s.commands.Load()) }),
 	)
 	return m

@@ -50,7 +50,7 @@ func (s *Server) observe(o observation) {
 		attrs = append(attrs, slog.String("tx", o.id.String()))
 	}
 	if o.err != nil {
-		ok, suppressed := s.failureLog.allow(time.Now())
+		ok, suppressed := s.failureLog.Allow(time.Now())
 		if !ok {
 			return
 		}

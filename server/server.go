@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/internal/certs"
+	"github.com/txmgr/txmgr/server/limits"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -26,7 +26,7 @@ type Server struct {
 	handler        http.Handler
 	http           *http.Server
 	metrics        *metrics
-	failureLog     *logLimiter // of log lines about failed calls
+	failureLog     *limits.LogLines // of log lines about failed calls
 	apiHandler     *apiHandler
 	auth           auth
 	callWatcher    callWatcher
@@ -40,10 +40,9 @@ type Server struct {
 	commands    atomic.Int64 // running commands of Pipes
 	idleWorkers atomic.Int64 // idle goroutines of Pipes
 
-	unverified    atomic.Int64 // calls with tokens that this node does not know
-	listUsed      atomic.Int64 // transactions in lists that are being built or sent
-	openConns     atomic.Int64 // connections
-	rejectedConns atomic.Int64 // connections that were closed at once, above the limit
+	unverified  atomic.Int64 // calls with tokens that this node does not know
+	lists       limits.Lists // that are being built or sent
+	connections *limits.Connections
 
 	// draining ends when the server begins to stop: new work is refused, and long calls are
 	// ended.
@@ -75,12 +74,13 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	if c == nil {
 		return nil, fmt.Errorf("%w: server: no coordinator", txn.ErrInvalid)
 	}
-	s := &Server{cfg: cfg, c: c, log: cfg.Log, failureLog: newLogLimiter(100), shutdownDone: make(chan struct{})}
+	s := &Server{cfg: cfg, c: c, log: cfg.Log, failureLog: limits.NewLogLines(100), shutdownDone: make(chan struct{})}
+	s.connections = limits.NewConnections(cfg.MaxConnections, cfg.MaxConnectionsPerAddress)
 	s.draining, s.drain = context.WithCancelCause(context.Background())
 	s.asyncCommitter, _ = c.(asyncCommitter)
 	s.metrics = newMetrics(s)
 	s.callWatcher = callWatcher{s: s, calls: make(map[*watchedCall]struct{})}
-	s.auth = auth{s: s, enabled: cfg.requiresToken(), mutualTLS: cfg.TLS.ClientCAFile != "", denialLog: newLogLimiter(10)}
+	s.auth = auth{s: s, enabled: cfg.requiresToken(), mutualTLS: cfg.TLS.ClientCAFile != "", denialLog: limits.NewLogLines(10)}
 	if cfg.RootTokenFile != "" {
 		if s.auth.root, err = openRootToken(cfg.RootTokenFile, s.log); err != nil {
 			return nil, err
@@ -152,10 +152,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer asynclog.Flush(s.log)
 	defer s.transports.close()
 	s.log.Info("serving", "address", ln.Addr().String(), "tls", s.cfg.TLS.enabled(), "tokens", s.cfg.requiresToken())
-	ln = &limitListener{
-		Listener: ln, open: &s.openConns, rejected: &s.rejectedConns,
-		maxOpen: int64(s.cfg.MaxConnections), perAddress: s.cfg.MaxConnectionsPerAddress, openByPrefix: make(map[netip.Prefix]int),
-	}
+	ln = s.connections.Limit(ln)
 	served := make(chan error, 1)
 	go func() {
 		if s.http.TLSConfig != nil {

@@ -190,15 +190,18 @@ func (t *transactionService) List(ctx context.Context, r *txmgrv1.Filter) (*txmg
 	if err != nil {
 		return nil, err
 	}
-	x := callFrom(ctx)
-	if err := t.s.reserveList(x, f.Limit); err != nil {
+	reserved, err := t.s.lists.Reserve(f.Limit)
+	if err != nil {
 		return nil, err
 	}
+	x := callFrom(ctx)
+	x.listReserved = reserved // until the list is sent
 	infos, err := t.s.c.List(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	t.s.shrinkList(x, len(infos))
+	t.s.lists.Release(reserved - int64(len(infos)))
+	x.listReserved = int64(len(infos))
 	res := &txmgrv1.ListResponse{Transactions: make([]*txmgrv1.Transaction, len(infos))}
 	for n, i := range infos {
 		res.Transactions[n] = wire.FromInfo(i)
