@@ -82,7 +82,7 @@ func (v *callWatcher) recheck(now leaderInfo, tokens bool) bool {
 		switch {
 		case w.leader != nil && *w.leader != now:
 			w.cancel(errLeaderChanged)
-		case tokens && w.secret != "" && !v.s.auth.tokenValid(w.secret):
+		case tokens && w.secret != "" && !v.s.auth.Knows(w.secret):
 			w.cancel(errRevoked)
 		}
 	}
@@ -91,9 +91,3 @@ func (v *callWatcher) recheck(now leaderInfo, tokens bool) bool {
 }
 
 var errRevoked = fmt.Errorf("%w: the token was revoked or has expired", txn.ErrDenied)
-
-// tokenValid reports whether the secret is still that of a valid token.
-func (a *auth) tokenValid(secret string) bool {
-	_, ok := a.lookupToken(secret)
-	return ok
-}

@@ -36,7 +36,7 @@ func (t *pipelineCall) execute() (err error) {
 		err := fmt.Errorf("%w: %d commands are running, which is the limit", txn.ErrUnavailable, p.s.cfg.MaxCommands)
 		return &wire.RetryAfterError{After: limits.RetryAfter, Err: err}
 	}
-	if err := p.principal.allow(time.Now()); err != nil {
+	if err := p.principal.Allow(time.Now()); err != nil {
 		return err
 	}
 	id, err := wire.IDFromBytes(t.command.GetId())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/internal/asynclog"
+	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -109,7 +110,7 @@ func (c Config) Check() error {
 		return err
 	}
 	if c.RootTokenFile != "" {
-		_, err = openRootToken(c.RootTokenFile, c.Log)
+		err = auth.CheckRootToken(c.RootTokenFile)
 	}
 	own, _, tlsErr := openTLS(c)
 	if tlsErr == nil {

@@ -26,10 +26,6 @@ const (
 	forwardMargin = 500 * time.Millisecond
 )
 
-// maxUnverified is how many calls at once may be forwarded whose tokens this node does not
-// know.
-const maxUnverified = 32
-
 // proxyCall is one call that is being forwarded to the leader.
 type proxyCall struct {
 	g       *apiHandler
@@ -43,13 +39,13 @@ type proxyCall struct {
 
 // forward sends a call to the leader unchanged, and its response back.
 func (g *apiHandler) forward(x *callState, r *http.Request, api string) {
-	if x.principal.unverified {
-		if n := g.s.unverified.Add(1); n > maxUnverified {
-			g.s.unverified.Add(-1)
-			g.refuse(x, r, x.method, fmt.Errorf("%w: %d calls are being passed on whose tokens this node does not know", txn.ErrUnavailable, maxUnverified))
+	if x.principal.Unverified {
+		release, err := g.s.auth.AcquireUnverified()
+		if err != nil {
+			g.refuse(x, r, x.method, err)
 			return
 		}
-		defer g.s.unverified.Add(-1)
+		defer release()
 	}
 	f := &proxyCall{g: g, x: x, in: r, started: time.Now()}
 	f.ctx, f.cancel = context.WithCancelCause(r.Context())

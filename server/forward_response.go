@@ -19,14 +19,10 @@ import (
 // a truncated one can still be replaced by a Failure.
 const maxBuffered = 1 << 20
 
-var errRejectedByLeader = newAuthError("unknown", connect.CodeUnauthenticated, "this node does not know the token, and the node that leads does not admit it")
-
 // copyResponse copies the leader's response to the client.
 func (f *proxyCall) copyResponse(res *http.Response) {
-	if f.x.principal.unverified && res.Header.Get(wire.HeaderCode) == string(txn.CodeDenied) {
-		// The leader has rejected the call, but only this node knows the client's address.
-		_ = f.g.s.auth.authFailures.recordFailure(f.in.RemoteAddr, time.Now())
-		f.g.s.auth.recordDenial(f.in, f.x.method.name, f.x.principal, errRejectedByLeader)
+	if f.x.principal.Unverified && res.Header.Get(wire.HeaderCode) == string(txn.CodeDenied) {
+		f.g.s.auth.RecordDenialByLeader(f.in, f.x.method.name, f.x.principal)
 	}
 	h := f.x.Header()
 	for k, vs := range forwardHeaders(res.Header) {

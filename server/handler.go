@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/server/limits"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -33,7 +34,7 @@ type callState struct {
 
 	rc        *http.ResponseController
 	method    *rpcMethod
-	principal principal
+	principal auth.Principal
 	// lifetime ends when the call has to end: the server drains, another node leads, or the
 	// token is no longer valid. Its cause says which.
 	lifetime     context.Context
@@ -52,8 +53,8 @@ func callFrom(ctx context.Context) *callState {
 
 // actor is who makes a call: the name of the token, or else what the client claims.
 func actor(ctx context.Context, claimed string) string {
-	if x := callFrom(ctx); x != nil && x.principal.name != "" {
-		return x.principal.name
+	if x := callFrom(ctx); x != nil && x.principal.Name != "" {
+		return x.principal.Name
 	}
 	return claimed
 }
@@ -71,7 +72,7 @@ func (g *apiHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	stale := p.flags&allowsStale != 0 && r.Header.Get(wire.HeaderStale) == "true"
 	forward := !here && p.flags&nodeLocal == 0 && !stale
 
-	b, err := g.s.auth.authorize(r, p.name, p.role, forward && api != "")
+	b, err := g.s.auth.Authorize(r, p.name, p.role, forward && api != "")
 	if err != nil {
 		g.writeAuthError(w, r, p, b, err)
 		return
@@ -133,9 +134,9 @@ func (g *apiHandler) checkServable(r *http.Request, p *rpcMethod, forward bool, 
 }
 
 // callDependencies returns the leader and the secret on which a call depends.
-func callDependencies(p *rpcMethod, stale bool, l leaderInfo, b principal) (*leaderInfo, string) {
-	secret := b.secret
-	if b.unverified {
+func callDependencies(p *rpcMethod, stale bool, l leaderInfo, b auth.Principal) (*leaderInfo, string) {
+	secret := b.Secret
+	if b.Unverified {
 		secret = "" // the leader checks it
 	}
 	if p.flags&nodeLocal != 0 || stale {
@@ -228,19 +229,19 @@ func (g *apiHandler) fail(w http.ResponseWriter, r *http.Request, p *rpcMethod, 
 	g.writeError(w, r, wire.ToConnect(wire.FromError(err, p.op, txn.ID{})))
 }
 
-// writeAuthError answers a call that was rejected by [auth.authorize].
-func (g *apiHandler) writeAuthError(w http.ResponseWriter, r *http.Request, p *rpcMethod, b principal, err error) {
+// writeAuthError answers a call that was rejected by [auth.Authenticator.Authorize].
+func (g *apiHandler) writeAuthError(w http.ResponseWriter, r *http.Request, p *rpcMethod, b auth.Principal, err error) {
 	p.timer.observe(txn.CodeOf(err), 0)
-	g.s.auth.recordDenial(r, p.name, b, err)
-	challenge(w, r, err)
+	g.s.auth.RecordDenial(r, p.name, b, err)
+	auth.Challenge(w, r, err)
 	if k := framingOf(r.Header.Get("Content-Type")); k == connectFrames || k == grpcFrames {
 		// These protocols carry the code only at the end; a node that forwards the call needs
 		// it in the header.
 		w.Header().Set(wire.HeaderCode, string(txn.CodeOf(err)))
 	}
 	f := wire.FromError(opError(p, err), p.op, txn.ID{})
-	if d := (*authError)(nil); errors.As(err, &d) {
-		g.writeError(w, r, wire.ToConnectAs(f, d.code))
+	if code, ok := auth.ConnectCode(err); ok {
+		g.writeError(w, r, wire.ToConnectAs(f, code))
 		return
 	}
 	g.writeError(w, r, wire.ToConnect(f))

@@ -45,7 +45,7 @@ func openTLS(cfg Config) (own, others *certs.Store, err error) {
 }
 
 // serverTLS is the TLS configuration of the server; nil without certificates. It requests
-// client certificates, and [auth.authorize] requires them: health needs none.
+// client certificates, and [auth.Authenticator.Authorize] requires them: health needs none.
 func serverTLS(own *certs.Store) (*tls.Config, error) {
 	if own == nil {
 		return nil, nil

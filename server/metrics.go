@@ -17,11 +17,10 @@ import (
 // metrics are kept in a registry of the server's own, so that they do not collide with those
 // of an embedding program.
 type metrics struct {
-	registry     *prometheus.Registry
-	rpc          *prometheus.HistogramVec
-	authFailures *prometheus.CounterVec
-	forwarded    *prometheus.CounterVec
-	log          *slog.Logger
+	registry  *prometheus.Registry
+	rpc       *prometheus.HistogramVec
+	forwarded *prometheus.CounterVec
+	log       *slog.Logger
 }
 
 func newMetrics(s *Server) *metrics {
@@ -31,10 +30,6 @@ func newMetrics(s *Server) *metrics {
 		Help:    "How long calls took, commands of a Pipeline included, by method and code.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60},
 	}, []string{"method", "code"})
-	m.authFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "txmgr_auth_failures_total",
-		Help: "Calls that were rejected by authentication or authorization: missing, unknown, role, rate, flood or certificate.",
-	}, []string{"reason"})
 	m.forwarded = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "txmgr_forwarded_total",
 		Help: "Calls that were forwarded to the leader: answered, lost (no response) or refused (not sent).",
@@ -42,10 +37,7 @@ func newMetrics(s *Server) *metrics {
 	for _, outcome := range []string{"answered", "lost", "refused"} {
 		m.forwarded.WithLabelValues(outcome)
 	}
-	for _, reason := range []string{"missing", "unknown", "role", "rate", "flood", "certificate"} {
-		m.authFailures.WithLabelValues(reason)
-	}
-	m.registry.MustRegister(m.rpc, m.authFailures, m.forwarded, &statusCollector{s},
+	m.registry.MustRegister(m.rpc, s.auth.Metrics(), m.forwarded, &statusCollector{s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		gauge("txmgr_rpc_requests_running", "Calls that run now, not counting streams.", func() float64 { return float64(s.writes.all() + s.reads.all() - s.streams()) }),
 		gauge("txmgr_rpc_streams_running", "Pipelines, watches and waits that run now.", func() float64 { return float64(s.streams()) }),

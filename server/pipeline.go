@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
+	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -21,7 +22,7 @@ import (
 // is being sent, the replies of the next one gather.
 type pipeline struct {
 	s         *Server
-	principal *principal
+	principal *auth.Principal
 	lifetime  context.Context // of the call
 	stream    *connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]
 	deadlines deadlinePool

@@ -61,7 +61,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /livez", s.live)
 	mux.HandleFunc("GET /healthz", s.live)
 	mux.HandleFunc("GET /readyz", s.ready)
-	mux.Handle("GET "+metricsPath, s.auth.requireRole(metricsPath, metricsRole, s.metrics.handler()))
+	mux.Handle("GET "+metricsPath, s.auth.RequireRole(metricsPath, metricsRole, s.metrics.handler()))
 	mux.HandleFunc("/", notFound)
 	g.fallback = mux
 	// A web page of another origin must not control an unprotected coordinator through the

@@ -13,6 +13,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/internal/certs"
+	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/server/limits"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -28,7 +29,7 @@ type Server struct {
 	metrics        *metrics
 	failureLog     *limits.LogLines // of log lines about failed calls
 	apiHandler     *apiHandler
-	auth           auth
+	auth           *auth.Authenticator
 	callWatcher    callWatcher
 	transports     *leaderTransports
 	certs          *certs.Store           // of the server; nil without TLS
@@ -40,7 +41,6 @@ type Server struct {
 	commands    atomic.Int64 // running commands of Pipes
 	idleWorkers atomic.Int64 // idle goroutines of Pipes
 
-	unverified  atomic.Int64 // calls with tokens that this node does not know
 	lists       limits.Lists // that are being built or sent
 	connections *limits.Connections
 
@@ -78,14 +78,14 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	s.connections = limits.NewConnections(cfg.MaxConnections, cfg.MaxConnectionsPerAddress)
 	s.draining, s.drain = context.WithCancelCause(context.Background())
 	s.asyncCommitter, _ = c.(asyncCommitter)
-	s.metrics = newMetrics(s)
 	s.callWatcher = callWatcher{s: s, calls: make(map[*watchedCall]struct{})}
-	s.auth = auth{s: s, enabled: cfg.requiresToken(), mutualTLS: cfg.TLS.ClientCAFile != "", denialLog: limits.NewLogLines(10)}
-	if cfg.RootTokenFile != "" {
-		if s.auth.root, err = openRootToken(cfg.RootTokenFile, s.log); err != nil {
-			return nil, err
-		}
+	s.auth, err = auth.New(auth.Config{
+		Required: cfg.requiresToken(), MutualTLS: cfg.TLS.ClientCAFile != "", RootTokenFile: cfg.RootTokenFile, Log: s.log,
+	}, c)
+	if err != nil {
+		return nil, err
 	}
+	s.metrics = newMetrics(s)
 	own, others, err := openTLS(cfg)
 	if err != nil {
 		return nil, err

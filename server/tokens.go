@@ -6,6 +6,7 @@ import (
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -18,8 +19,8 @@ func (t *tokenService) Create(ctx context.Context, r *txmgrv1.CreateTokenRequest
 		return nil, err
 	}
 	// The audit log uses these names for other actors.
-	if req.Name == rootName || req.Name == systemActor {
-		return nil, fmt.Errorf("%w: the name %q is taken: %s is the token of the root token file, and %s the cluster itself", txn.ErrInvalid, req.Name, rootName, systemActor)
+	if req.Name == auth.RootName || req.Name == auth.SystemActor {
+		return nil, fmt.Errorf("%w: the name %q is taken: %s is the token of the root token file, and %s the cluster itself", txn.ErrInvalid, req.Name, auth.RootName, auth.SystemActor)
 	}
 	req.By = actor(ctx, req.By)
 	if err := checkActor(req.By); err != nil {

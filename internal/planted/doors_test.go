@@ -44,7 +44,7 @@ var ofTheDoors = []plant{
 	{
 		name:   "the role is not looked at for one route",
 		breaks: "each route is open to its role and above",
-		file:   "server/auth.go",
+		file:   "server/auth/authenticator.go",
 		old:    "if t.Role < role {",
 		bug:    "if t.Role < role && name != \"InDoubtService.Forget\" {",
 		pkg:    "server", test: "TestEveryRouteForEveryRole", says: "InDoubtService/Forget as reader: 400 ",

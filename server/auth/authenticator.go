@@ -1,0 +1,187 @@
+package auth
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/txmgr/txmgr/server/limits"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Authenticator authenticates the callers of a server and checks their roles. Make it with
+// [New].
+type Authenticator struct {
+	c            Coordinator
+	required     bool // false: any caller may call everything
+	mutualTLS    bool // clients need a certificate
+	log          *slog.Logger
+	root         *rootToken
+	tokenLimits  tokenLimiters
+	authFailures authFailureLimiter
+	unverified   atomic.Int64 // calls that hold a place of AcquireUnverified
+	denials      *prometheus.CounterVec
+	denialLog    *limits.LogLines
+}
+
+// Coordinator knows the tokens of the cluster.
+type Coordinator interface {
+	// AuthenticateToken returns the token of a secret, as far as this node knows; false if it
+	// is unknown or has expired.
+	AuthenticateToken(secret string) (txn.Token, bool)
+	// Leader returns the URL of the leader's API, empty if it is not known, or that this node
+	// leads.
+	Leader() (api string, here bool)
+}
+
+// Config says what callers need. With its zero value every caller is admitted.
+type Config struct {
+	// Required: callers need a token.
+	Required bool
+	// MutualTLS: callers need a certificate.
+	MutualTLS bool
+	// RootTokenFile is the path of the file with the root token. Defaults to none.
+	RootTokenFile string
+	// Log receives lines about rejected calls, a limited number per second.
+	Log *slog.Logger
+}
+
+// New makes an authenticator. Errors are [txn.ErrInvalid].
+func New(cfg Config, c Coordinator) (*Authenticator, error) {
+	a := &Authenticator{c: c, required: cfg.Required, mutualTLS: cfg.MutualTLS, log: cfg.Log, denialLog: limits.NewLogLines(10)}
+	if cfg.RootTokenFile != "" {
+		var err error
+		if a.root, err = openRootToken(cfg.RootTokenFile, cfg.Log); err != nil {
+			return nil, err
+		}
+	}
+	a.denials = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "txmgr_auth_failures_total",
+		Help: "Calls that were rejected by authentication or authorization: missing, unknown, role, rate, flood or certificate.",
+	}, []string{"reason"})
+	for _, reason := range []string{"missing", "unknown", "role", "rate", "flood", "certificate"} {
+		a.denials.WithLabelValues(reason)
+	}
+	return a, nil
+}
+
+// Metrics returns the metrics about rejected calls.
+func (a *Authenticator) Metrics() prometheus.Collector { return a.denials }
+
+// Authorize returns the caller of the request, or an error if the caller does not have the
+// role. forward says that the call is going to be forwarded: the leader checks again, and may
+// know more tokens. An error has a [ConnectCode], or is that of an exceeded rate limit.
+func (a *Authenticator) Authorize(r *http.Request, name string, role txn.Role, forward bool) (Principal, error) {
+	if a.mutualTLS && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
+		return Principal{}, newAuthError("certificate", connect.CodeUnauthenticated, "%s needs a client certificate, of the authority that this server trusts", name)
+	}
+	if !a.required {
+		return Principal{}, nil
+	}
+	if role == 0 {
+		return Principal{}, newAuthError("role", connect.CodePermissionDenied, "%s admits no caller: the route has no role", name)
+	}
+	secret, ok := secretOf(r)
+	if !ok {
+		return Principal{}, newAuthError("missing", connect.CodeUnauthenticated,
+			"%s needs a token of role %v or more: send it as Authorization: Bearer, which txmgr does with --token-file or TXMGR_TOKEN", name, role)
+	}
+	t, ok := a.lookupToken(secret)
+	if !ok && !forward {
+		t, ok = a.awaitToken(r.Context(), secret)
+	}
+	switch {
+	case !ok && forward:
+		return Principal{Secret: secret, Unverified: true}, nil
+	case !ok:
+		return Principal{}, a.rejectUnknown(r)
+	}
+	b := Principal{Name: t.Name, ID: t.ID, Secret: secret, limiter: a.tokenLimits.limiterFor(t)}
+	if t.Role < role {
+		return b, newAuthError("role", connect.CodePermissionDenied, "%s needs a token of role %v or more; token %q has %v", name, role, t.Name, t.Role)
+	}
+	return b, b.Allow(time.Now())
+}
+
+// lookupToken finds the token of a secret.
+func (a *Authenticator) lookupToken(secret string) (txn.Token, bool) {
+	if a.root.matches(secret, time.Now()) {
+		return txn.Token{ID: RootName, Name: RootName, Role: txn.RoleAdmin}, true
+	}
+	return a.c.AuthenticateToken(secret)
+}
+
+// A new token is known on the followers within tokenPropagation. awaitToken polls every
+// tokenPollInterval.
+const (
+	tokenPropagation  = 500 * time.Millisecond
+	tokenPollInterval = 10 * time.Millisecond
+)
+
+// awaitToken finds the token of a secret on a follower, to which it may still be replicated.
+// At most maxUnverified calls wait or are forwarded with an unknown token at once.
+func (a *Authenticator) awaitToken(ctx context.Context, secret string) (txn.Token, bool) {
+	if api, here := a.c.Leader(); here || api == "" {
+		return txn.Token{}, false
+	}
+	release, err := a.AcquireUnverified()
+	if err != nil {
+		return txn.Token{}, false
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, tokenPropagation)
+	defer cancel()
+	poll := time.NewTicker(tokenPollInterval)
+	defer poll.Stop()
+	for {
+		select {
+		case <-poll.C:
+			if t, ok := a.lookupToken(secret); ok {
+				return t, true
+			}
+		case <-ctx.Done():
+			return txn.Token{}, false
+		}
+	}
+}
+
+// Knows reports whether the secret is that of a valid token, as far as this node knows.
+func (a *Authenticator) Knows(secret string) bool {
+	_, ok := a.lookupToken(secret)
+	return ok
+}
+
+// maxUnverified is how many calls at once may be forwarded, or wait, whose tokens this node
+// does not know.
+const maxUnverified = 32
+
+// AcquireUnverified takes a place for a call whose token this node does not know, until
+// release is called. The error is [txn.ErrUnavailable]: there is none.
+func (a *Authenticator) AcquireUnverified() (release func(), err error) {
+	if n := a.unverified.Add(1); n > maxUnverified {
+		a.unverified.Add(-1)
+		return nil, fmt.Errorf("%w: %d calls are being passed on whose tokens this node does not know", txn.ErrUnavailable, maxUnverified)
+	}
+	return func() { a.unverified.Add(-1) }, nil
+}
+
+// maxSecret is the length of the longest secret that is checked, in bytes.
+const maxSecret = 256
+
+// secretOf returns the secret that a request carries.
+func secretOf(r *http.Request) (string, bool) {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	secret = strings.TrimSpace(secret)
+	return secret, strings.EqualFold(scheme, "Bearer") && secret != "" && len(secret) <= maxSecret
+}
+
+// equalSecrets compares secrets in a time that does not depend on their contents.
+func equalSecrets(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
