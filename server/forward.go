@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/server/pipeline"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -167,11 +168,11 @@ func (f *proxyCall) request(api string) (*http.Request, error) {
 // client occupies nothing on the leader; the body of a Pipe is streamed.
 func (f *proxyCall) body(in *http.Request) (io.ReadCloser, int64, error) {
 	if f.x.method.class == bidi {
-		reading := &readAborter{rc: f.x.rc}
-		stop := context.AfterFunc(f.x.lifetime, reading.abort)
+		reading := pipeline.NewReadAborter(f.x.rc)
+		stop := context.AfterFunc(f.x.lifetime, reading.Abort)
 		return &clientStream{ReadCloser: in.Body, lifetime: f.x.lifetime, done: func() {
 			stop()
-			reading.release()
+			reading.Release()
 		}}, -1, nil
 	}
 	if in.ContentLength == 0 || in.Body == nil {

@@ -45,7 +45,7 @@ func newMetrics(s *Server) *metrics {
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "txmgr_connections_rejected_total", Help: "Connections that were rejected because there were too many.",
 		}, func() float64 { return float64(s.connections.Rejected()) }),
-		gauge("txmgr_rpc_commands_running", "Commands of pipelines that run now.", func() float64 { return float64(s.commands.Load()) }),
+		gauge("txmgr_rpc_commands_running", "Commands of pipelines that run now.", func() float64 { return float64(s.pipelines.Commands()) }),
 	)
 	return m
 }

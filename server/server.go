@@ -15,34 +15,32 @@ import (
 	"github.com/txmgr/txmgr/internal/certs"
 	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/server/limits"
+	"github.com/txmgr/txmgr/server/pipeline"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // Server serves a [Coordinator] over HTTP. Make it with [New].
 type Server struct {
-	cfg            Config
-	c              Coordinator
-	asyncCommitter asyncCommitter // the same coordinator; nil if it is none
-	log            *slog.Logger
-	handler        http.Handler
-	http           *http.Server
-	metrics        *metrics
-	failureLog     *limits.LogLines // of log lines about failed calls
-	apiHandler     *apiHandler
-	auth           *auth.Authenticator
-	callWatcher    callWatcher
-	transports     *leaderTransports
-	certs          *certs.Store           // of the server; nil without TLS
-	name           atomic.Pointer[string] // of the node, once it is known
+	cfg         Config
+	c           Coordinator
+	log         *slog.Logger
+	handler     http.Handler
+	http        *http.Server
+	metrics     *metrics
+	failureLog  *limits.LogLines // of log lines about failed calls
+	apiHandler  *apiHandler
+	auth        *auth.Authenticator
+	callWatcher callWatcher
+	transports  *leaderTransports
+	certs       *certs.Store           // of the server; nil without TLS
+	name        atomic.Pointer[string] // of the node, once it is known
 
 	// reads are the running calls for which the role reader is enough, and writes all others.
 	writes, reads callCounts
 
-	commands    atomic.Int64 // running commands of Pipes
-	idleWorkers atomic.Int64 // idle goroutines of Pipes
-
 	lists       limits.Lists // that are being built or sent
 	connections *limits.Connections
+	pipelines   *pipeline.Runner
 
 	// draining ends when the server begins to stop: new work is refused, and long calls are
 	// ended.
@@ -77,7 +75,7 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	s := &Server{cfg: cfg, c: c, log: cfg.Log, failureLog: limits.NewLogLines(100), shutdownDone: make(chan struct{})}
 	s.connections = limits.NewConnections(cfg.MaxConnections, cfg.MaxConnectionsPerAddress)
 	s.draining, s.drain = context.WithCancelCause(context.Background())
-	s.asyncCommitter, _ = c.(asyncCommitter)
+	s.pipelines = pipeline.New(pipeline.Config{CallTimeout: cfg.CallTimeout, MaxCommands: cfg.MaxCommands, MaxPipelineCommands: cfg.MaxPipelineCommands})
 	s.callWatcher = callWatcher{s: s, calls: make(map[*watchedCall]struct{})}
 	s.auth, err = auth.New(auth.Config{
 		Required: cfg.requiresToken(), MutualTLS: cfg.TLS.ClientCAFile != "", RootTokenFile: cfg.RootTokenFile, Log: s.log,

@@ -10,10 +10,11 @@ import (
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/server/pipeline"
 	"github.com/txmgr/txmgr/txn"
 )
 
-// transactionService is the TransactionService; Pipe is in pipeline.go.
+// transactionService is the TransactionService.
 type transactionService struct{ s *Server }
 
 func (t *transactionService) Begin(ctx context.Context, r *txmgrv1.BeginRequest) (*txmgrv1.BeginResponse, error) {
@@ -245,6 +246,11 @@ func (t *transactionService) Wait(ctx context.Context, r *txmgrv1.WaitRequest) (
 		return nil, err
 	}
 	return wire.FromInfo(i), nil
+}
+
+func (t *transactionService) Pipeline(ctx context.Context, stream *pipeline.Stream) error {
+	x := callFrom(ctx)
+	return t.s.pipelines.Serve(ctx, x.lifetime, stream, x.rc, &commandExecutor{t.s.apiHandler, &x.principal})
 }
 
 // eventWriteTimeout is how long a client may take to receive one event before its watch is

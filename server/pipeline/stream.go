@@ -1,9 +1,10 @@
-package server
+package pipeline
 
 import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"runtime"
 	"sync"
 	"time"
@@ -12,19 +13,21 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
-	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/txn"
 )
 
-// pipeline is one stream of command batches. Three kinds of goroutines share it: the stream's
-// own reads batches, one for each command in flight executes it, and one writes the replies
-// that are ready. A commit that waits for votes has none. There is no linger: while a message
-// is being sent, the replies of the next one gather.
+// Stream is a stream of command batches.
+type Stream = connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]
+
+// pipeline is one stream. Three kinds of goroutines share it: the stream's own reads batches,
+// one for each command in flight executes it, and one writes the replies that are ready. A
+// deferred command has none. There is no linger: while a message is being sent, the replies of
+// the next one gather.
 type pipeline struct {
-	s         *Server
-	principal *auth.Principal
-	lifetime  context.Context // of the call
-	stream    *connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]
+	runner    *Runner
+	executor  Executor
+	lifetime  context.Context // of the stream
+	stream    *Stream
 	deadlines deadlinePool
 	calls     chan queuedCall // unbuffered; closed when there are no more
 
@@ -35,21 +38,22 @@ type pipeline struct {
 	readDone bool             // no command will be read any more
 }
 
-func (t *transactionService) Pipeline(ctx context.Context, stream *connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]) error {
+// Serve executes the commands of a stream until its client has finished, or lifetime ends.
+// rc controls the request that the stream belongs to.
+func (r *Runner) Serve(ctx, lifetime context.Context, stream *Stream, rc *http.ResponseController, e Executor) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	x := callFrom(ctx)
 	p := &pipeline{
-		s: t.s, principal: &x.principal, lifetime: x.lifetime, stream: stream,
-		calls: make(chan queuedCall), deadlines: deadlinePool{parent: ctx, timeout: t.s.cfg.CallTimeout},
+		runner: r, executor: e, lifetime: lifetime, stream: stream,
+		calls: make(chan queuedCall), deadlines: deadlinePool{parent: ctx, timeout: r.cfg.CallTimeout},
 	}
 	p.changed.L = &p.mu
 
 	// Reading ends when another node leads, and at the drain: the commands read so far are
 	// answered, and the client sends the rest to another node.
-	reading := &readAborter{rc: x.rc}
-	defer reading.release()
-	defer context.AfterFunc(p.lifetime, reading.abort)()
+	reading := NewReadAborter(rc)
+	defer reading.Release()
+	defer context.AfterFunc(p.lifetime, reading.Abort)()
 
 	// The headers tell the client that it is connected.
 	if err := stream.Send(nil); err != nil {
@@ -59,7 +63,7 @@ func (t *transactionService) Pipeline(ctx context.Context, stream *connect.BidiS
 	go func() {
 		written <- p.write(func() {
 			cancel()
-			reading.abort()
+			reading.Abort()
 		})
 	}()
 	err := p.read()
@@ -123,12 +127,12 @@ func (p *pipeline) start(j queuedCall) {
 func (p *pipeline) worker(j queuedCall) {
 	for more := true; more; {
 		p.runCall(j)
-		if p.s.idleWorkers.Add(1) > maxIdleWorkers {
-			p.s.idleWorkers.Add(-1)
+		if p.runner.idleWorkers.Add(1) > maxIdleWorkers {
+			p.runner.idleWorkers.Add(-1)
 			return
 		}
 		j, more = <-p.calls
-		p.s.idleWorkers.Add(-1)
+		p.runner.idleWorkers.Add(-1)
 	}
 }
 
@@ -145,20 +149,24 @@ const maxIdleWorkers = 4096
 func (p *pipeline) acquire(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.inflight >= p.s.cfg.MaxPipelineCommands {
+	for p.inflight >= p.runner.cfg.MaxPipelineCommands {
 		p.changed.Wait()
 	}
-	n = min(n, p.s.cfg.MaxPipelineCommands-p.inflight)
+	n = min(n, p.runner.cfg.MaxPipelineCommands-p.inflight)
 	p.inflight += n
 	return n
 }
 
-// runCall executes one command. A deferred one is finished later, by its callback.
+// runCall executes one command. A deferred one is finished later.
 func (p *pipeline) runCall(j queuedCall) {
-	t := &pipelineCall{queuedCall: j, pipeline: p, method: p.s.apiHandler.methodFor(j.command)}
-	t.reply.Seq = j.command.GetSeq()
-	if err := t.execute(); err != errDeferred {
-		t.finish(err)
+	c := &Call{Context: j.ctx, Command: j.command, Started: j.started, pipeline: p}
+	c.Reply.Seq = j.command.GetSeq()
+	err := p.runner.count()
+	if err == nil {
+		err = p.executor.Execute(c)
+	}
+	if err != ErrDeferred {
+		c.Finish(err)
 	}
 }
 
