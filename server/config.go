@@ -80,10 +80,6 @@ type Config struct {
 // hundred.
 const maxHeader = 32 << 10
 
-// retryNoLeader is the time after which a client may retry a call that found no leader:
-// elections take little time.
-const retryNoLeader = 200 * time.Millisecond
-
 // TLS names PEM files. Changed files are read again.
 type TLS struct {
 	// CertFile is the server's certificate, which the intermediate certificates may follow.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/server/auth"
+	"github.com/txmgr/txmgr/server/forward"
 	"github.com/txmgr/txmgr/server/limits"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -70,9 +71,9 @@ func (g *apiHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(wire.HeaderLeader, api)
 	}
 	stale := p.flags&allowsStale != 0 && r.Header.Get(wire.HeaderStale) == "true"
-	forward := !here && p.flags&nodeLocal == 0 && !stale
+	toLeader := !here && p.flags&nodeLocal == 0 && !stale
 
-	b, err := g.s.auth.Authorize(r, p.name, p.role, forward && api != "")
+	b, err := g.s.auth.Authorize(r, p.name, p.role, toLeader && api != "")
 	if err != nil {
 		g.writeAuthError(w, r, p, b, err)
 		return
@@ -84,7 +85,7 @@ func (g *apiHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer running.Add(-1)
-	if err := g.checkServable(r, p, forward, api); err != nil {
+	if err := g.checkServable(r, p, toLeader, api); err != nil {
 		g.refuse(w, r, p, err)
 		return
 	}
@@ -93,12 +94,12 @@ func (g *apiHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.class == bidi && r.ProtoMajor > 1 {
 		_ = x.rc.SetReadDeadline(time.Time{}) // batches may be days apart
 	}
-	if p.class == longLived || p.class == bidi || forward {
+	if p.class == longLived || p.class == bidi || toLeader {
 		var release func()
 		x.lifetime, release = g.s.callWatcher.watch(callDependencies(p, stale, leaderInfo{api, here}, b))
 		defer release()
 	}
-	if forward {
+	if toLeader {
 		g.forward(x, r, api)
 		return
 	}
@@ -110,25 +111,25 @@ func (g *apiHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // checkServable refuses a call that cannot be served now, or at all.
-func (g *apiHandler) checkServable(r *http.Request, p *rpcMethod, forward bool, api string) error {
+func (g *apiHandler) checkServable(r *http.Request, p *rpcMethod, toLeader bool, api string) error {
 	if err := context.Cause(g.s.draining); err != nil && p.class != unary {
 		return err
 	}
 	if r.ContentLength > int64(g.s.cfg.MaxBody) && p.class != bidi {
 		return fmt.Errorf("%w: the body has %d bytes; at most %d", txn.ErrInvalid, r.ContentLength, g.s.cfg.MaxBody)
 	}
-	if !forward {
+	if !toLeader {
 		return nil
 	}
 	// Prevents a loop between two nodes that take each other for the leader.
 	if by := r.Header.Get(wire.HeaderForwarded); by != "" {
-		return &wire.RetryAfterError{After: retryNoLeader, Err: fmt.Errorf("%w: %s passed the call on to this node, which does not lead", txn.ErrUnavailable, by[:min(len(by), 64)])}
+		return &wire.RetryAfterError{After: forward.RetryNoLeader, Err: fmt.Errorf("%w: %s passed the call on to this node, which does not lead", txn.ErrUnavailable, by[:min(len(by), 64)])}
 	}
 	if api == "" {
 		if err := g.s.c.Ready(); errors.Is(err, txn.ErrUnavailable) { // more precise
-			return &wire.RetryAfterError{After: retryNoLeader, Err: err}
+			return &wire.RetryAfterError{After: forward.RetryNoLeader, Err: err}
 		}
-		return &wire.RetryAfterError{After: retryNoLeader, Err: fmt.Errorf("%w: this node does not lead, and knows no other that does", txn.ErrUnavailable)}
+		return &wire.RetryAfterError{After: forward.RetryNoLeader, Err: fmt.Errorf("%w: this node does not lead, and knows no other that does", txn.ErrUnavailable)}
 	}
 	return nil
 }
@@ -234,7 +235,7 @@ func (g *apiHandler) writeAuthError(w http.ResponseWriter, r *http.Request, p *r
 	p.timer.observe(txn.CodeOf(err), 0)
 	g.s.auth.RecordDenial(r, p.name, b, err)
 	auth.Challenge(w, r, err)
-	if k := framingOf(r.Header.Get("Content-Type")); k == connectFrames || k == grpcFrames {
+	if forward.CodeAtEnd(r.Header.Get("Content-Type")) {
 		// These protocols carry the code only at the end; a node that forwards the call needs
 		// it in the header.
 		w.Header().Set(wire.HeaderCode, string(txn.CodeOf(err)))
@@ -276,18 +277,7 @@ func (x *callState) WriteHeader(status int) {
 		return
 	}
 	if status >= http.StatusBadRequest && x.Header().Get(wire.HeaderCode) == "" {
-		x.Header().Set(wire.HeaderCode, string(codeOfStatus(status)))
+		x.Header().Set(wire.HeaderCode, string(forward.CodeOfStatus(status)))
 	}
 	x.ResponseWriter.WriteHeader(status)
-}
-
-func codeOfStatus(status int) txn.Code {
-	switch {
-	case status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:
-		return txn.CodeUnavailable
-	case status >= http.StatusInternalServerError && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported:
-		return txn.CodeError
-	default:
-		return txn.CodeUsage
-	}
 }

@@ -17,10 +17,9 @@ import (
 // metrics are kept in a registry of the server's own, so that they do not collide with those
 // of an embedding program.
 type metrics struct {
-	registry  *prometheus.Registry
-	rpc       *prometheus.HistogramVec
-	forwarded *prometheus.CounterVec
-	log       *slog.Logger
+	registry *prometheus.Registry
+	rpc      *prometheus.HistogramVec
+	log      *slog.Logger
 }
 
 func newMetrics(s *Server) *metrics {
@@ -30,14 +29,7 @@ func newMetrics(s *Server) *metrics {
 		Help:    "How long calls took, commands of a Pipeline included, by method and code.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60},
 	}, []string{"method", "code"})
-	m.forwarded = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "txmgr_forwarded_total",
-		Help: "Calls that were forwarded to the leader: answered, lost (no response) or refused (not sent).",
-	}, []string{"outcome"})
-	for _, outcome := range []string{"answered", "lost", "refused"} {
-		m.forwarded.WithLabelValues(outcome)
-	}
-	m.registry.MustRegister(m.rpc, s.auth.Metrics(), m.forwarded, &statusCollector{s},
+	m.registry.MustRegister(m.rpc, s.auth.Metrics(), s.forwarder.Metrics(), &statusCollector{s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		gauge("txmgr_rpc_requests_running", "Calls that run now, not counting streams.", func() float64 { return float64(s.writes.all() + s.reads.all() - s.streams()) }),
 		gauge("txmgr_rpc_streams_running", "Pipelines, watches and waits that run now.", func() float64 { return float64(s.streams()) }),

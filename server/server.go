@@ -14,6 +14,7 @@ import (
 	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/internal/certs"
 	"github.com/txmgr/txmgr/server/auth"
+	"github.com/txmgr/txmgr/server/forward"
 	"github.com/txmgr/txmgr/server/limits"
 	"github.com/txmgr/txmgr/server/pipeline"
 	"github.com/txmgr/txmgr/txn"
@@ -31,9 +32,8 @@ type Server struct {
 	apiHandler  *apiHandler
 	auth        *auth.Authenticator
 	callWatcher callWatcher
-	transports  *leaderTransports
-	certs       *certs.Store           // of the server; nil without TLS
-	name        atomic.Pointer[string] // of the node, once it is known
+	forwarder   *forward.Forwarder
+	certs       *certs.Store // of the server; nil without TLS
 
 	// reads are the running calls for which the role reader is enough, and writes all others.
 	writes, reads callCounts
@@ -83,7 +83,6 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.metrics = newMetrics(s)
 	own, others, err := openTLS(cfg)
 	if err != nil {
 		return nil, err
@@ -92,7 +91,9 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.certs, s.transports = own, newLeaderTransports(cfg, others)
+	s.certs = own
+	s.forwarder = forward.New(forward.Config{Certificates: others, IdleTimeout: cfg.IdleTimeout, Draining: errDraining, Log: s.log}, c)
+	s.metrics = newMetrics(s)
 	s.handler = s.routes()
 
 	protocols := new(http.Protocols)
@@ -148,7 +149,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return errors.Join(err, ln.Close())
 	}
 	defer asynclog.Flush(s.log)
-	defer s.transports.close()
+	defer s.forwarder.Close()
 	s.log.Info("serving", "address", ln.Addr().String(), "tls", s.cfg.TLS.enabled(), "tokens", s.cfg.requiresToken())
 	ln = s.connections.Limit(ln)
 	served := make(chan error, 1)
@@ -192,19 +193,4 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("server: %d calls did not end in time: %w", busy, err), s.http.Close())
 	}
 	return nil
-}
-
-// nodeName is the name of this node, for the other nodes.
-func (s *Server) nodeName() string {
-	if name := s.name.Load(); name != nil {
-		return *name
-	}
-	ctx, cancel := context.WithTimeout(txn.AllowStale(context.Background()), time.Second)
-	defer cancel()
-	status, err := s.c.Status(ctx)
-	if err != nil || status.Node == "" {
-		return "a node"
-	}
-	s.name.Store(&status.Node)
-	return status.Node
 }

@@ -167,7 +167,6 @@ var sizeExceptions = []sizeException{
 	{"recovery.Health", "fields", 17, fields},
 	{"recovery.Recovery", "fields", 33, divided},
 	{"recovery.lane", "fields", 28, divided},
-	{"server", "lines", 4300, divided},
 	{"server.Config", "fields", 20, settings},
 	{"server.Coordinator", "interface", 34, divided},
 	{"server.Server", "fields", 26, divided},

@@ -1,4 +1,4 @@
-package server
+package forward
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/txmgr/txmgr/api/wire"
@@ -27,63 +26,20 @@ const (
 	forwardMargin = 500 * time.Millisecond
 )
 
-// proxyCall is one call that is being forwarded to the leader.
-type proxyCall struct {
-	g       *apiHandler
-	x       *callState
-	in      *http.Request // as the client sent it
-	started time.Time
-	ctx     context.Context // ends with the call; its cause says why
-	cancel  context.CancelCauseFunc
-	sent    atomic.Bool // there is a connection: the call may have arrived
-}
-
-// forward sends a call to the leader unchanged, and its response back.
-func (g *apiHandler) forward(x *callState, r *http.Request, api string) {
-	if x.principal.Unverified {
-		release, err := g.s.auth.AcquireUnverified()
-		if err != nil {
-			g.refuse(x, r, x.method, err)
-			return
-		}
-		defer release()
-	}
-	f := &proxyCall{g: g, x: x, in: r, started: time.Now()}
-	f.ctx, f.cancel = context.WithCancelCause(r.Context())
-	defer f.cancel(nil)
-	defer f.boundLifetime()()
-
-	out, err := f.request(api)
-	if err != nil {
-		g.s.metrics.forwarded.WithLabelValues("refused").Inc()
-		g.refuse(x, r, x.method, err)
-		return
-	}
-	defer out.Body.Close()
-	res, err := g.s.transports.forClass(x.method.class).RoundTrip(out)
-	if err != nil {
-		f.failNoResponse(err)
-		return
-	}
-	defer res.Body.Close()
-	f.copyResponse(res)
-}
-
 // boundLifetime cancels the call when its client's deadline has passed, or when a condition
 // of the call no longer holds. The caller has to call release.
 func (f *proxyCall) boundLifetime() (release func()) {
 	var timers []*time.Timer
-	if f.x.method.class != bidi && !f.x.method.stream {
-		timeout := f.g.forwardTimeout(f.x.method.class, f.in.Header)
-		timers = append(timers, time.AfterFunc(timeout, func() { f.cancel(context.DeadlineExceeded) }))
+	if !f.Method.Bidi && !f.Method.Stream {
+		timers = append(timers, time.AfterFunc(f.timeout(), func() { f.cancel(context.DeadlineExceeded) }))
 	}
 	grace := make(chan *time.Timer, 1)
-	stop := context.AfterFunc(f.x.lifetime, func() {
-		cause := context.Cause(f.x.lifetime)
+	stop := context.AfterFunc(f.Lifetime, func() {
+		cause := context.Cause(f.Lifetime)
 		switch {
-		case cause != errDraining:
+		case cause != f.forwarder.cfg.Draining:
 			grace <- time.AfterFunc(forwardGrace, func() { f.cancel(cause) })
-		case f.x.method.class == longLived || f.x.method.class == fanout:
+		case f.Method.EndsAtDrain:
 			f.cancel(cause)
 		}
 	})
@@ -100,15 +56,11 @@ func (f *proxyCall) boundLifetime() (release func()) {
 	}
 }
 
-// forwardTimeout is how long to wait for a response: as long as the client does, plus
-// forwardMargin.
-func (g *apiHandler) forwardTimeout(c callClass, h http.Header) time.Duration {
-	limit := g.s.timeoutLimit(c)
-	if c == unary {
-		limit = g.s.cfg.CallTimeout
-	}
-	if d, ok := timeoutOf(h); ok {
-		limit = min(d, g.s.timeoutLimit(c))
+// timeout is how long to wait for a response: as long as the client does, plus forwardMargin.
+func (f *proxyCall) timeout() time.Duration {
+	limit := f.Timeout
+	if d, ok := timeoutOf(f.Request.Header); ok {
+		limit = min(d, f.MaxTimeout)
 	}
 	return limit + forwardMargin
 }
@@ -141,8 +93,7 @@ func (f *proxyCall) request(api string) (*http.Request, error) {
 	if err != nil || to.Host == "" {
 		return nil, fmt.Errorf("%w: the node that leads is at %q, which is no URL", txn.ErrUnavailable, api)
 	}
-	in := f.in.WithContext(f.ctx) // a copy, for the limits of its body
-	f.g.limitBody(f.x, in, f.started)
+	in := f.Request
 	body, size, err := f.body(in)
 	if err != nil {
 		return nil, err
@@ -160,17 +111,17 @@ func (f *proxyCall) request(api string) (*http.Request, error) {
 	if strings.Contains(in.Header.Get("Te"), "trailers") {
 		out.Header.Set("Te", "trailers")
 	}
-	out.Header.Set(wire.HeaderForwarded, f.g.s.nodeName())
+	out.Header.Set(wire.HeaderForwarded, f.forwarder.nodeName())
 	return out, nil
 }
 
 // body returns the body to send to the leader. It is read completely first, so that a slow
 // client occupies nothing on the leader; the body of a Pipe is streamed.
 func (f *proxyCall) body(in *http.Request) (io.ReadCloser, int64, error) {
-	if f.x.method.class == bidi {
-		reading := pipeline.NewReadAborter(f.x.rc)
-		stop := context.AfterFunc(f.x.lifetime, reading.Abort)
-		return &clientStream{ReadCloser: in.Body, lifetime: f.x.lifetime, done: func() {
+	if f.Method.Bidi {
+		reading := pipeline.NewReadAborter(f.rc)
+		stop := context.AfterFunc(f.Lifetime, reading.Abort)
+		return &clientStream{ReadCloser: in.Body, lifetime: f.Lifetime, done: func() {
 			stop()
 			reading.Release()
 		}}, -1, nil
@@ -230,11 +181,11 @@ func forwardHeaders(h http.Header) http.Header {
 // failNoResponse answers a call for which no response arrived, before anything was sent to
 // the client.
 func (f *proxyCall) failNoResponse(err error) {
-	f.g.s.metrics.forwarded.WithLabelValues("lost").Inc()
-	if f.in.Context().Err() != nil {
+	f.forwarder.outcomes.WithLabelValues("lost").Inc()
+	if f.Request.Context().Err() != nil {
 		return // the client is gone too
 	}
-	f.g.fail(f.x, f.in, f.x.method, f.noResponseError(err))
+	f.Responder.Fail(f.noResponseError(err))
 }
 
 // noResponseError is the error of a call for which no response arrived: in doubt if the call
@@ -246,7 +197,7 @@ func (f *proxyCall) noResponseError(err error) error {
 	}
 	sent := f.sent.Load()
 	switch {
-	case sent && wire.Decides(f.x.method.op):
+	case sent && wire.Decides(f.Method.Op):
 		return fmt.Errorf("%w: the answer of the node that leads was lost: %w", txn.ErrInDoubt, opaqueError{err})
 	case errors.Is(err, txn.ErrDenied):
 		return err
@@ -256,7 +207,7 @@ func (f *proxyCall) noResponseError(err error) error {
 	if sent {
 		return err
 	}
-	return &wire.RetryAfterError{After: retryNoLeader, Err: err}
+	return &wire.RetryAfterError{After: RetryNoLeader, Err: err}
 }
 
 // opaqueError keeps the text of an error and hides its type from errors.Is and errors.As.
