@@ -16,6 +16,7 @@ import (
 // commandExecutor carries out the commands of one Pipe.
 type commandExecutor struct {
 	g         *apiHandler
+	c         txn.Manager
 	principal *auth.Principal
 }
 
@@ -24,7 +25,7 @@ func (e *commandExecutor) Execute(t *pipeline.Call) (err error) {
 	m := e.g.methodFor(t.Command)
 	defer func() {
 		if r := recover(); r != nil {
-			err = e.g.s.panicked(m, r)
+			err = e.g.s.observer.panicked(m, r)
 		}
 	}()
 	if err := e.principal.Allow(time.Now()); err != nil {
@@ -37,7 +38,7 @@ func (e *commandExecutor) Execute(t *pipeline.Call) (err error) {
 	if m.command == nil {
 		return fmt.Errorf("%w: the command is none that this server knows", txn.ErrInvalid)
 	}
-	return m.command.run(e.g.s.c, t, id)
+	return m.command.run(e.c, t, id)
 }
 
 // Ended implements [pipeline.Executor].
@@ -48,20 +49,20 @@ func (e *commandExecutor) Ended(t *pipeline.Call, err error) (f *txmgrv1.Failure
 		f = wire.FromError(err, o.method.op, o.id)
 		o.code, o.err, o.callerGone = txn.Code(f.GetCode()), err, callerGone(t.Context)
 	}
-	e.g.s.observe(o)
+	e.g.s.observer.observe(o)
 	return f
 }
 
 // command is how a method is called through a Pipe.
 type command struct {
 	kind reflect.Type // of [txmgrv1.Command.Call]
-	run  func(c Coordinator, t *pipeline.Call, id txn.ID) error
+	run  func(c txn.Manager, t *pipeline.Call, id txn.ID) error
 }
 
 // commandOf returns the command whose call has type C. run decodes it, calls the coordinator
 // and encodes the reply.
-func commandOf[C any](run func(c Coordinator, t *pipeline.Call, id txn.ID, call C) error) *command {
-	return &command{reflect.TypeFor[C](), func(c Coordinator, t *pipeline.Call, id txn.ID) error {
+func commandOf[C any](run func(c txn.Manager, t *pipeline.Call, id txn.ID, call C) error) *command {
+	return &command{reflect.TypeFor[C](), func(c txn.Manager, t *pipeline.Call, id txn.ID) error {
 		return run(c, t, id, any(t.Command.GetCall()).(C))
 	}}
 }
@@ -75,7 +76,7 @@ func (g *apiHandler) methodFor(c *txmgrv1.Command) *rpcMethod {
 	return g.methods[txmgrv1connect.TransactionServicePipelineProcedure]
 }
 
-func beginCommand(c Coordinator, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Begin) error {
+func beginCommand(c txn.Manager, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Begin) error {
 	o, err := wire.ToOptions(id, call.Begin)
 	if err != nil {
 		return err
@@ -85,7 +86,7 @@ func beginCommand(c Coordinator, t *pipeline.Call, id txn.ID, call *txmgrv1.Comm
 	return err
 }
 
-func enlistCommand(c Coordinator, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Enlist) error {
+func enlistCommand(c txn.Manager, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Enlist) error {
 	b, err := c.Enlist(t.Context, id, wire.ToEnlistment(call.Enlist))
 	t.Reply.Result = &txmgrv1.Reply_Enlist{Enlist: wire.FromBranch(b)}
 	return err
@@ -93,7 +94,7 @@ func enlistCommand(c Coordinator, t *pipeline.Call, id txn.ID, call *txmgrv1.Com
 
 // commitCommand does not occupy its goroutine while votes are missing, if the coordinator is
 // an [asyncCommitter].
-func commitCommand(c Coordinator, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Commit) error {
+func commitCommand(c txn.Manager, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Commit) error {
 	r, err := wire.ToCommitRequest(call.Commit)
 	if err != nil {
 		return err
@@ -112,7 +113,7 @@ func setOutcome(t *pipeline.Call, o txn.Outcome, err error) error {
 	return err
 }
 
-func voteCommand(c Coordinator, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Vote) error {
+func voteCommand(c txn.Manager, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Vote) error {
 	votes, err := wire.ToVotes(call.Vote)
 	if err != nil {
 		return err
@@ -121,22 +122,22 @@ func voteCommand(c Coordinator, t *pipeline.Call, id txn.ID, call *txmgrv1.Comma
 	return setOutcome(t, o, err)
 }
 
-func delegateCommand(c Coordinator, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Delegate) error {
+func delegateCommand(c txn.Manager, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Delegate) error {
 	o, err := c.Delegate(t.Context, id, txn.BranchID(call.Delegate.GetBranch()))
 	return setOutcome(t, o, err)
 }
 
-func rollbackCommand(c Coordinator, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Rollback) error {
+func rollbackCommand(c txn.Manager, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Rollback) error {
 	o, err := c.Rollback(t.Context, id, call.Rollback.GetReason())
 	return setOutcome(t, o, err)
 }
 
-func extendCommand(c Coordinator, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Extend) error {
+func extendCommand(c txn.Manager, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Extend) error {
 	o, err := c.Extend(t.Context, id, time.Duration(call.Extend.GetTimeout()))
 	return setOutcome(t, o, err)
 }
 
-func reportCompletionCommand(c Coordinator, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_ReportCompletion) error {
+func reportCompletionCommand(c txn.Manager, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_ReportCompletion) error {
 	acks, err := wire.ToCompletionReports(call.ReportCompletion)
 	if err != nil {
 		return err
@@ -145,7 +146,7 @@ func reportCompletionCommand(c Coordinator, t *pipeline.Call, id txn.ID, call *t
 	return c.ReportCompletion(t.Context, id, acks...)
 }
 
-func getCommand(c Coordinator, t *pipeline.Call, id txn.ID, _ *txmgrv1.Command_Get) error {
+func getCommand(c txn.Manager, t *pipeline.Call, id txn.ID, _ *txmgrv1.Command_Get) error {
 	i, err := c.Get(t.Context, id)
 	t.Reply.Result = &txmgrv1.Reply_Get{Get: wire.FromInfo(i)}
 	return err

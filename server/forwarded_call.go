@@ -60,5 +60,5 @@ func (f *forwardedCall) Write(w http.ResponseWriter, e *connect.Error) { f.g.wri
 
 // Observe implements [forward.Responder].
 func (f *forwardedCall) Observe(code txn.Code, took time.Duration, err error) {
-	f.g.s.observe(observation{method: f.x.method, code: code, took: took, err: err, callerGone: callerGone(f.r.Context())})
+	f.g.s.observer.observe(observation{method: f.x.method, code: code, took: took, err: err, callerGone: callerGone(f.r.Context())})
 }

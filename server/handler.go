@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -22,6 +21,7 @@ import (
 // their body is read. It is the only place that counts running calls.
 type apiHandler struct {
 	s           *Server
+	callWatcher *callWatcher
 	errorWriter *connect.ErrorWriter
 	methods     map[string]*rpcMethod       // by path; never changed after the start
 	byCommand   map[reflect.Type]*rpcMethod // those that come through a Pipe, by the type of their commands
@@ -78,7 +78,7 @@ func (g *apiHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.writeAuthError(w, r, p, b, err)
 		return
 	}
-	running, limit := g.s.limit(p)
+	running, limit := g.s.running.limit(p, &g.s.cfg)
 	if n := running.Add(1); n > int64(limit) {
 		running.Add(-1)
 		g.refuse(w, r, p, fmt.Errorf("%w: %d calls of this kind are running, which is the limit", txn.ErrUnavailable, limit))
@@ -90,13 +90,13 @@ func (g *apiHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	x := &callState{ResponseWriter: w, rc: http.NewResponseController(w), method: p, principal: b, lifetime: g.s.draining}
+	x := &callState{ResponseWriter: w, rc: http.NewResponseController(w), method: p, principal: b, lifetime: g.s.draining.ctx}
 	if p.class == bidi && r.ProtoMajor > 1 {
 		_ = x.rc.SetReadDeadline(time.Time{}) // batches may be days apart
 	}
 	if p.class == longLived || p.class == bidi || toLeader {
 		var release func()
-		x.lifetime, release = g.s.callWatcher.watch(callDependencies(p, stale, leaderInfo{api, here}, b))
+		x.lifetime, release = g.callWatcher.watch(callDependencies(p, stale, leaderInfo{api, here}, b))
 		defer release()
 	}
 	if toLeader {
@@ -112,7 +112,7 @@ func (g *apiHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // checkServable refuses a call that cannot be served now, or at all.
 func (g *apiHandler) checkServable(r *http.Request, p *rpcMethod, toLeader bool, api string) error {
-	if err := context.Cause(g.s.draining); err != nil && p.class != unary {
+	if err := context.Cause(g.s.draining.ctx); err != nil && p.class != unary {
 		return err
 	}
 	if r.ContentLength > int64(g.s.cfg.MaxBody) && p.class != bidi {
@@ -144,24 +144,6 @@ func callDependencies(p *rpcMethod, stale bool, l leaderInfo, b auth.Principal) 
 		return nil, secret
 	}
 	return &l, secret
-}
-
-// limit returns the counter of the running calls like p and its limit. Calls that only read
-// have separate counters with the same limits, so that a reader cannot keep others from
-// deciding.
-func (s *Server) limit(p *rpcMethod) (running *atomic.Int64, most int) {
-	l := &s.writes
-	if p.role <= txn.RoleReader {
-		l = &s.reads
-	}
-	switch p.class {
-	case unary:
-		return &l.requests, s.cfg.MaxRequests
-	case fanout:
-		return &l.fanouts, s.cfg.MaxFanoutCalls
-	default:
-		return &l.streams, s.cfg.MaxStreams
-	}
 }
 
 // timeoutLimit is the longest time that a call of a class may take.
@@ -226,7 +208,7 @@ func (g *apiHandler) refuse(w http.ResponseWriter, r *http.Request, p *rpcMethod
 // fail answers in the protocol of the client.
 func (g *apiHandler) fail(w http.ResponseWriter, r *http.Request, p *rpcMethod, err error) {
 	err = opError(p, err)
-	g.s.observe(observation{method: p, code: txn.CodeOf(err), err: err})
+	g.s.observer.observe(observation{method: p, code: txn.CodeOf(err), err: err})
 	g.writeError(w, r, wire.ToConnect(wire.FromError(err, p.op, txn.ID{})))
 }
 

@@ -35,8 +35,12 @@ func (s *Server) routes() http.Handler {
 		connect.WithCodec(wire.JSON{}),
 		connect.WithCodec(wire.JSON{ContentSubtype: "json; charset=utf-8"}),
 	}
-	g := &apiHandler{s: s, errorWriter: connect.NewErrorWriter(options...), methods: make(map[string]*rpcMethod), byCommand: make(map[reflect.Type]*rpcMethod)}
-	t, h := txmgrv1connect.NewTransactionServiceHandler(&transactionService{s: s}, options...)
+	g := &apiHandler{
+		s: s, errorWriter: connect.NewErrorWriter(options...),
+		callWatcher: &callWatcher{c: s.c, auth: s.auth, draining: s.draining.ctx, calls: make(map[*watchedCall]struct{})},
+		methods:     make(map[string]*rpcMethod), byCommand: make(map[reflect.Type]*rpcMethod),
+	}
+	t, h := txmgrv1connect.NewTransactionServiceHandler(&transactionService{c: s.c, lists: &s.lists, maxWait: s.cfg.MaxCallTimeout, pipelines: s.pipelines, methods: g}, options...)
 	g.mount(t, h)
 	p, h := txmgrv1connect.NewParticipantServiceHandler(&participantService{s.c}, options...)
 	g.mount(p, h)
@@ -44,7 +48,7 @@ func (s *Server) routes() http.Handler {
 	g.mount(o, h)
 	d, h := txmgrv1connect.NewInDoubtServiceHandler(&inDoubtService{s.c}, options...)
 	g.mount(d, h)
-	c, h := txmgrv1connect.NewClusterServiceHandler(&clusterService{s}, options...)
+	c, h := txmgrv1connect.NewClusterServiceHandler(&clusterService{s.c}, options...)
 	g.mount(c, h)
 	k, h := txmgrv1connect.NewTokenServiceHandler(&tokenService{s.c}, options...)
 	g.mount(k, h)

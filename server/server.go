@@ -8,11 +8,9 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/txmgr/txmgr/internal/asynclog"
-	"github.com/txmgr/txmgr/internal/certs"
 	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/server/forward"
 	"github.com/txmgr/txmgr/server/limits"
@@ -25,41 +23,26 @@ type Server struct {
 	cfg         Config
 	c           Coordinator
 	log         *slog.Logger
-	handler     http.Handler
 	http        *http.Server
-	metrics     *metrics
-	failureLog  *limits.LogLines // of log lines about failed calls
 	apiHandler  *apiHandler
+	metrics     *metrics
+	observer    *observer
 	auth        *auth.Authenticator
-	callWatcher callWatcher
 	forwarder   *forward.Forwarder
-	certs       *certs.Store // of the server; nil without TLS
-
-	// reads are the running calls for which the role reader is enough, and writes all others.
-	writes, reads callCounts
-
+	pipelines   *pipeline.Runner
+	running     runningCalls
 	lists       limits.Lists // that are being built or sent
 	connections *limits.Connections
-	pipelines   *pipeline.Runner
-
-	// draining ends when the server begins to stop: new work is refused, and long calls are
-	// ended.
-	draining     context.Context
-	drain        context.CancelCauseFunc
-	shutdownDone chan struct{} // closed when Shutdown is complete
-	once         sync.Once     // closes down
+	draining    draining
 }
 
-// callCounts counts running calls by class.
-type callCounts struct {
-	requests atomic.Int64 // not counting those below
-	fanouts  atomic.Int64 // that fan out to participants
-	streams  atomic.Int64 // pipes, watches and waits
+// draining is the end of a server.
+type draining struct {
+	ctx   context.Context         // ends when the server begins to stop: new work is refused, and long calls are ended
+	begin context.CancelCauseFunc // ends ctx
+	done  chan struct{}           // closed when Shutdown is complete
+	once  sync.Once               // closes done
 }
-
-func (l *callCounts) all() int64 { return l.requests.Load() + l.fanouts.Load() + l.streams.Load() }
-
-func (s *Server) streams() int64 { return s.writes.streams.Load() + s.reads.streams.Load() }
 
 var errDraining = fmt.Errorf("%w: this server is shutting down", txn.ErrUnavailable)
 
@@ -72,11 +55,11 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	if c == nil {
 		return nil, fmt.Errorf("%w: server: no coordinator", txn.ErrInvalid)
 	}
-	s := &Server{cfg: cfg, c: c, log: cfg.Log, failureLog: limits.NewLogLines(100), shutdownDone: make(chan struct{})}
+	s := &Server{cfg: cfg, c: c, log: cfg.Log, observer: &observer{cfg.Log, limits.NewLogLines(100)}}
 	s.connections = limits.NewConnections(cfg.MaxConnections, cfg.MaxConnectionsPerAddress)
-	s.draining, s.drain = context.WithCancelCause(context.Background())
+	s.draining.ctx, s.draining.begin = context.WithCancelCause(context.Background())
+	s.draining.done = make(chan struct{})
 	s.pipelines = pipeline.New(pipeline.Config{CallTimeout: cfg.CallTimeout, MaxCommands: cfg.MaxCommands, MaxPipelineCommands: cfg.MaxPipelineCommands})
-	s.callWatcher = callWatcher{s: s, calls: make(map[*watchedCall]struct{})}
 	s.auth, err = auth.New(auth.Config{
 		Required: cfg.requiresToken(), MutualTLS: cfg.TLS.ClientCAFile != "", RootTokenFile: cfg.RootTokenFile, Log: s.log,
 	}, c)
@@ -91,17 +74,15 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.certs = own
 	s.forwarder = forward.New(forward.Config{Certificates: others, IdleTimeout: cfg.IdleTimeout, Draining: errDraining, Log: s.log}, c)
-	s.metrics = newMetrics(s)
-	s.handler = s.routes()
+	s.metrics = newMetrics(s, own)
 
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(config != nil)
 	protocols.SetUnencryptedHTTP2(config == nil)
 	s.http = &http.Server{
-		Handler:           s.handler,
+		Handler:           s.routes(),
 		Protocols:         protocols,
 		TLSConfig:         config,
 		ReadHeaderTimeout: cfg.ReadTimeout,
@@ -127,7 +108,7 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 
 // Handler returns the handler of all pages and calls, for a listener of the program's own. It
 // needs HTTP/2 for Pipe and gRPC.
-func (s *Server) Handler() http.Handler { return s.handler }
+func (s *Server) Handler() http.Handler { return s.http.Handler }
 
 // Listen listens on the configured address. Its errors say what to do.
 func (s *Server) Listen() (net.Listener, error) {
@@ -166,7 +147,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		if !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("server: %w", err)
 		}
-		<-s.shutdownDone
+		<-s.draining.done
 		return nil
 	case <-ctx.Done():
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.DrainTimeout)
@@ -182,10 +163,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 // running call, such as one whose client has sent half a request, is closed without an error.
 // Shutdown may be called again.
 func (s *Server) Shutdown(ctx context.Context) error {
-	defer s.once.Do(func() { close(s.shutdownDone) })
-	s.drain(errDraining)
+	defer s.draining.once.Do(func() { close(s.draining.done) })
+	s.draining.begin(errDraining)
 	if err := s.http.Shutdown(ctx); err != nil {
-		busy := s.writes.all() + s.reads.all()
+		busy := s.running.all()
 		if busy == 0 {
 			s.log.Warn("closed connections that were still open when the time for running calls was over; no call was running", "error", err)
 			return s.http.Close()

@@ -9,8 +9,20 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
+// Sessions are the calls of the SessionService.
+type Sessions interface {
+	// OpenSession opens a client session, or renews it if one with that id is open.
+	OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error)
+	// KeepAlive renews a client session.
+	KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error)
+	// CloseSession ends a client session and rolls back its undecided transactions.
+	CloseSession(ctx context.Context, id txn.SessionID) error
+	// Sessions lists the client sessions.
+	Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error)
+}
+
 // sessionService is the SessionService.
-type sessionService struct{ c Coordinator }
+type sessionService struct{ c Sessions }
 
 func (s *sessionService) Open(ctx context.Context, r *txmgrv1.OpenSessionRequest) (*txmgrv1.Session, error) {
 	o, err := wire.ToSessionOptions(r)

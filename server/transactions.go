@@ -4,18 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"connectrpc.com/connect"
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/server/limits"
 	"github.com/txmgr/txmgr/server/pipeline"
 	"github.com/txmgr/txmgr/txn"
 )
 
+// Transactions are the calls of the TransactionService.
+type Transactions interface {
+	txn.Manager
+	// List returns the transactions that match a filter.
+	List(ctx context.Context, f txn.Filter) ([]txn.Info, error)
+	// Watch yields changes of state from now on, until ctx ends or an error occurs, which is
+	// the last element.
+	Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, error]
+}
+
 // transactionService is the TransactionService.
-type transactionService struct{ s *Server }
+type transactionService struct {
+	c         Transactions
+	lists     *limits.Lists
+	maxWait   time.Duration // of one Wait
+	pipelines *pipeline.Runner
+	methods   *apiHandler // of the commands of a Pipe
+}
 
 func (t *transactionService) Begin(ctx context.Context, r *txmgrv1.BeginRequest) (*txmgrv1.BeginResponse, error) {
 	o := txn.Options{Name: r.GetName(), Labels: r.GetLabels()}
@@ -40,7 +58,7 @@ func (t *transactionService) Begin(ctx context.Context, r *txmgrv1.BeginRequest)
 	for _, e := range r.GetBranches() {
 		o.Branches = append(o.Branches, txn.Enlistment{Participant: e.GetParticipant(), Payload: e.GetPayload(), SessionRef: e.GetSessionRef()})
 	}
-	b, err := t.s.c.Begin(ctx, o)
+	b, err := t.c.Begin(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +78,7 @@ func (t *transactionService) Enlist(ctx context.Context, r *txmgrv1.EnlistReques
 	if err != nil {
 		return nil, err
 	}
-	b, err := t.s.c.Enlist(ctx, id, txn.Enlistment{Participant: r.GetParticipant(), Payload: r.GetPayload(), SessionRef: r.GetSessionRef()})
+	b, err := t.c.Enlist(ctx, id, txn.Enlistment{Participant: r.GetParticipant(), Payload: r.GetPayload(), SessionRef: r.GetSessionRef()})
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +94,7 @@ func (t *transactionService) Commit(ctx context.Context, r *txmgrv1.CommitReques
 	if err != nil {
 		return nil, err
 	}
-	return outcome(t.s.c.Commit(ctx, id, txn.CommitRequest{ClientCompletes: r.GetClientCompletes(), Votes: votes}))
+	return outcome(t.c.Commit(ctx, id, txn.CommitRequest{ClientCompletes: r.GetClientCompletes(), Votes: votes}))
 }
 
 func parseVotes(ms []*txmgrv1.Vote) (vs []txn.BranchVote, err error) {
@@ -105,7 +123,7 @@ func (t *transactionService) Vote(ctx context.Context, r *txmgrv1.VoteRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return outcome(t.s.c.Vote(ctx, id, txn.Votes{ClientCompletes: r.GetClientCompletes(), Reason: r.GetReason(), Votes: votes}))
+	return outcome(t.c.Vote(ctx, id, txn.Votes{ClientCompletes: r.GetClientCompletes(), Reason: r.GetReason(), Votes: votes}))
 }
 
 func (t *transactionService) Delegate(ctx context.Context, r *txmgrv1.DelegateRequest) (*txmgrv1.Outcome, error) {
@@ -117,7 +135,7 @@ func (t *transactionService) Delegate(ctx context.Context, r *txmgrv1.DelegateRe
 	if err != nil {
 		return nil, err
 	}
-	return outcome(t.s.c.Delegate(ctx, id, b))
+	return outcome(t.c.Delegate(ctx, id, b))
 }
 
 func outcome(o txn.Outcome, err error) (*txmgrv1.Outcome, error) {
@@ -136,7 +154,7 @@ func (t *transactionService) Rollback(ctx context.Context, r *txmgrv1.RollbackRe
 	if err != nil {
 		return nil, err
 	}
-	return outcome(t.s.c.Rollback(ctx, id, r.GetReason()))
+	return outcome(t.c.Rollback(ctx, id, r.GetReason()))
 }
 
 func (t *transactionService) Extend(ctx context.Context, r *txmgrv1.ExtendRequest) (*txmgrv1.Outcome, error) {
@@ -151,7 +169,7 @@ func (t *transactionService) Extend(ctx context.Context, r *txmgrv1.ExtendReques
 	if err != nil {
 		return nil, err
 	}
-	return outcome(t.s.c.Extend(ctx, id, d))
+	return outcome(t.c.Extend(ctx, id, d))
 }
 
 func (t *transactionService) ReportCompletion(ctx context.Context, r *txmgrv1.ReportCompletionRequest) (*txmgrv1.ReportCompletionResponse, error) {
@@ -168,7 +186,7 @@ func (t *transactionService) ReportCompletion(ctx context.Context, r *txmgrv1.Re
 			return nil, err
 		}
 	}
-	if err := t.s.c.ReportCompletion(ctx, id, acks...); err != nil {
+	if err := t.c.ReportCompletion(ctx, id, acks...); err != nil {
 		return nil, err
 	}
 	return &txmgrv1.ReportCompletionResponse{}, nil
@@ -179,7 +197,7 @@ func (t *transactionService) Get(ctx context.Context, r *txmgrv1.GetRequest) (*t
 	if err != nil {
 		return nil, err
 	}
-	i, err := t.s.c.Get(ctx, id)
+	i, err := t.c.Get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -191,17 +209,17 @@ func (t *transactionService) List(ctx context.Context, r *txmgrv1.Filter) (*txmg
 	if err != nil {
 		return nil, err
 	}
-	reserved, err := t.s.lists.Reserve(f.Limit)
+	reserved, err := t.lists.Reserve(f.Limit)
 	if err != nil {
 		return nil, err
 	}
 	x := callFrom(ctx)
 	x.listReserved = reserved // until the list is sent
-	infos, err := t.s.c.List(ctx, f)
+	infos, err := t.c.List(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	t.s.lists.Release(reserved - int64(len(infos)))
+	t.lists.Release(reserved - int64(len(infos)))
 	x.listReserved = int64(len(infos))
 	res := &txmgrv1.ListResponse{Transactions: make([]*txmgrv1.Transaction, len(infos))}
 	for n, i := range infos {
@@ -233,12 +251,12 @@ func (t *transactionService) Wait(ctx context.Context, r *txmgrv1.WaitRequest) (
 	if err != nil {
 		return nil, err
 	}
-	if limit == 0 || limit > t.s.cfg.MaxCallTimeout {
-		limit = t.s.cfg.MaxCallTimeout
+	if limit == 0 || limit > t.maxWait {
+		limit = t.maxWait
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	i, err := t.s.c.Wait(ctx, id, goal)
+	i, err := t.c.Wait(ctx, id, goal)
 	if err != nil {
 		if cause := context.Cause(callFrom(ctx).lifetime); cause != nil && errors.Is(err, txn.ErrWaitTimeout) {
 			err = cause // so that the client continues to wait at another node
@@ -250,7 +268,7 @@ func (t *transactionService) Wait(ctx context.Context, r *txmgrv1.WaitRequest) (
 
 func (t *transactionService) Pipeline(ctx context.Context, stream *pipeline.Stream) error {
 	x := callFrom(ctx)
-	return t.s.pipelines.Serve(ctx, x.lifetime, stream, x.rc, &commandExecutor{t.s.apiHandler, &x.principal})
+	return t.pipelines.Serve(ctx, x.lifetime, stream, x.rc, &commandExecutor{t.methods, t.c, &x.principal})
 }
 
 // eventWriteTimeout is how long a client may take to receive one event before its watch is
@@ -275,7 +293,7 @@ func (t *transactionService) Watch(ctx context.Context, r *txmgrv1.Filter, strea
 	if err := send(nil); err != nil {
 		return nil
 	}
-	for e, err := range t.s.c.Watch(ctx, f) {
+	for e, err := range t.c.Watch(ctx, f) {
 		if err != nil {
 			return endOfWatch(ctx, err)
 		}

@@ -43,7 +43,7 @@ func (g *apiHandler) rewriteUndecoded(x *callState, r *http.Request, started tim
 	if known {
 		err = opError(p, fmt.Errorf("%w: %s", forward.CodeOfStatus(status).Sentinel(), decoded.Message()))
 	}
-	g.s.observe(observation{method: p, code: forward.CodeOfStatus(status), took: time.Since(started), err: err})
+	g.s.observer.observe(observation{method: p, code: forward.CodeOfStatus(status), took: time.Since(started), err: err})
 	if !known {
 		x.WriteHeader(status)
 		_, _ = x.Write(raw.body.Bytes()) // fails only if the client is gone

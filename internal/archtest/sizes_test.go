@@ -168,8 +168,6 @@ var sizeExceptions = []sizeException{
 	{"recovery.Recovery", "fields", 33, divided},
 	{"recovery.lane", "fields", 28, divided},
 	{"server.Config", "fields", 20, settings},
-	{"server.Coordinator", "interface", 34, divided},
-	{"server.Server", "fields", 26, divided},
 	{"server/servertest.Fake", "fields", 18, "it answers every call of the API"},
 	{"server/servertest.Fake", "methods", 50, "it answers every call of the API"},
 	{"txn", "lines", 3100, divided},
