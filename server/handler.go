@@ -13,7 +13,6 @@ import (
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/server/forward"
-	"github.com/txmgr/txmgr/server/limits"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -26,38 +25,6 @@ type apiHandler struct {
 	methods     map[string]*rpcMethod       // by path; never changed after the start
 	byCommand   map[reflect.Type]*rpcMethod // those that come through a Pipe, by the type of their commands
 	fallback    http.Handler
-}
-
-// callState is the state of one HTTP request of the API: what its handler may need, and what
-// has been answered. It is used by the goroutine of the request only.
-type callState struct {
-	http.ResponseWriter
-
-	rc        *http.ResponseController
-	method    *rpcMethod
-	principal auth.Principal
-	// lifetime ends when the call has to end: the server drains, another node leads, or the
-	// token is no longer valid. Its cause says which.
-	lifetime     context.Context
-	observed     bool // by the interceptor: the call has been logged and counted
-	status       int
-	listReserved int64 // of [limits.Lists]
-	undecoded    *undecodedResponse
-}
-
-type callStateKey struct{}
-
-func callFrom(ctx context.Context) *callState {
-	x, _ := ctx.Value(callStateKey{}).(*callState)
-	return x
-}
-
-// actor is who makes a call: the name of the token, or else what the client claims.
-func actor(ctx context.Context, claimed string) string {
-	if x := callFrom(ctx); x != nil && x.principal.Name != "" {
-		return x.principal.Name
-	}
-	return claimed
 }
 
 func (g *apiHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -194,72 +161,4 @@ func (g *apiHandler) limitBody(x *callState, r *http.Request, now time.Time) {
 		r.Body = http.MaxBytesReader(x.ResponseWriter, r.Body, int64(g.s.cfg.MaxBody)+5)
 	}
 	_ = x.rc.SetWriteDeadline(now.Add(g.s.timeoutLimit(x.method.class) + g.s.cfg.ReadTimeout))
-}
-
-// refuse answers a call of which nothing was done. An unavailable call gets a time after
-// which to retry.
-func (g *apiHandler) refuse(w http.ResponseWriter, r *http.Request, p *rpcMethod, err error) {
-	if again := (*wire.RetryAfterError)(nil); errors.Is(err, txn.ErrUnavailable) && !errors.As(err, &again) {
-		err = &wire.RetryAfterError{After: limits.RetryAfter, Err: err}
-	}
-	g.fail(w, r, p, err)
-}
-
-// fail answers in the protocol of the client.
-func (g *apiHandler) fail(w http.ResponseWriter, r *http.Request, p *rpcMethod, err error) {
-	err = opError(p, err)
-	g.s.observer.observe(observation{method: p, code: txn.CodeOf(err), err: err})
-	g.writeError(w, r, wire.ToConnect(wire.FromError(err, p.op, txn.ID{})))
-}
-
-// writeAuthError answers a call that was rejected by [auth.Authenticator.Authorize].
-func (g *apiHandler) writeAuthError(w http.ResponseWriter, r *http.Request, p *rpcMethod, b auth.Principal, err error) {
-	p.timer.observe(txn.CodeOf(err), 0)
-	g.s.auth.RecordDenial(r, p.name, b, err)
-	auth.Challenge(w, r, err)
-	if forward.CodeAtEnd(r.Header.Get("Content-Type")) {
-		// These protocols carry the code only at the end; a node that forwards the call needs
-		// it in the header.
-		w.Header().Set(wire.HeaderCode, string(txn.CodeOf(err)))
-	}
-	f := wire.FromError(opError(p, err), p.op, txn.ID{})
-	if code, ok := auth.ConnectCode(err); ok {
-		g.writeError(w, r, wire.ToConnectAs(f, code))
-		return
-	}
-	g.writeError(w, r, wire.ToConnect(f))
-}
-
-// opError adds the name of the call to an error, and keeps the time after which to retry.
-func opError(p *rpcMethod, err error) error {
-	if again := (*wire.RetryAfterError)(nil); errors.As(err, &again) {
-		return &wire.RetryAfterError{After: again.After, Err: &txn.Error{Op: p.op, Err: again.Err}}
-	}
-	return &txn.Error{Op: p.op, Err: err}
-}
-
-func (g *apiHandler) writeError(w http.ResponseWriter, r *http.Request, e *connect.Error) {
-	_ = g.errorWriter.Write(w, r, e) // the client is gone
-}
-
-// Unwrap lets [http.ResponseController] reach the underlying writer.
-func (x *callState) Unwrap() http.ResponseWriter { return x.ResponseWriter }
-
-// Flush implements [http.Flusher], which connect needs for streams.
-func (x *callState) Flush() {
-	if !x.undecoded.shouldBuffer(x) {
-		_ = x.rc.Flush() // the next write fails if the client is gone
-	}
-}
-
-// WriteHeader records the status, and adds a code to a failure that has none yet.
-func (x *callState) WriteHeader(status int) {
-	x.status = status
-	if x.undecoded.shouldBuffer(x) {
-		return
-	}
-	if status >= http.StatusBadRequest && x.Header().Get(wire.HeaderCode) == "" {
-		x.Header().Set(wire.HeaderCode, string(forward.CodeOfStatus(status)))
-	}
-	x.ResponseWriter.WriteHeader(status)
 }

@@ -1,8 +1,6 @@
 package forward
 
 import (
-	"encoding/binary"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -68,33 +66,4 @@ func CodeOfStatus(status int) txn.Code {
 	default:
 		return txn.CodeUsage
 	}
-}
-
-// trailerWriter writes the end of a response whose headers are sent.
-type trailerWriter struct {
-	w      http.ResponseWriter
-	header http.Header
-}
-
-// Header implements [http.ResponseWriter].
-func (t *trailerWriter) Header() http.Header { return t.header }
-
-// WriteHeader implements [http.ResponseWriter].
-func (t *trailerWriter) WriteHeader(int) {}
-
-// Write implements [http.ResponseWriter].
-func (t *trailerWriter) Write(p []byte) (int, error) { return t.w.Write(p) }
-
-// writeGRPCWebTrailers writes the headers as a gRPC-Web trailer frame.
-func (t *trailerWriter) writeGRPCWebTrailers() {
-	var b strings.Builder
-	for name, vs := range t.header {
-		for _, v := range vs {
-			if name != "Content-Type" {
-				fmt.Fprintf(&b, "%s: %s\r\n", strings.ToLower(name), v)
-			}
-		}
-	}
-	frame := binary.BigEndian.AppendUint32([]byte{0x80}, uint32(b.Len()))
-	_, _ = t.w.Write(append(frame, b.String()...)) // fails only if the client is gone
 }

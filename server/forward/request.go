@@ -3,89 +3,17 @@ package forward
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/server/pipeline"
 	"github.com/txmgr/txmgr/txn"
 )
-
-// forwardGrace is how long the former leader may take to answer a forwarded call when another
-// node leads. forwardMargin is added to the time that the client gave, because the leader's
-// response is more precise than a timeout here.
-const (
-	forwardGrace  = time.Second
-	forwardMargin = 500 * time.Millisecond
-)
-
-// boundLifetime cancels the call when its client's deadline has passed, or when a condition
-// of the call no longer holds. The caller has to call release.
-func (f *proxyCall) boundLifetime() (release func()) {
-	var timers []*time.Timer
-	if !f.Method.Bidi && !f.Method.Stream {
-		timers = append(timers, time.AfterFunc(f.timeout(), func() { f.cancel(context.DeadlineExceeded) }))
-	}
-	grace := make(chan *time.Timer, 1)
-	stop := context.AfterFunc(f.Lifetime, func() {
-		cause := context.Cause(f.Lifetime)
-		switch {
-		case cause != f.forwarder.cfg.Draining:
-			grace <- time.AfterFunc(forwardGrace, func() { f.cancel(cause) })
-		case f.Method.EndsAtDrain:
-			f.cancel(cause)
-		}
-	})
-	return func() {
-		stop()
-		select {
-		case t := <-grace:
-			t.Stop()
-		default: // a timer set after this has no effect: the call has ended
-		}
-		for _, t := range timers {
-			t.Stop()
-		}
-	}
-}
-
-// timeout is how long to wait for a response: as long as the client does, plus forwardMargin.
-func (f *proxyCall) timeout() time.Duration {
-	limit := f.Timeout
-	if d, ok := timeoutOf(f.Request.Header); ok {
-		limit = min(d, f.MaxTimeout)
-	}
-	return limit + forwardMargin
-}
-
-// timeoutOf reads the timeout that a client sends, in the form of connect or of gRPC.
-func timeoutOf(h http.Header) (time.Duration, bool) {
-	if n, err := strconv.ParseUint(h.Get("Connect-Timeout-Ms"), 10, 33); err == nil {
-		return time.Duration(n) * time.Millisecond, true
-	}
-	s := h.Get("Grpc-Timeout")
-	if len(s) < 2 || len(s) > 9 {
-		return 0, false
-	}
-	unit, ok := map[byte]time.Duration{
-		'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
-	}[s[len(s)-1]]
-	n, err := strconv.ParseUint(s[:len(s)-1], 10, 32)
-	if !ok || err != nil {
-		return 0, false
-	}
-	if time.Duration(n) > time.Hour/unit {
-		return time.Hour, true // longer than any call may take
-	}
-	return time.Duration(n) * unit, true
-}
 
 // request builds the request to the leader.
 func (f *proxyCall) request(api string) (*http.Request, error) {
@@ -177,38 +105,3 @@ func forwardHeaders(h http.Header) http.Header {
 	}
 	return h
 }
-
-// failNoResponse answers a call for which no response arrived, before anything was sent to
-// the client.
-func (f *proxyCall) failNoResponse(err error) {
-	f.forwarder.outcomes.WithLabelValues("lost").Inc()
-	if f.Request.Context().Err() != nil {
-		return // the client is gone too
-	}
-	f.Responder.Fail(f.noResponseError(err))
-}
-
-// noResponseError is the error of a call for which no response arrived: in doubt if the call
-// decides and may have arrived. If it surely has not arrived, the error says when to retry:
-// clients retry calls that are not idempotent only then.
-func (f *proxyCall) noResponseError(err error) error {
-	if cause := context.Cause(f.ctx); cause != nil {
-		err = cause
-	}
-	sent := f.sent.Load()
-	switch {
-	case sent && wire.Decides(f.Method.Op):
-		return fmt.Errorf("%w: the answer of the node that leads was lost: %w", txn.ErrInDoubt, opaqueError{err})
-	case errors.Is(err, txn.ErrDenied):
-		return err
-	case !errors.Is(err, txn.ErrUnavailable):
-		err = fmt.Errorf("%w: the node that leads does not answer: %w", txn.ErrUnavailable, opaqueError{err})
-	}
-	if sent {
-		return err
-	}
-	return &wire.RetryAfterError{After: RetryNoLeader, Err: err}
-}
-
-// opaqueError keeps the text of an error and hides its type from errors.Is and errors.As.
-type opaqueError struct{ error }
