@@ -70,8 +70,11 @@ func commandOf[C any](run func(c txn.Manager, t *pipeline.Call, id txn.ID, call 
 // methodFor returns the method whose unary form corresponds to the command; that of the Pipe
 // itself if there is none.
 func (g *apiHandler) methodFor(c *txmgrv1.Command) *rpcMethod {
-	if m := g.byCommand[reflect.TypeOf(c.GetCall())]; m != nil {
-		return m
+	kind := reflect.TypeOf(c.GetCall())
+	for _, m := range g.commands { // a map look-up would take longer: they are few, the frequent ones first
+		if m.command.kind == kind {
+			return m
+		}
 	}
 	return g.methods[txmgrv1connect.TransactionServicePipelineProcedure]
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"time"
 
 	"connectrpc.com/connect"
@@ -22,8 +21,8 @@ type apiHandler struct {
 	s           *Server
 	callWatcher *callWatcher
 	errorWriter *connect.ErrorWriter
-	methods     map[string]*rpcMethod       // by path; never changed after the start
-	byCommand   map[reflect.Type]*rpcMethod // those that come through a Pipe, by the type of their commands
+	methods     map[string]*rpcMethod // by path; never changed after the start
+	commands    []*rpcMethod          // those that come through a Pipe
 	fallback    http.Handler
 }
 

@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -38,7 +37,7 @@ func (s *Server) routes() http.Handler {
 	g := &apiHandler{
 		s: s, errorWriter: connect.NewErrorWriter(options...),
 		callWatcher: &callWatcher{c: s.c, auth: s.auth, draining: s.draining.ctx, calls: make(map[*watchedCall]struct{})},
-		methods:     make(map[string]*rpcMethod), byCommand: make(map[reflect.Type]*rpcMethod),
+		methods:     make(map[string]*rpcMethod),
 	}
 	t, h := txmgrv1connect.NewTransactionServiceHandler(&transactionService{c: s.c, lists: &s.lists, maxWait: s.cfg.MaxCallTimeout, pipelines: s.pipelines, methods: g}, options...)
 	g.mount(t, h)
@@ -103,7 +102,7 @@ func (g *apiHandler) add(path string, h http.Handler, stream bool) {
 	m := &rpcMethod{methodRow: rowOf(path), name: name, serve: h, timer: g.s.metrics.timer(name), stream: stream}
 	g.methods[path] = m
 	if m.command != nil {
-		g.byCommand[m.command.kind] = m
+		g.commands = append(g.commands, m)
 	}
 }
 
