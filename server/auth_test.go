@@ -78,7 +78,7 @@ func TestEveryRouteHasARole(t *testing.T) {
 			t.Errorf("%s has no role", path)
 		}
 	}
-	for path := range server.Listed() {
+	for _, path := range server.Listed() {
 		if _, ok := routes[path]; !ok {
 			t.Errorf("%s is listed and does not exist", path)
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -21,7 +22,9 @@ var errLeaderChanged = fmt.Errorf("%w: another node leads now", txn.ErrUnavailab
 // callWatcher ends long calls whose conditions no longer hold: the leader they were admitted
 // under, and the token. One goroutine checks all of them, and runs only while there are any.
 type callWatcher struct {
-	s *Server
+	c        auth.Coordinator
+	auth     *auth.Authenticator
+	draining context.Context
 
 	mu      sync.Mutex // guards everything below
 	calls   map[*watchedCall]struct{}
@@ -44,7 +47,7 @@ type leaderInfo struct {
 // watch returns a context that ends when the server drains or when a condition of the call no
 // longer holds, with the cause. The caller has to call release when the call has ended.
 func (v *callWatcher) watch(l *leaderInfo, secret string) (ending context.Context, release func()) {
-	ctx, cancel := context.WithCancelCause(v.s.draining)
+	ctx, cancel := context.WithCancelCause(v.draining)
 	w := &watchedCall{leader: l, secret: secret, cancel: cancel}
 	v.mu.Lock()
 	v.calls[w] = struct{}{}
@@ -66,7 +69,7 @@ func (v *callWatcher) run() {
 	defer tick.Stop()
 	for n := 1; ; n++ {
 		<-tick.C
-		api, here := v.s.c.Leader()
+		api, here := v.c.Leader()
 		if !v.recheck(leaderInfo{api, here}, n%rechecksPerTokenCheck == 0) {
 			return
 		}
@@ -82,7 +85,7 @@ func (v *callWatcher) recheck(now leaderInfo, tokens bool) bool {
 		switch {
 		case w.leader != nil && *w.leader != now:
 			w.cancel(errLeaderChanged)
-		case tokens && w.secret != "" && !v.s.auth.tokenValid(w.secret):
+		case tokens && w.secret != "" && !v.auth.Knows(w.secret):
 			w.cancel(errRevoked)
 		}
 	}
@@ -91,9 +94,3 @@ func (v *callWatcher) recheck(now leaderInfo, tokens bool) bool {
 }
 
 var errRevoked = fmt.Errorf("%w: the token was revoked or has expired", txn.ErrDenied)
-
-// tokenValid reports whether the secret is still that of a valid token.
-func (a *auth) tokenValid(secret string) bool {
-	_, ok := a.lookupToken(secret)
-	return ok
-}

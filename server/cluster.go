@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"connectrpc.com/connect"
@@ -10,18 +11,41 @@ import (
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
+// Cluster are the calls of the ClusterService.
+type Cluster interface {
+	// Status returns the node's status.
+	Status(ctx context.Context) (admin.Status, error)
+	// Doctor runs the health checks of one participant or, if the name is empty, of the
+	// coordinator and all participants.
+	Doctor(ctx context.Context, participant string) ([]admin.Check, error)
+	// Join adds the node whose peer port is at address.
+	Join(ctx context.Context, address, by string) (admin.Member, error)
+	// Remove removes a node from the cluster permanently. node is an id or a name.
+	Remove(ctx context.Context, node, by, reason string) error
+	// TransferLeader hands the leadership to another node; if node is empty, to any that is
+	// up to date.
+	TransferLeader(ctx context.Context, node string) error
+	// Leave removes this node from the cluster permanently.
+	Leave(ctx context.Context, by string) error
+	// Backup writes a copy of the whole state to w and returns its description.
+	Backup(ctx context.Context, w io.Writer) (admin.Backup, error)
+	// ResumeRecovery resumes recovery, which is paused after a restore.
+	ResumeRecovery(ctx context.Context, by, reason string) error
+}
+
 // clusterService is the ClusterService.
-type clusterService struct{ s *Server }
+type clusterService struct{ c Cluster }
 
 func (c *clusterService) Status(ctx context.Context, _ *txmgrv1.StatusRequest) (*txmgrv1.StatusResponse, error) {
-	s, err := c.s.c.Status(ctx)
+	s, err := c.c.Status(ctx)
 	return wire.FromStatus(s), err
 }
 
 func (c *clusterService) Doctor(ctx context.Context, r *txmgrv1.DoctorRequest) (*txmgrv1.DoctorResponse, error) {
-	ds, err := c.s.c.Doctor(ctx, r.GetParticipant())
+	ds, err := c.c.Doctor(ctx, r.GetParticipant())
 	return wire.FromChecks(ds), err
 }
 
@@ -33,7 +57,7 @@ func (c *clusterService) Join(ctx context.Context, r *txmgrv1.JoinRequest) (*txm
 	if r.GetAddress() == "" {
 		return nil, fmt.Errorf("%w: address is missing: say where the node listens for the others, such as 10.0.0.4:7461", txn.ErrInvalid)
 	}
-	m, err := c.s.c.Join(ctx, r.GetAddress(), by)
+	m, err := c.c.Join(ctx, r.GetAddress(), by)
 	return wire.FromMember(m), err
 }
 
@@ -45,11 +69,11 @@ func (c *clusterService) Remove(ctx context.Context, r *txmgrv1.RemoveMemberRequ
 	if r.GetNode() == "" {
 		return nil, fmt.Errorf("%w: node is missing: give its id or name", txn.ErrInvalid)
 	}
-	return &txmgrv1.RemoveMemberResponse{}, c.s.c.Remove(ctx, r.GetNode(), by, r.GetReason())
+	return &txmgrv1.RemoveMemberResponse{}, c.c.Remove(ctx, r.GetNode(), by, r.GetReason())
 }
 
 func (c *clusterService) TransferLeader(ctx context.Context, r *txmgrv1.TransferLeaderRequest) (*txmgrv1.TransferLeaderResponse, error) {
-	return &txmgrv1.TransferLeaderResponse{}, c.s.c.TransferLeader(ctx, r.GetNode())
+	return &txmgrv1.TransferLeaderResponse{}, c.c.TransferLeader(ctx, r.GetNode())
 }
 
 func (c *clusterService) Leave(ctx context.Context, r *txmgrv1.LeaveRequest) (*txmgrv1.LeaveResponse, error) {
@@ -57,7 +81,7 @@ func (c *clusterService) Leave(ctx context.Context, r *txmgrv1.LeaveRequest) (*t
 	if err := checkActor(by); err != nil {
 		return nil, err
 	}
-	return &txmgrv1.LeaveResponse{}, c.s.c.Leave(ctx, by)
+	return &txmgrv1.LeaveResponse{}, c.c.Leave(ctx, by)
 }
 
 func (c *clusterService) Resume(ctx context.Context, r *txmgrv1.ResumeRequest) (*txmgrv1.ResumeResponse, error) {
@@ -65,7 +89,7 @@ func (c *clusterService) Resume(ctx context.Context, r *txmgrv1.ResumeRequest) (
 	if err := requireReason(by, r.GetReason()); err != nil {
 		return nil, err
 	}
-	return &txmgrv1.ResumeResponse{}, c.s.c.ResumeRecovery(ctx, by, r.GetReason())
+	return &txmgrv1.ResumeResponse{}, c.c.ResumeRecovery(ctx, by, r.GetReason())
 }
 
 func (c *clusterService) Snapshot(ctx context.Context, _ *txmgrv1.SnapshotRequest, stream *connect.ServerStream[txmgrv1.SnapshotChunk]) error {
@@ -76,7 +100,7 @@ func (c *clusterService) Snapshot(ctx context.Context, _ *txmgrv1.SnapshotReques
 	if err := w.send(nil); err != nil {
 		return err
 	}
-	b, err := c.s.c.Backup(ctx, w)
+	b, err := c.c.Backup(ctx, w)
 	if err == nil {
 		err = w.flush()
 	}

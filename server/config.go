@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/internal/asynclog"
+	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -79,13 +80,6 @@ type Config struct {
 // hundred.
 const maxHeader = 32 << 10
 
-// retryAfter is the time after which a client may retry a call that was shed, and
-// retryNoLeader one that found no leader, since an election takes little time.
-const (
-	retryAfter    = time.Second
-	retryNoLeader = 200 * time.Millisecond
-)
-
 // TLS names PEM files. Changed files are read again.
 type TLS struct {
 	// CertFile is the server's certificate, which the intermediate certificates may follow.
@@ -112,7 +106,7 @@ func (c Config) Check() error {
 		return err
 	}
 	if c.RootTokenFile != "" {
-		_, err = openRootToken(c.RootTokenFile, c.Log)
+		err = auth.CheckRootToken(c.RootTokenFile)
 	}
 	own, _, tlsErr := openTLS(c)
 	if tlsErr == nil {

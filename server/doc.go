@@ -16,6 +16,19 @@
 // It authenticates, forwards, translates, limits and observes calls; it decides nothing. It
 // serves a [Coordinator], which *node.Node implements.
 //
+// # The way of a call
+//
+//	handler.go              authenticates it (server/auth), counts it, and refuses it when there are
+//	                        too many or the node cannot serve it
+//	forwarded_call.go       on a follower: to the leader and back (server/forward)
+//	interceptor.go          sets its deadline, recovers panics, converts errors
+//	transactions.go, ...    one file for each service: messages become types of package txn
+//	commands.go             the same for the commands of a Pipe (server/pipeline)
+//	observe.go, metrics.go  log it and count it
+//
+// methods.go is the table of all methods: role, class, which node answers, and how a method is
+// called through a Pipe.
+//
 // # A cluster
 //
 // A follower forwards calls to the leader unchanged, over one or a few HTTP/2 connections,
@@ -26,7 +39,7 @@
 //
 // # Authentication and roles
 //
-// Tokens come as Authorization: Bearer. One table gives each route its role. The secret in
+// Tokens come as Authorization: Bearer. One table gives each method its role. The secret in
 // [Config].RootTokenFile always has the role admin; all other tokens are the Coordinator's. A
 // call with a token that this node does not know is forwarded to the leader, which decides,
 // so that a token is valid on every node as soon as it is created; if the call concerns this

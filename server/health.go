@@ -16,7 +16,7 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 // restart it: without a quorum no node is ready.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	var load error
-	if n := s.writes.requests.Load(); n >= int64(s.cfg.MaxRequests) {
+	if n := s.running.writes.requests.Load(); n >= int64(s.cfg.MaxRequests) {
 		load = fmt.Errorf("%d calls are running, which is the limit", n)
 	}
 	err, forwardNote := s.c.Ready(), ""
@@ -28,7 +28,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	report(w, "readyz",
 		healthCheck{"leader", err, forwardNote},
 		healthCheck{"load", load, ""},
-		healthCheck{"shutdown", context.Cause(s.draining), ""},
+		healthCheck{"shutdown", context.Cause(s.draining.ctx), ""},
 	)
 }
 

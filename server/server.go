@@ -7,66 +7,43 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/txmgr/txmgr/internal/asynclog"
-	"github.com/txmgr/txmgr/internal/certs"
 	"github.com/txmgr/txmgr/internal/logsample"
+	"github.com/txmgr/txmgr/server/auth"
+	"github.com/txmgr/txmgr/server/forward"
+	"github.com/txmgr/txmgr/server/limits"
+	"github.com/txmgr/txmgr/server/pipeline"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // Server serves a [Coordinator] over HTTP. Make it with [New].
 type Server struct {
-	cfg            Config
-	c              Coordinator
-	asyncCommitter asyncCommitter // the same coordinator; nil if it is none
-	log            *slog.Logger
-	handler        http.Handler
-	http           *http.Server
-	metrics        *metrics
-	failureLog     *logsample.Sampler // of log lines about failed calls
-	apiHandler     *apiHandler
-	auth           auth
-	callWatcher    callWatcher
-	transports     *leaderTransports
-	certs          *certs.Store           // of the server; nil without TLS
-	name           atomic.Pointer[string] // of the node, once it is known
-
-	// pipelineMethods are the calls that may come through a Pipe.
-	pipelineMethods struct{ begin, enlist, commit, vote, delegate, rollback, extend, done, get, unknown *rpcMethod }
-
-	// reads are the running calls for which the role reader is enough, and writes all others.
-	writes, reads callCounts
-
-	commands    atomic.Int64 // running commands of Pipes
-	idleWorkers atomic.Int64 // idle goroutines of Pipes
-
-	unverified    atomic.Int64 // calls with tokens that this node does not know
-	listUsed      atomic.Int64 // transactions in lists that are being built or sent
-	openConns     atomic.Int64 // connections
-	rejectedConns atomic.Int64 // connections that were closed at once, above the limit
-
-	// draining ends when the server begins to stop: new work is refused, and long calls are
-	// ended.
-	draining     context.Context
-	drain        context.CancelCauseFunc
-	shutdownDone chan struct{} // closed when Shutdown is complete
-	once         sync.Once     // closes down
+	cfg         Config
+	c           Coordinator
+	log         *slog.Logger
+	http        *http.Server
+	apiHandler  *apiHandler
+	metrics     *metrics
+	observer    *observer
+	auth        *auth.Authenticator
+	forwarder   *forward.Forwarder
+	pipelines   *pipeline.Runner
+	running     runningCalls
+	lists       limits.Lists // that are being built or sent
+	connections *limits.Connections
+	draining    draining
 }
 
-// callCounts counts running calls by class.
-type callCounts struct {
-	requests atomic.Int64 // not counting those below
-	fanouts  atomic.Int64 // that fan out to participants
-	streams  atomic.Int64 // pipes, watches and waits
+// draining is the end of a server.
+type draining struct {
+	ctx   context.Context         // ends when the server begins to stop: new work is refused, and long calls are ended
+	begin context.CancelCauseFunc // ends ctx
+	done  chan struct{}           // closed when Shutdown is complete
+	once  sync.Once               // closes done
 }
-
-func (l *callCounts) all() int64 { return l.requests.Load() + l.fanouts.Load() + l.streams.Load() }
-
-func (s *Server) streams() int64 { return s.writes.streams.Load() + s.reads.streams.Load() }
 
 var errDraining = fmt.Errorf("%w: this server is shutting down", txn.ErrUnavailable)
 
@@ -79,16 +56,16 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	if c == nil {
 		return nil, fmt.Errorf("%w: server: no coordinator", txn.ErrInvalid)
 	}
-	s := &Server{cfg: cfg, c: c, log: cfg.Log, failureLog: logsample.New(100, 100), shutdownDone: make(chan struct{})}
-	s.draining, s.drain = context.WithCancelCause(context.Background())
-	s.asyncCommitter, _ = c.(asyncCommitter)
-	s.metrics = newMetrics(s)
-	s.callWatcher = callWatcher{s: s, calls: make(map[*watchedCall]struct{})}
-	s.auth = auth{s: s, enabled: cfg.requiresToken(), mutualTLS: cfg.TLS.ClientCAFile != "", denialLog: logsample.New(10, 10)}
-	if cfg.RootTokenFile != "" {
-		if s.auth.root, err = openRootToken(cfg.RootTokenFile, s.log); err != nil {
-			return nil, err
-		}
+	s := &Server{cfg: cfg, c: c, log: cfg.Log, observer: &observer{cfg.Log, logsample.New(100, 100)}}
+	s.connections = limits.NewConnections(cfg.MaxConnections, cfg.MaxConnectionsPerAddress)
+	s.draining.ctx, s.draining.begin = context.WithCancelCause(context.Background())
+	s.draining.done = make(chan struct{})
+	s.pipelines = pipeline.New(pipeline.Config{CallTimeout: cfg.CallTimeout, MaxCommands: cfg.MaxCommands, MaxPipelineCommands: cfg.MaxPipelineCommands})
+	s.auth, err = auth.New(auth.Config{
+		Required: cfg.requiresToken(), MutualTLS: cfg.TLS.ClientCAFile != "", RootTokenFile: cfg.RootTokenFile, Log: s.log,
+	}, c)
+	if err != nil {
+		return nil, err
 	}
 	own, others, err := openTLS(cfg)
 	if err != nil {
@@ -98,15 +75,15 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.certs, s.transports = own, newLeaderTransports(cfg, others)
-	s.handler = s.routes()
+	s.forwarder = forward.New(forward.Config{Certificates: others, IdleTimeout: cfg.IdleTimeout, Draining: errDraining, Log: s.log}, c)
+	s.metrics = newMetrics(s, own)
 
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(config != nil)
 	protocols.SetUnencryptedHTTP2(config == nil)
 	s.http = &http.Server{
-		Handler:           s.handler,
+		Handler:           s.routes(),
 		Protocols:         protocols,
 		TLSConfig:         config,
 		ReadHeaderTimeout: cfg.ReadTimeout,
@@ -132,7 +109,7 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 
 // Handler returns the handler of all pages and calls, for a listener of the program's own. It
 // needs HTTP/2 for Pipe and gRPC.
-func (s *Server) Handler() http.Handler { return s.handler }
+func (s *Server) Handler() http.Handler { return s.http.Handler }
 
 // Listen listens on the configured address. Its errors say what to do.
 func (s *Server) Listen() (net.Listener, error) {
@@ -154,12 +131,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return errors.Join(err, ln.Close())
 	}
 	defer asynclog.Flush(s.log)
-	defer s.transports.close()
+	defer s.forwarder.Close()
 	s.log.Info("serving", "address", ln.Addr().String(), "tls", s.cfg.TLS.enabled(), "tokens", s.cfg.requiresToken())
-	ln = &limitListener{
-		Listener: ln, open: &s.openConns, rejected: &s.rejectedConns,
-		maxOpen: int64(s.cfg.MaxConnections), perAddress: s.cfg.MaxConnectionsPerAddress, openByPrefix: make(map[netip.Prefix]int),
-	}
+	ln = s.connections.Limit(ln)
 	served := make(chan error, 1)
 	go func() {
 		if s.http.TLSConfig != nil {
@@ -174,7 +148,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		if !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("server: %w", err)
 		}
-		<-s.shutdownDone
+		<-s.draining.done
 		return nil
 	case <-ctx.Done():
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.DrainTimeout)
@@ -190,10 +164,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 // running call, such as one whose client has sent half a request, is closed without an error.
 // Shutdown may be called again.
 func (s *Server) Shutdown(ctx context.Context) error {
-	defer s.once.Do(func() { close(s.shutdownDone) })
-	s.drain(errDraining)
+	defer s.draining.once.Do(func() { close(s.draining.done) })
+	s.draining.begin(errDraining)
 	if err := s.http.Shutdown(ctx); err != nil {
-		busy := s.writes.all() + s.reads.all()
+		busy := s.running.all()
 		if busy == 0 {
 			s.log.Warn("closed connections that were still open when the time for running calls was over; no call was running", "error", err)
 			return s.http.Close()
@@ -201,19 +175,4 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("server: %d calls did not end in time: %w", busy, err), s.http.Close())
 	}
 	return nil
-}
-
-// nodeName is the name of this node, for the other nodes.
-func (s *Server) nodeName() string {
-	if name := s.name.Load(); name != nil {
-		return *name
-	}
-	ctx, cancel := context.WithTimeout(txn.AllowStale(context.Background()), time.Second)
-	defer cancel()
-	status, err := s.c.Status(ctx)
-	if err != nil || status.Node == "" {
-		return "a node"
-	}
-	s.name.Store(&status.Node)
-	return status.Node
 }

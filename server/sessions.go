@@ -10,8 +10,20 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
+// Sessions are the calls of the SessionService.
+type Sessions interface {
+	// OpenSession opens a client session, or renews it if one with that id is open.
+	OpenSession(ctx context.Context, o txn.SessionOptions) (admin.ClientSession, error)
+	// KeepAlive renews a client session.
+	KeepAlive(ctx context.Context, id txn.SessionID) (admin.ClientSession, error)
+	// CloseSession ends a client session and rolls back its undecided transactions.
+	CloseSession(ctx context.Context, id txn.SessionID) error
+	// Sessions lists the client sessions.
+	Sessions(ctx context.Context, f admin.SessionFilter) ([]admin.ClientSession, error)
+}
+
 // sessionService is the SessionService.
-type sessionService struct{ c Coordinator }
+type sessionService struct{ c Sessions }
 
 func (s *sessionService) Open(ctx context.Context, r *txmgrv1.OpenSessionRequest) (*txmgrv1.Session, error) {
 	o, err := wire.ToSessionOptions(r)

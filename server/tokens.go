@@ -6,11 +6,23 @@ import (
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
+// Tokens are the calls of the TokenService.
+type Tokens interface {
+	// CreateToken creates a token and returns its secret, which cannot be read again.
+	CreateToken(ctx context.Context, r admin.TokenRequest) (t admin.Token, secret string, err error)
+	// Tokens lists all tokens.
+	Tokens(ctx context.Context) ([]admin.Token, error)
+	// RevokeToken revokes a token, by its id or name.
+	RevokeToken(ctx context.Context, token, by, reason string) error
+}
+
 // tokenService is the TokenService.
-type tokenService struct{ c Coordinator }
+type tokenService struct{ c Tokens }
 
 func (t *tokenService) Create(ctx context.Context, r *txmgrv1.CreateTokenRequest) (*txmgrv1.CreateTokenResponse, error) {
 	req, err := wire.ToTokenRequest(r)
@@ -18,8 +30,8 @@ func (t *tokenService) Create(ctx context.Context, r *txmgrv1.CreateTokenRequest
 		return nil, err
 	}
 	// The audit log uses these names for other actors.
-	if req.Name == rootName || req.Name == systemActor {
-		return nil, fmt.Errorf("%w: the name %q is taken: %s is the token of the root token file, and %s the cluster itself", txn.ErrInvalid, req.Name, rootName, systemActor)
+	if req.Name == auth.RootName || req.Name == auth.SystemActor {
+		return nil, fmt.Errorf("%w: the name %q is taken: %s is the token of the root token file, and %s the cluster itself", txn.ErrInvalid, req.Name, auth.RootName, auth.SystemActor)
 	}
 	req.By = actor(ctx, req.By)
 	if err := checkActor(req.By); err != nil {

@@ -2,19 +2,36 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"iter"
 	"time"
-
-	"connectrpc.com/connect"
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/server/limits"
+	"github.com/txmgr/txmgr/server/pipeline"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// transactionService is the TransactionService; Pipe is in pipeline.go.
-type transactionService struct{ s *Server }
+// Transactions are the calls of the TransactionService.
+type Transactions interface {
+	txn.Manager
+	// List returns the transactions that match a filter.
+	List(ctx context.Context, f admin.Filter) ([]txn.Info, error)
+	// Watch yields changes of state from now on, until ctx ends or an error occurs, which is
+	// the last element.
+	Watch(ctx context.Context, f admin.Filter) iter.Seq2[admin.Event, error]
+}
+
+// transactionService is the TransactionService.
+type transactionService struct {
+	c         Transactions
+	lists     *limits.Lists
+	maxWait   time.Duration // of one Wait
+	pipelines *pipeline.Runner
+	methods   *apiHandler // of the commands of a Pipe
+}
 
 func (t *transactionService) Begin(ctx context.Context, r *txmgrv1.BeginRequest) (*txmgrv1.BeginResponse, error) {
 	o := txn.Options{Name: r.GetName(), Labels: r.GetLabels()}
@@ -39,7 +56,7 @@ func (t *transactionService) Begin(ctx context.Context, r *txmgrv1.BeginRequest)
 	for _, e := range r.GetBranches() {
 		o.Branches = append(o.Branches, txn.Enlistment{Participant: e.GetParticipant(), Payload: e.GetPayload(), SessionRef: e.GetSessionRef()})
 	}
-	b, err := t.s.c.Begin(ctx, o)
+	b, err := t.c.Begin(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +76,7 @@ func (t *transactionService) Enlist(ctx context.Context, r *txmgrv1.EnlistReques
 	if err != nil {
 		return nil, err
 	}
-	b, err := t.s.c.Enlist(ctx, id, txn.Enlistment{Participant: r.GetParticipant(), Payload: r.GetPayload(), SessionRef: r.GetSessionRef()})
+	b, err := t.c.Enlist(ctx, id, txn.Enlistment{Participant: r.GetParticipant(), Payload: r.GetPayload(), SessionRef: r.GetSessionRef()})
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +92,7 @@ func (t *transactionService) Commit(ctx context.Context, r *txmgrv1.CommitReques
 	if err != nil {
 		return nil, err
 	}
-	return outcome(t.s.c.Commit(ctx, id, txn.CommitRequest{ClientCompletes: r.GetClientCompletes(), Votes: votes}))
+	return outcome(t.c.Commit(ctx, id, txn.CommitRequest{ClientCompletes: r.GetClientCompletes(), Votes: votes}))
 }
 
 func parseVotes(ms []*txmgrv1.Vote) (vs []txn.BranchVote, err error) {
@@ -104,7 +121,7 @@ func (t *transactionService) Vote(ctx context.Context, r *txmgrv1.VoteRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return outcome(t.s.c.Vote(ctx, id, txn.Votes{ClientCompletes: r.GetClientCompletes(), Reason: r.GetReason(), Votes: votes}))
+	return outcome(t.c.Vote(ctx, id, txn.Votes{ClientCompletes: r.GetClientCompletes(), Reason: r.GetReason(), Votes: votes}))
 }
 
 func (t *transactionService) Delegate(ctx context.Context, r *txmgrv1.DelegateRequest) (*txmgrv1.Outcome, error) {
@@ -116,7 +133,7 @@ func (t *transactionService) Delegate(ctx context.Context, r *txmgrv1.DelegateRe
 	if err != nil {
 		return nil, err
 	}
-	return outcome(t.s.c.Delegate(ctx, id, b))
+	return outcome(t.c.Delegate(ctx, id, b))
 }
 
 func outcome(o txn.Outcome, err error) (*txmgrv1.Outcome, error) {
@@ -135,7 +152,7 @@ func (t *transactionService) Rollback(ctx context.Context, r *txmgrv1.RollbackRe
 	if err != nil {
 		return nil, err
 	}
-	return outcome(t.s.c.Rollback(ctx, id, r.GetReason()))
+	return outcome(t.c.Rollback(ctx, id, r.GetReason()))
 }
 
 func (t *transactionService) Extend(ctx context.Context, r *txmgrv1.ExtendRequest) (*txmgrv1.Outcome, error) {
@@ -150,7 +167,7 @@ func (t *transactionService) Extend(ctx context.Context, r *txmgrv1.ExtendReques
 	if err != nil {
 		return nil, err
 	}
-	return outcome(t.s.c.Extend(ctx, id, d))
+	return outcome(t.c.Extend(ctx, id, d))
 }
 
 func (t *transactionService) ReportCompletion(ctx context.Context, r *txmgrv1.ReportCompletionRequest) (*txmgrv1.ReportCompletionResponse, error) {
@@ -167,127 +184,13 @@ func (t *transactionService) ReportCompletion(ctx context.Context, r *txmgrv1.Re
 			return nil, err
 		}
 	}
-	if err := t.s.c.ReportCompletion(ctx, id, acks...); err != nil {
+	if err := t.c.ReportCompletion(ctx, id, acks...); err != nil {
 		return nil, err
 	}
 	return &txmgrv1.ReportCompletionResponse{}, nil
 }
 
-func (t *transactionService) Get(ctx context.Context, r *txmgrv1.GetRequest) (*txmgrv1.Transaction, error) {
-	id, err := txn.ParseID(r.GetId())
-	if err != nil {
-		return nil, err
-	}
-	i, err := t.s.c.Get(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return wire.FromInfo(i), nil
-}
-
-func (t *transactionService) List(ctx context.Context, r *txmgrv1.Filter) (*txmgrv1.ListResponse, error) {
-	f, err := wire.ToFilter(r)
-	if err != nil {
-		return nil, err
-	}
+func (t *transactionService) Pipeline(ctx context.Context, stream *pipeline.Stream) error {
 	x := callFrom(ctx)
-	if err := t.s.reserveList(x, f.Limit); err != nil {
-		return nil, err
-	}
-	infos, err := t.s.c.List(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	t.s.shrinkList(x, len(infos))
-	res := &txmgrv1.ListResponse{Transactions: make([]*txmgrv1.Transaction, len(infos))}
-	for n, i := range infos {
-		res.Transactions[n] = wire.FromInfo(i)
-	}
-	return res, nil
-}
-
-// Goals of Wait in the API.
-const (
-	goalFinished = "finished"
-	goalDecided  = "decided"
-)
-
-func (t *transactionService) Wait(ctx context.Context, r *txmgrv1.WaitRequest) (*txmgrv1.Transaction, error) {
-	id, err := txn.ParseID(r.GetId())
-	if err != nil {
-		return nil, err
-	}
-	goal := txn.UntilFinished
-	switch r.GetGoal() {
-	case "", goalFinished:
-	case goalDecided:
-		goal = txn.UntilDecided
-	default:
-		return nil, fmt.Errorf("%w: unknown goal %q: want %s or %s", txn.ErrInvalid, r.GetGoal(), goalFinished, goalDecided)
-	}
-	limit, err := wire.ParseDuration("timeout", r.GetTimeout())
-	if err != nil {
-		return nil, err
-	}
-	if limit == 0 || limit > t.s.cfg.MaxCallTimeout {
-		limit = t.s.cfg.MaxCallTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	i, err := t.s.c.Wait(ctx, id, goal)
-	if err != nil {
-		if cause := context.Cause(callFrom(ctx).lifetime); cause != nil && errors.Is(err, txn.ErrWaitTimeout) {
-			err = cause // so that the client continues to wait at another node
-		}
-		return nil, err
-	}
-	return wire.FromInfo(i), nil
-}
-
-// eventWriteTimeout is how long a client may take to receive one event before its watch is
-// ended.
-const eventWriteTimeout = 30 * time.Second
-
-func (t *transactionService) Watch(ctx context.Context, r *txmgrv1.Filter, stream *connect.ServerStream[txmgrv1.Event]) error {
-	f, err := wire.ToFilter(r)
-	if err != nil {
-		return err
-	}
-	x := callFrom(ctx)
-	ctx, cancel := withLifetime(ctx)
-	defer cancel()
-	// The headers tell the client that it is watching, before there is an event. Only sending
-	// has a deadline: events may be days apart.
-	send := func(e *txmgrv1.Event) error {
-		_ = x.rc.SetWriteDeadline(time.Now().Add(eventWriteTimeout))
-		defer func() { _ = x.rc.SetWriteDeadline(time.Time{}) }()
-		return stream.Send(e)
-	}
-	if err := send(nil); err != nil {
-		return nil
-	}
-	for e, err := range t.s.c.Watch(ctx, f) {
-		if err != nil {
-			return endOfWatch(ctx, err)
-		}
-		if err := send(wire.FromEvent(e)); err != nil {
-			return nil // the client is gone
-		}
-	}
-	return endOfWatch(ctx, nil)
-}
-
-// endOfWatch is the error of a watch: nil if the client has left, and the cause if the server
-// ends it.
-func endOfWatch(ctx context.Context, err error) error {
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, txn.ErrUnavailable), errors.Is(cause, txn.ErrDenied):
-		return cause
-	case errors.Is(cause, context.DeadlineExceeded):
-		return fmt.Errorf("%w: the caller's time for the watch is over", txn.ErrWaitTimeout)
-	case cause != nil:
-		return nil
-	default:
-		return err
-	}
+	return t.pipelines.Serve(ctx, x.lifetime, stream, x.rc, &commandExecutor{t.methods, t.c, &x.principal})
 }

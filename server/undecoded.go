@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/server/forward"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -40,9 +41,9 @@ func (g *apiHandler) rewriteUndecoded(x *callState, r *http.Request, started tim
 	err := fmt.Errorf("not decoded: HTTP status %d", status)
 	decoded, known := raw.parse()
 	if known {
-		err = opError(p, fmt.Errorf("%w: %s", codeOfStatus(status).Sentinel(), decoded.Message()))
+		err = opError(p, fmt.Errorf("%w: %s", forward.CodeOfStatus(status).Sentinel(), decoded.Message()))
 	}
-	g.s.observe(observation{method: p, code: codeOfStatus(status), took: time.Since(started), err: err})
+	g.s.observer.observe(observation{method: p, code: forward.CodeOfStatus(status), took: time.Since(started), err: err})
 	if !known {
 		x.WriteHeader(status)
 		_, _ = x.Write(raw.body.Bytes()) // fails only if the client is gone

@@ -1,4 +1,4 @@
-package server
+package auth
 
 import (
 	"net/netip"
@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/txmgr/txmgr/server/limits"
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
@@ -58,7 +59,7 @@ type authFailureLimiter struct {
 func (f *authFailureLimiter) recordFailure(remote string, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := f.limiterLocked(networkOf(remote), now)
+	l := f.limiterLocked(limits.Network(remote), now)
 	if l.AllowN(now, 1) {
 		return 0
 	}
@@ -87,19 +88,4 @@ func (f *authFailureLimiter) limiterLocked(p netip.Prefix, now time.Time) *rate.
 	l := rate.NewLimiter(rate.Every(authFailureInterval), authFailureBurst)
 	f.byPrefix[p] = l
 	return l
-}
-
-// networkOf returns the network that one client is assumed to hold: an IPv4 address, or an
-// IPv6 /64.
-func networkOf(remote string) netip.Prefix {
-	a, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	ip, bits := a.Addr().Unmap(), 32
-	if ip.Is6() {
-		bits = 64
-	}
-	p, _ := ip.WithZone("").Prefix(bits) // the bits fit
-	return p
 }

@@ -2,16 +2,29 @@ package server
 
 import (
 	"context"
-	"fmt"
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
-	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
+// Participants are the calls of the ParticipantService.
+type Participants interface {
+	// AddParticipant registers a participant. The audit log records by and reason.
+	AddParticipant(ctx context.Context, p admin.Participant, by, reason string) error
+	// Participants lists the registered participants and their health.
+	Participants(ctx context.Context) ([]admin.ParticipantStatus, error)
+	// Pools returns the concurrency limits of one participant, or of all, and the decisions
+	// that led to them.
+	Pools(ctx context.Context, participant string) ([]admin.Pool, error)
+	// TestParticipant checks whether a participant can take part in transactions.
+	TestParticipant(ctx context.Context, name string) error
+	// RemoveParticipant unregisters a participant.
+	RemoveParticipant(ctx context.Context, name, by, reason string) error
+}
+
 // participantService is the ParticipantService.
-type participantService struct{ c Coordinator }
+type participantService struct{ c Participants }
 
 func (p *participantService) Add(ctx context.Context, r *txmgrv1.AddRequest) (*txmgrv1.AddResponse, error) {
 	by := actor(ctx, r.GetBy())
@@ -41,15 +54,4 @@ func (p *participantService) Remove(ctx context.Context, r *txmgrv1.RemoveReques
 		return nil, err
 	}
 	return &txmgrv1.RemoveResponse{}, p.c.RemoveParticipant(ctx, r.GetName(), by, r.GetReason())
-}
-
-// timeoutService is the TimeoutService.
-type timeoutService struct{ c Coordinator }
-
-func (t *timeoutService) Groups(ctx context.Context, r *txmgrv1.GroupsRequest) (*txmgrv1.GroupsResponse, error) {
-	if r.GetLimit() < 0 {
-		return nil, fmt.Errorf("%w: limit %d is negative", txn.ErrInvalid, r.GetLimit())
-	}
-	g, err := t.c.DeadlineGroups(ctx, admin.DeadlineGroupRange{From: r.GetFrom(), Limit: int(r.GetLimit())})
-	return wire.FromDeadlineGroups(g), err
 }

@@ -1,32 +1,9 @@
-package server
+package pipeline
 
 import (
 	"context"
-	"net/http"
-	"sync"
 	"time"
 )
-
-// readAborter lets another goroutine end the reading of a request's body while the handler
-// runs; afterwards the request belongs to net/http again.
-type readAborter struct {
-	mu sync.Mutex
-	rc *http.ResponseController // nil when the handler has returned
-}
-
-func (i *readAborter) abort() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.rc != nil {
-		_ = i.rc.SetReadDeadline(time.Unix(1, 0)) // every HTTP/2 stream can
-	}
-}
-
-func (i *readAborter) release() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.rc = nil
-}
 
 // deadlinePool makes contexts that commands share, at most one per second. It is used by one
 // goroutine.

@@ -1,4 +1,4 @@
-package server
+package auth
 
 import (
 	"fmt"
@@ -34,6 +34,12 @@ const (
 
 // rootCheckInterval is the least time between two checks of the file.
 const rootCheckInterval = time.Second
+
+// CheckRootToken returns the error that [New] would return for a root token file.
+func CheckRootToken(path string) error {
+	_, err := openRootToken(path, nil)
+	return err
+}
 
 func openRootToken(path string, log *slog.Logger) (*rootToken, error) {
 	r := &rootToken{path: path, log: log, lastCheck: time.Now()}

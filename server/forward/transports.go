@@ -1,9 +1,8 @@
-package server
+package forward
 
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -15,8 +14,8 @@ import (
 // so that a Pipe whose commands wait does not delay other calls.
 type leaderTransports struct{ calls, streams *http.Transport }
 
-func (p *leaderTransports) forClass(c callClass) *http.Transport {
-	if c == bidi {
+func (p *leaderTransports) forMethod(m Method) *http.Transport {
+	if m.Bidi {
 		return p.streams
 	}
 	return p.calls
@@ -27,45 +26,15 @@ func (p *leaderTransports) close() {
 	p.streams.CloseIdleConnections()
 }
 
-// openTLS opens the certificates: those to serve with and those to reach the other nodes
-// with; both are nil without TLS.
-func openTLS(cfg Config) (own, others *certs.Store, err error) {
-	if !cfg.TLS.enabled() {
-		return nil, nil, nil
-	}
-	own, err = certs.Open(certs.Files{Cert: cfg.TLS.CertFile, Key: cfg.TLS.KeyFile, CA: cfg.TLS.ClientCAFile}, cfg.Log)
-	if err != nil {
-		return nil, nil, fmt.Errorf("server: %w", err)
-	}
-	others, err = certs.Open(certs.Files{Cert: cfg.TLS.CertFile, Key: cfg.TLS.KeyFile, CA: cfg.TLS.CAFile}, cfg.Log)
-	if err != nil {
-		return nil, nil, fmt.Errorf("server: %w", err)
-	}
-	return own, others, nil
-}
-
-// serverTLS is the TLS configuration of the server; nil without certificates. It requests
-// client certificates, and [auth.authorize] requires them: health needs none.
-func serverTLS(own *certs.Store) (*tls.Config, error) {
-	if own == nil {
-		return nil, nil
-	}
-	config, err := own.Server(false)
-	if err != nil {
-		return nil, fmt.Errorf("server: %w", err)
-	}
-	return config, nil
-}
-
 // forwardDialTimeout is how long connecting to the leader may take.
 const forwardDialTimeout = 2 * time.Second
 
 // newLeaderTransports makes the transports; store is nil without certificates.
-func newLeaderTransports(cfg Config, store *certs.Store) *leaderTransports {
-	return &leaderTransports{calls: newTransport(cfg, store), streams: newTransport(cfg, store)}
+func newLeaderTransports(idle time.Duration, store *certs.Store) *leaderTransports {
+	return &leaderTransports{calls: newTransport(idle, store), streams: newTransport(idle, store)}
 }
 
-func newTransport(cfg Config, store *certs.Store) *http.Transport {
+func newTransport(idle time.Duration, store *certs.Store) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -75,7 +44,7 @@ func newTransport(cfg Config, store *certs.Store) *http.Transport {
 		DialContext:         dialer.DialContext,
 		TLSHandshakeTimeout: forwardDialTimeout,
 		DisableCompression:  true, // bodies are forwarded unchanged
-		IdleConnTimeout:     cfg.IdleTimeout,
+		IdleConnTimeout:     idle,
 		HTTP2: &http.HTTP2Config{
 			MaxReadFrameSize: 1 << 20,
 			// The limit is per stream: a client that does not read blocks its own stream, not
