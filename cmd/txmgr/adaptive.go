@@ -10,11 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
 
-func adaptiveCommand(a *app) *cobra.Command {
+func adaptiveCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adaptive",
 		Short: "Show the adaptive concurrency limits of participants",
@@ -24,12 +26,12 @@ measurement; the default, knee, finds the smallest size with nearly full through
 optimizers are chosen by txmgr participant add --optimizer, and for all participants by
 txmgr server --recovery-optimizer.`,
 	}
-	groupCommand(cmd)
+	cli.GroupCommand(cmd)
 	cmd.AddCommand(adaptiveExplainCommand(a))
 	return cmd
 }
 
-func adaptiveExplainCommand(a *app) *cobra.Command {
+func adaptiveExplainCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [PARTICIPANT]",
 		Short: "Explain the concurrency limit of a participant",
@@ -42,9 +44,9 @@ calls in progress, BOUND the part of the time in which more calls could have bee
 MEAN and P99 are the times from when calls could have begun to their ends, including the
 time in the queue.`,
 		Example:           "  txmgr adaptive explain\n  txmgr adaptive explain bank -o json",
-		Args:              argCount(0, 1, "at most one PARTICIPANT"),
-		ValidArgsFunction: a.completeParticipants(),
-		RunE: a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:              cli.ArgCount(0, 1, "at most one PARTICIPANT"),
+		ValidArgsFunction: a.CompleteParticipants(),
+		RunE: a.ShortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			name := ""
 			if len(args) == 1 {
 				name = args[0]
@@ -53,18 +55,12 @@ time in the queue.`,
 			if err != nil {
 				return err
 			}
-			return a.printPools(pools)
+			return printPools(a, pools)
 		}),
 	}
 }
 
-// completeOptimizers completes the names of the optimizers, which choose the concurrency limit of a
-// participant.
-func completeOptimizers(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return []cobra.Completion{"knee", "throughput", "mean", "p99", "fixed:16"}, cobra.ShellCompDirectiveNoFileComp
-}
-
-func (a *app) printPools(pools []txn.Pool) error {
+func printPools(a *cli.App, pools []txn.Pool) error {
 	whole := make([]txn.Pool, len(pools))
 	names := make([]string, len(pools))
 	sizes := output.Table{Columns: output.Columns("PARTICIPANT", "OPTIMIZER", "LIMIT", "RUNNING", "QUEUED", "PER SECOND", "MEAN", "P99", "RAISED", "LOWERED")}
@@ -86,18 +82,18 @@ func (a *app) printPools(pools []txn.Pool) error {
 			p.Decisions = []txn.PoolDecision{}
 		}
 		whole[i], names[i] = p, p.Participant
-		sizes.Add(p.Participant, p.Optimizer, formatInt(p.Limit), formatInt(p.Running), formatInt(p.Queued), formatRate(p.Throughput), formatShortDuration(p.Mean), formatShortDuration(p.P99),
+		sizes.Add(p.Participant, p.Optimizer, cell.Int(p.Limit), cell.Int(p.Running), cell.Int(p.Queued), formatRate(p.Throughput), cell.ShortDuration(p.Mean), cell.ShortDuration(p.P99),
 			strconv.FormatUint(p.Raised, 10), strconv.FormatUint(p.Lowered, 10))
 		for _, d := range p.Decisions {
-			decisions.Add(p.Participant, formatClock(d.At), formatInt(d.From), formatInt(d.To), formatRate(d.Rate), formatRate(d.Busy), fmt.Sprintf("%.0f %%", 100*d.Bound),
-				formatShortDuration(d.Mean), formatShortDuration(d.P99), formatInt(d.Queued), d.Why)
+			decisions.Add(p.Participant, cell.Clock(d.At), cell.Int(d.From), cell.Int(d.To), formatRate(d.Rate), formatRate(d.Busy), fmt.Sprintf("%.0f %%", 100*d.Bound),
+				cell.ShortDuration(d.Mean), cell.ShortDuration(d.P99), cell.Int(d.Queued), d.Why)
 		}
 	}
 	tables := []output.Table{sizes}
 	if len(decisions.Rows) > 0 {
 		tables = append(tables, decisions)
 	}
-	return a.print.Print(output.Document{Value: whole, IDs: names, Tables: tables})
+	return a.Print.Print(output.Document{Value: whole, IDs: names, Tables: tables})
 }
 
 // formatRate formats a rate per second with at most three digits after the point.

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -22,7 +22,7 @@ type beginOptions struct {
 	session string
 }
 
-func beginCommand(a *app) *cobra.Command {
+func beginCommand(a *cli.App) *cobra.Command {
 	var o beginOptions
 	cmd := &cobra.Command{
 		Use:   "begin [PARTICIPANT...]",
@@ -37,7 +37,7 @@ With -q only the id is printed.`,
   id=$(txmgr begin -q bank)
   txmgr begin bank --session "$(txmgr session open -q)"`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeParticipants(),
+		ValidArgsFunction: a.CompleteParticipants(),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.name, "name", "", "name, for display")
@@ -46,8 +46,8 @@ With -q only the id is printed.`,
 	f.StringVar(&o.id, "id", "", "id of the transaction, so that this command can be repeated (default: a new one)")
 	f.StringVar(&o.mark, "mark", "", "with --id: the mark that was known when the id was made, from the answer to an earlier begin; the same in every attempt (default: the time in the id is used)")
 	f.StringVar(&o.session, "session", "", "session of the transaction (default: none)")
-	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions(true)) // the flag is there
-	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
+	_ = cmd.RegisterFlagCompletionFunc("session", a.CompleteSessions(true)) // the flag is there
+	cmd.RunE = a.ShortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if cmd.Flags().Changed("timeout") && o.timeout <= 0 {
 			return output.Usage("omit it for the server's default", "--timeout %v is not positive", o.timeout)
 		}
@@ -57,18 +57,18 @@ With -q only the id is printed.`,
 		}
 		begun, err := c.Begin(ctx, options)
 		if err != nil && !options.Session.IsZero() {
-			return explainSession(err)
+			return cli.ExplainSession(err)
 		}
 		if err != nil {
 			return err
 		}
-		return a.printBegin(begun)
+		return printBegin(a, begun)
 	})
 	return cmd
 }
 
 func (o *beginOptions) options(participants []string) (txn.Options, error) {
-	labels, err := parseLabels(o.labels)
+	labels, err := cli.ParseLabels(o.labels)
 	if err != nil {
 		return txn.Options{}, err
 	}
@@ -95,21 +95,6 @@ func (o *beginOptions) options(participants []string) (txn.Options, error) {
 	return out, nil
 }
 
-func parseLabels(words []string) (map[string]string, error) {
-	labels := make(map[string]string, len(words))
-	for _, w := range words {
-		k, v, ok := strings.Cut(w, "=")
-		if !ok || k == "" {
-			return nil, output.Usage("write it as --label key=value", "--label %q has no key and value", w)
-		}
-		if _, twice := labels[k]; twice {
-			return nil, output.Usage("give each key once", "--label %s is given twice", k)
-		}
-		labels[k] = v
-	}
-	return labels, nil
-}
-
 type beginView struct {
 	ID            txn.ID       `json:"id"`
 	Timeout       txn.Duration `json:"timeout"`
@@ -129,14 +114,14 @@ func newBranchView(b txn.Branch) branchView {
 	return branchView{ID: b.ID.String(), Participant: b.Participant, XID: b.XID}
 }
 
-func (a *app) printBegin(b txn.BeginResult) error {
+func printBegin(a *cli.App, b txn.BeginResult) error {
 	id := b.ID.String()
-	if a.quiet && !a.print.Format.Structured() {
-		a.print.Format = output.IDFormat
+	if a.Quiet && !a.Print.Format.Structured() {
+		a.Print.Format = output.IDFormat
 	}
 	view := beginView{ID: b.ID, Timeout: txn.Duration(b.Timeout), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick, Branches: []branchView{}, Mark: b.Mark}
 	head := output.Table{Columns: output.Columns("TX", "TIMEOUT", "SURVIVAL INDEX", "EXPIRY TICK")}
-	head.Add(id, b.Timeout.String(), formatInt(b.SurvivalIndex), formatInt(b.ExpiryTick))
+	head.Add(id, b.Timeout.String(), cell.Int(b.SurvivalIndex), cell.Int(b.ExpiryTick))
 	tables := []output.Table{head}
 	if len(b.Branches) > 0 {
 		branches := output.Table{Columns: output.Columns("BRANCH", "PARTICIPANT", "XID")}
@@ -146,7 +131,5 @@ func (a *app) printBegin(b txn.BeginResult) error {
 		}
 		tables = append(tables, branches)
 	}
-	return a.print.Print(output.Document{Value: view, IDs: []string{id}, Tables: tables})
+	return a.Print.Print(output.Document{Value: view, IDs: []string{id}, Tables: tables})
 }
-
-func formatInt[T ~int | ~int64 | ~uint64](n T) string { return strconv.FormatInt(int64(n), 10) }

@@ -10,11 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
 
-func clusterCommand(a *app) *cobra.Command {
+func clusterCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Show and change the nodes of a cluster",
@@ -22,12 +24,12 @@ func clusterCommand(a *app) *cobra.Command {
 them is lost, a cluster of five when two are lost; txmgr server describes how nodes find
 each other.`,
 	}
-	groupCommand(cmd)
+	cli.GroupCommand(cmd)
 	cmd.AddCommand(clusterStatusCommand(a), clusterJoinCommand(a), clusterRemoveCommand(a), clusterTransferCommand(a), clusterLeaveCommand(a))
 	return cmd
 }
 
-func clusterStatusCommand(a *app) *cobra.Command {
+func clusterStatusCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show the nodes, with roles and replication lag",
@@ -40,15 +42,15 @@ node that answers reports what it knows; the contact of the others is unknown th
 
 Without a leader the exit code is 10.`,
 		Example:           "  txmgr cluster status\n  txmgr cluster status --address http://10.0.0.2:7460 -o json",
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.shortCmd(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.ShortCmd(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := c.Status(ctx)
 			if err != nil {
 				return err
 			}
-			s = a.leaderStatus(ctx, s)
-			if err := a.printCluster(s); err != nil {
+			s = leaderStatus(ctx, a, s)
+			if err := printCluster(a, s); err != nil {
 				return err
 			}
 			// A node that has only just learned who leads may not have the list of members yet.
@@ -62,17 +64,17 @@ Without a leader the exit code is 10.`,
 
 // leaderStatus returns the status from the leader, the only node that knows the state of the
 // others, or s if the leader cannot be reached.
-func (a *app) leaderStatus(ctx context.Context, s txn.Status) txn.Status {
+func leaderStatus(ctx context.Context, a *cli.App, s txn.Status) txn.Status {
 	i := slices.IndexFunc(s.Members, func(m txn.Member) bool { return m.Leader })
 	if s.Leader || i < 0 || s.Members[i].API == "" {
 		return s
 	}
-	c, err := a.dialAt(s.Members[i].API)
+	c, err := a.DialAt(s.Members[i].API)
 	if err != nil {
 		return s
 	}
 	defer func() { _ = c.Close() }() // the status was received, or the call failed
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cli.CompletionTimeout)
 	defer cancel()
 	if better, err := c.Status(ctx); err == nil && better.Cluster == s.Cluster && better.Leader {
 		for i := range better.Members {
@@ -108,7 +110,7 @@ func sortedByName(members []txn.Member) []txn.Member {
 	})
 }
 
-func (a *app) printCluster(s txn.Status) error {
+func printCluster(a *cli.App, s txn.Status) error {
 	v := clusterView{s.Cluster, s.Incarnation, s.RecoveryPaused, leaderID(s), s.WaitingFor, sortedByName(s.Members)}
 	if v.Members == nil {
 		v.Members = []txn.Member{}
@@ -118,9 +120,9 @@ func (a *app) printCluster(s txn.Status) error {
 		ids[i] = m.ID
 	}
 	if s.RecoveryPaused {
-		a.print.Note("%s", recoveryPausedNote)
+		a.Print.Note("%s", recoveryPausedNote)
 	}
-	return a.print.Print(output.Document{Value: v, IDs: ids, Tables: []output.Table{memberTable(v.Members)}})
+	return a.Print.Print(output.Document{Value: v, IDs: ids, Tables: []output.Table{memberTable(v.Members)}})
 }
 
 const recoveryPausedNote = "recovery is paused since the restore: no branch is completed, and no transaction begins, until: txmgr recover resume --reason TEXT"
@@ -135,7 +137,7 @@ func memberTable(members []txn.Member) output.Table {
 			heard = output.Since(time.Duration(m.LastContact)) + " ago"
 		}
 		if m.LogLag >= 0 && !m.Leader {
-			behind = formatInt(m.LogLag)
+			behind = cell.Int(m.LogLag)
 		}
 		t.Add(m.Name, m.ID, roleOf(m), m.API, m.RaftAddr, heard, behind, m.Version)
 	}
@@ -153,8 +155,8 @@ func roleOf(m txn.Member) string {
 }
 
 // completeNodes completes the first argument with the nodes of the cluster.
-func (a *app) completeNodes() cobra.CompletionFunc {
-	return a.complete(func(ctx context.Context, c *client.Client, args []string, _ string) (out []string) {
+func completeNodes(a *cli.App) cobra.CompletionFunc {
+	return a.Complete(func(ctx context.Context, c *client.Client, args []string, _ string) (out []string) {
 		if len(args) > 0 {
 			return nil
 		}

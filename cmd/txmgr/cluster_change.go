@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -18,7 +19,7 @@ import (
 // joinTimeout is the minimum time that the coordinator has to reach a node that joins.
 const joinTimeout = 15 * time.Second
 
-func clusterJoinCommand(a *app) *cobra.Command {
+func clusterJoinCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "join ADDRESS",
 		Short: "Add a node to the cluster",
@@ -28,16 +29,16 @@ learner first, and becomes a voter when it has caught up.
 
 A node that is started with --join asks to be added without this command.`,
 		Example:           "  txmgr cluster join 10.0.0.4:7461",
-		Args:              argCount(1, 1, "ADDRESS"),
+		Args:              cli.ArgCount(1, 1, "ADDRESS"),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			host, port, err := net.SplitHostPort(args[0])
 			if n, numErr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || numErr != nil || n == 0 {
 				return output.Usage("write it like 10.0.0.4:7461", "address %q has no host, or no port", args[0])
 			}
-			ctx, cancel := context.WithTimeout(ctx, max(a.requestTimeout, joinTimeout))
+			ctx, cancel := context.WithTimeout(ctx, max(a.RequestTimeout, joinTimeout))
 			defer cancel()
-			m, err := c.Join(ctx, args[0], a.operatorName())
+			m, err := c.Join(ctx, args[0], a.OperatorName())
 			if txn.CodeOf(err) == txn.CodeUnavailable {
 				f := *output.Explain(err)
 				f.Hint = "is the node running, with --raft-listen and certificates of this cluster, and can the leader reach it at " + args[0] + "?"
@@ -47,14 +48,14 @@ A node that is started with --join asks to be added without this command.`,
 				return err
 			}
 			if !m.Voter {
-				a.print.Note("the node is catching up; txmgr cluster status shows when it is a voter")
+				a.Print.Note("the node is catching up; txmgr cluster status shows when it is a voter")
 			}
-			return a.print.Print(output.Document{Value: m, IDs: []string{m.ID}, Tables: []output.Table{memberTable([]txn.Member{m})}})
+			return a.Print.Print(output.Document{Value: m, IDs: []string{m.ID}, Tables: []output.Table{memberTable([]txn.Member{m})}})
 		}),
 	}
 }
 
-func clusterRemoveCommand(a *app) *cobra.Command {
+func clusterRemoveCommand(a *cli.App) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "remove NODE --reason TEXT",
@@ -65,36 +66,28 @@ afterwards: a machine that comes back gets an empty one, and joins as a new node
 
 The command is refused if the other nodes could not decide without the removed one.`,
 		Example:           `  txmgr cluster remove c --reason "its disk is gone, ticket 812"`,
-		Args:              argCount(1, 1, "NODE"),
-		ValidArgsFunction: a.completeNodes(),
+		Args:              cli.ArgCount(1, 1, "NODE"),
+		ValidArgsFunction: completeNodes(a),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason; required, recorded in the audit")
-	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
-		if err := requireReason(reason); err != nil {
+	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := cli.RequireReason(reason); err != nil {
 			return err
 		}
-		if err := a.confirm(fmt.Sprintf("Remove node %s from the cluster permanently?", args[0])); err != nil {
+		if err := a.Confirm(fmt.Sprintf("Remove node %s from the cluster permanently?", args[0])); err != nil {
 			return err
 		}
-		ctx, cancel := a.withTimeout(ctx)
+		ctx, cancel := a.WithTimeout(ctx)
 		defer cancel()
-		if err := c.Remove(ctx, args[0], a.operatorName(), reason); err != nil {
+		if err := c.Remove(ctx, args[0], a.OperatorName(), reason); err != nil {
 			return nodeFailure(err)
 		}
-		a.print.Note("the data directory of the node is of no use any more")
+		a.Print.Note("the data directory of the node is of no use any more")
 		t := output.Table{Columns: output.Columns("NODE", "REMOVED")}
 		t.Add(args[0], "yes")
-		return a.print.Print(output.Document{Value: map[string]any{"node": args[0], "removed": true}, IDs: args, Tables: []output.Table{t}})
+		return a.Print.Print(output.Document{Value: map[string]any{"node": args[0], "removed": true}, IDs: args, Tables: []output.Table{t}})
 	})
 	return cmd
-}
-
-// requireReason returns an error if a change that cannot be undone has no reason.
-func requireReason(reason string) error {
-	if strings.TrimSpace(reason) == "" {
-		return output.Usage(`give --reason "..."; it is recorded in the audit`, "no reason given")
-	}
-	return nil
 }
 
 // nodeFailure adds to an error how to find the names of the nodes.
@@ -107,16 +100,16 @@ func nodeFailure(err error) error {
 	return &f
 }
 
-func clusterTransferCommand(a *app) *cobra.Command {
+func clusterTransferCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "transfer-leader [NODE]",
 		Short: "Transfer leadership to another node",
 		Long: `Transfer leadership to NODE, or to any node that is up to date. Calls continue after the
 fraction of a second that the transfer takes.`,
 		Example:           "  txmgr cluster transfer-leader\n  txmgr cluster transfer-leader b",
-		Args:              argCount(0, 1, "at most NODE"),
-		ValidArgsFunction: a.completeNodes(),
-		RunE: a.fanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:              cli.ArgCount(0, 1, "at most NODE"),
+		ValidArgsFunction: completeNodes(a),
+		RunE: a.FanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			node := ""
 			if len(args) == 1 {
 				node = args[0]
@@ -137,7 +130,7 @@ fraction of a second that the transfer takes.`,
 				}
 			}
 			t.Add(output.OrDash(leader), name)
-			return a.print.Print(output.Document{
+			return a.Print.Print(output.Document{
 				Value: map[string]any{"leader": leader, "name": name, "transferred": true}, IDs: []string{leader}, Tables: []output.Table{t},
 			})
 		}),
@@ -167,7 +160,7 @@ func statusAfterElection(ctx context.Context, c *client.Client) (txn.Status, err
 	}
 }
 
-func clusterLeaveCommand(a *app) *cobra.Command {
+func clusterLeaveCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "leave",
 		Short: "Remove the node at --address from the cluster permanently",
@@ -175,13 +168,13 @@ func clusterLeaveCommand(a *app) *cobra.Command {
 before its machine is taken away. If the node leads it transfers leadership; it can be
 stopped afterwards. To stop a node does not remove it: a stopped node is still counted.`,
 		Example:           "  txmgr cluster leave --address http://10.0.0.3:7460",
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.clientCmd(func(ctx context.Context, c *client.Client, _ []string) error {
-			if strings.Contains(a.address, ",") {
+		RunE: a.ClientCmd(func(ctx context.Context, c *client.Client, _ []string) error {
+			if strings.Contains(a.Address, ",") {
 				return output.Usage("give the address of the node to remove in --address, and no other", "several addresses are given; the command removes the node that it calls")
 			}
-			ctx, cancel := a.withTimeout(ctx)
+			ctx, cancel := a.WithTimeout(ctx)
 			defer cancel()
 			s, err := c.Status(ctx)
 			if err != nil {
@@ -193,16 +186,16 @@ stopped afterwards. To stop a node does not remove it: a stopped node is still c
 					name = m.Name + " (" + m.ID + ")"
 				}
 			}
-			if err := a.confirm(fmt.Sprintf("Remove node %s from the cluster permanently?", name)); err != nil {
+			if err := a.Confirm(fmt.Sprintf("Remove node %s from the cluster permanently?", name)); err != nil {
 				return err
 			}
-			if err := c.Leave(ctx, a.operatorName()); err != nil {
+			if err := c.Leave(ctx, a.OperatorName()); err != nil {
 				return err
 			}
-			a.print.Note("the node can be stopped now; its data directory is of no use any more")
+			a.Print.Note("the node can be stopped now; its data directory is of no use any more")
 			t := output.Table{Columns: output.Columns("NODE", "LEFT")}
 			t.Add(s.Node, "yes")
-			return a.print.Print(output.Document{Value: map[string]any{"node": s.Node, "left": true}, IDs: []string{s.Node}, Tables: []output.Table{t}})
+			return a.Print.Print(output.Document{Value: map[string]any{"node": s.Node, "left": true}, IDs: []string{s.Node}, Tables: []output.Table{t}})
 		}),
 	}
 }

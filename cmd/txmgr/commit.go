@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -20,7 +21,7 @@ type commitOptions struct {
 	timeout time.Duration
 }
 
-func commitCommand(a *app) *cobra.Command {
+func commitCommand(a *cli.App) *cobra.Command {
 	var o commitOptions
 	cmd := &cobra.Command{
 		Use:   "commit TX",
@@ -35,18 +36,18 @@ exit code is 7, and the transaction is still decided.`,
 		Example: `  txmgr commit tx_01k9 --vote b1=prepared --vote b2=prepared
   txmgr commit tx_01k9 --vote bank=prepared --vote stock=read-only
   txmgr commit tx_01k9 --vote all=prepared --no-wait`,
-		Args:              argCount(1, 1, "TX"),
-		ValidArgsFunction: a.completeTX(false),
+		Args:              cli.ArgCount(1, 1, "TX"),
+		ValidArgsFunction: a.CompleteTX(false),
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.votes, "vote", nil, "vote of a branch, as BRANCH=VOTE, PARTICIPANT=VOTE or all=VOTE; may be repeated")
 	f.BoolVar(&o.noWait, "no-wait", false, "return when the decision is durable")
 	f.DurationVar(&o.timeout, "timeout", 0, "time to wait for the participants (default: --request-timeout)")
-	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		began := time.Now()
-		callCtx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+		callCtx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 		defer cancel()
-		id, err := resolveID(callCtx, c, args[0])
+		id, err := cli.ResolveID(callCtx, c, args[0])
 		if err != nil {
 			return err
 		}
@@ -58,7 +59,7 @@ exit code is 7, and the transaction is still decided.`,
 		if err != nil {
 			return missingVotes(callCtx, c, id, err)
 		}
-		return a.waitForOutcome(ctx, c, id, out, began, o.noWait, o.timeout)
+		return waitForOutcome(ctx, a, c, id, out, began, o.noWait, o.timeout)
 	})
 	return cmd
 }

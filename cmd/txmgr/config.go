@@ -7,16 +7,18 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/yamlfile"
 )
 
-func configCommand(a *app) *cobra.Command {
+func configCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Create, show and validate the settings of servers",
 		Long:  "Create, show and validate the settings of servers. These commands do not call a coordinator.",
 	}
-	groupCommand(cmd)
+	cli.GroupCommand(cmd)
 	cmd.AddCommand(configInitCommand(a), configShowCommand(a), configValidateCommand(a))
 	return cmd
 }
@@ -28,7 +30,7 @@ type setting struct {
 	Source string `json:"source"`
 }
 
-func configShowCommand(a *app) *cobra.Command {
+func configShowCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show [FILE]",
 		Short: "Show the settings that a server would have, and their sources",
@@ -37,10 +39,10 @@ source of each: the default if nothing sets it. A setting that is "not set" has 
 default: its function is off. An existing data directory keeps the interval and the
 retention time that it was created with.`,
 		Example:           "  txmgr config show /etc/txmgr/server.yaml\n  TXMGR_SERVER_LOG_LEVEL=debug txmgr config show -o json",
-		Args:              argCount(0, 1, "at most FILE"),
-		ValidArgsFunction: a.completeFiles(),
+		Args:              cli.ArgCount(0, 1, "at most FILE"),
+		ValidArgsFunction: cli.CompleteFiles,
 		RunE: func(_ *cobra.Command, args []string) error {
-			_, settings, err := a.settings(args)
+			_, settings, err := settings(a, args)
 			if err != nil {
 				return err
 			}
@@ -50,27 +52,27 @@ retention time that it was created with.`,
 				t.Add(s.Key, s.Value, s.Source)
 				ids = append(ids, s.Key)
 			}
-			return a.print.Print(output.Document{Value: settings, IDs: ids, Tables: []output.Table{t}})
+			return a.Print.Print(output.Document{Value: settings, IDs: ids, Tables: []output.Table{t}})
 		},
 	}
 }
 
 // settings reads a file as a server would, and returns each setting with the source of its value.
-func (a *app) settings(args []string) (*serverOptions, []setting, error) {
+func settings(a *cli.App, args []string) (*serverOptions, []setting, error) {
 	o := new(serverOptions)
 	f := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	o.flags(f)
 	from := map[string]string{}
 	for _, v := range serverEnvironment() {
-		if a.env(v.name) != "" {
-			from[v.flag] = v.name
+		if a.Env(v.Name) != "" {
+			from[v.Flag] = v.Name
 		}
 	}
 	if len(args) == 1 {
 		if err := f.Set("config", args[0]); err != nil {
 			return nil, nil, err
 		}
-		root, err := readYAML(args[0])
+		root, err := yamlfile.Read(args[0])
 		if err != nil {
 			return nil, nil, err
 		}
@@ -83,7 +85,7 @@ func (a *app) settings(args []string) (*serverOptions, []setting, error) {
 			}
 		}
 	}
-	if err := o.resolve(f, a.env); err != nil {
+	if err := o.resolve(f, a.Env); err != nil {
 		return nil, nil, err
 	}
 	var all []setting

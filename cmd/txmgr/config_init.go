@@ -5,11 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/provision"
 )
 
-func configInitCommand(a *app) *cobra.Command {
+func configInitCommand(a *cli.App) *cobra.Command {
 	var p provision.Spec
 	var nodes []string
 	cmd := &cobra.Command{
@@ -28,7 +29,7 @@ the one for other nodes, or NAME=HOST:PORT:PORT.`,
 		Example: `  txmgr config init --dir shop --cluster shop --node a=10.0.0.1 --node b=10.0.0.2 --node c=10.0.0.3
   txmgr config init --dir try --node a=127.0.0.1:7460 --node b=127.0.0.1:7470 --node c=127.0.0.1:7480
   txmgr config init --dir shop --node d=10.0.0.4 --client app`,
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -51,12 +52,12 @@ the one for other nodes, or NAME=HOST:PORT:PORT.`,
 		if err != nil {
 			return err
 		}
-		return a.printProvisioned(p, files)
+		return printProvisioned(a, p, files)
 	}
 	return cmd
 }
 
-func (a *app) printProvisioned(p provision.Spec, files []provision.File) error {
+func printProvisioned(a *cli.App, p provision.Spec, files []provision.File) error {
 	t := output.Table{Columns: output.Columns("FILE", "CREATED", "WHAT")}
 	var ids []string
 	for _, f := range files {
@@ -66,19 +67,19 @@ func (a *app) printProvisioned(p provision.Spec, files []provision.File) error {
 			made = "yes"
 		case f.Changed:
 			made = "nodes added"
-			a.print.Note("the addresses in %s were extended: read the file again in shells that use it", f.Path)
+			a.Print.Note("the addresses in %s were extended: read the file again in shells that use it", f.Path)
 		}
 		t.Add(f.Path, made, f.What)
 		ids = append(ids, f.Path)
 	}
 	if len(p.Nodes)%2 == 0 {
-		a.print.Note("%d nodes tolerate the loss of %d, as %d nodes do: an odd number of nodes is better", len(p.Nodes), (len(p.Nodes)-1)/2, len(p.Nodes)-1)
+		a.Print.Note("%d nodes tolerate the loss of %d, as %d nodes do: an odd number of nodes is better", len(p.Nodes), (len(p.Nodes)-1)/2, len(p.Nodes)-1)
 	}
 	for _, n := range p.Nodes {
-		a.print.Note("start node %s: txmgr server --config %s", n.Name, filepath.Join(p.Dir, n.Name, "server.yaml"))
+		a.Print.Note("start node %s: txmgr server --config %s", n.Name, filepath.Join(p.Dir, n.Name, "server.yaml"))
 	}
 	for _, c := range p.Clients {
-		a.print.Note("then: . %s; export TXMGR_TOKEN_FILE=%s; txmgr cluster status", filepath.Join(p.Dir, c, "env"), filepath.Join(p.Dir, "root.token"))
+		a.Print.Note("then: . %s; export TXMGR_TOKEN_FILE=%s; txmgr cluster status", filepath.Join(p.Dir, c, "env"), filepath.Join(p.Dir, "root.token"))
 	}
-	return a.print.Print(output.Document{Value: files, IDs: ids, Tables: []output.Table{t}})
+	return a.Print.Print(output.Document{Value: files, IDs: ids, Tables: []output.Table{t}})
 }

@@ -10,12 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/internal/certs"
 	"github.com/txmgr/txmgr/txn"
 )
 
-func configValidateCommand(a *app) *cobra.Command {
+func configValidateCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Validate the settings of a server",
@@ -24,10 +25,10 @@ and every value possible, that certificates can be read, belong to their keys, a
 now and are accepted by nodes, and that nothing is exposed to the network without
 protection. All problems are printed, with exit code 2.`,
 		Example:           "  txmgr config validate /etc/txmgr/server.yaml",
-		Args:              argCount(1, 1, "FILE"),
-		ValidArgsFunction: a.completeFiles(),
+		Args:              cli.ArgCount(1, 1, "FILE"),
+		ValidArgsFunction: cli.CompleteFiles,
 		RunE: func(_ *cobra.Command, args []string) error {
-			o, _, err := a.settings(args)
+			o, _, err := settings(a, args)
 			if err != nil {
 				return err
 			}
@@ -44,7 +45,7 @@ protection. All problems are printed, with exit code 2.`,
 			}
 			t := output.Table{Columns: output.Columns("FILE", "VALID", "MODE")}
 			t.Add(args[0], "yes", mode)
-			return a.print.Print(output.Document{
+			return a.Print.Print(output.Document{
 				Value: map[string]any{"file": args[0], "valid": true, "mode": mode}, IDs: args, Tables: []output.Table{t},
 			})
 		},

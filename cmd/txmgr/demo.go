@@ -11,12 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/demo"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
 
-func demoCommand(a *app) *cobra.Command {
+func demoCommand(a *cli.App) *cobra.Command {
 	var databases string
 	var nodes int
 	cmd := &cobra.Command{
@@ -43,7 +44,7 @@ stopped and removed.
 		Example: `  txmgr demo
   txmgr demo --databases embedded --nodes 1
   txmgr demo --databases 'bank=postgres://localhost/a,savings=me@tcp(localhost:3306)/b'`,
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&databases, "databases", "auto", "databases of the demo: auto, embedded, scratch or A=DSN,B=DSN")
@@ -55,36 +56,36 @@ stopped and removed.
 		if err != nil {
 			return fmt.Errorf("find this program: %w", err)
 		}
-		trace := a.demoReporter()
+		trace := demoReporter(a)
 		if trace.Out != nil {
 			_, _ = fmt.Fprintln(trace.Out, "txmgr demo: transactions over two databases and a web service, with failures") // an error of standard output has no recipient
 		}
-		ctx, stop := withHangup(cmd.Context())
+		ctx, stop := cli.WithHangup(cmd.Context())
 		defer stop()
 		s, err := demo.Run(ctx, demo.Config{Program: program, Nodes: nodes, Databases: databases, Environ: os.Environ(), Reporter: trace})
 		if err != nil {
 			return err
 		}
-		return a.printDemoEnd(s)
+		return printDemoEnd(a, s)
 	}
 	return cmd
 }
 
 // demoReporter reports to standard output, unless the output format is for programs: then standard
 // output is for the summary.
-func (a *app) demoReporter() demo.Reporter {
-	s := demo.Reporter{Out: a.out, Color: a.print.ColorOut}
-	if a.print.Format.Structured() || a.print.Format == output.IDFormat {
-		s.Out, s.Color = a.err, a.print.ColorErr
+func demoReporter(a *cli.App) demo.Reporter {
+	s := demo.Reporter{Out: a.Out, Color: a.Print.ColorOut}
+	if a.Print.Format.Structured() || a.Print.Format == output.IDFormat {
+		s.Out, s.Color = a.Err, a.Print.ColorErr
 		switch {
-		case a.quiet:
+		case a.Quiet:
 			s.Out = nil
-		case a.print.Format.Structured():
-			s.Out, s.Color = logWriter{slog.New(slog.NewJSONHandler(a.err, nil))}, false
+		case a.Print.Format.Structured():
+			s.Out, s.Color = logWriter{slog.New(slog.NewJSONHandler(a.Err, nil))}, false
 		}
 	}
 	s.Progress = func(what string, total int) (step, hide func()) {
-		g := a.print.Progress(what, total, time.Now())
+		g := a.Print.Progress(what, total, time.Now())
 		return func() { g.Step(time.Now()) }, g.Hide
 	}
 	return s
@@ -103,13 +104,13 @@ func (l logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (a *app) printDemoEnd(s demo.Summary) error {
-	if a.print.Format.Structured() {
-		if err := a.print.Print(output.Document{Value: s}); err != nil {
+func printDemoEnd(a *cli.App, s demo.Summary) error {
+	if a.Print.Format.Structured() {
+		if err := a.Print.Print(output.Document{Value: s}); err != nil {
 			return err
 		}
-	} else if s.OK && a.print.Format != output.IDFormat {
-		_, _ = fmt.Fprintf(a.out, demoEnd, s.Kills, time.Duration(s.Took).Round(100*time.Millisecond)) // an error of standard output has no recipient
+	} else if s.OK && a.Print.Format != output.IDFormat {
+		_, _ = fmt.Fprintf(a.Out, demoEnd, s.Kills, time.Duration(s.Took).Round(100*time.Millisecond)) // an error of standard output has no recipient
 	}
 	if s.OK {
 		return nil

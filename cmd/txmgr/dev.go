@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/node"
@@ -18,7 +21,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-func devCommand(a *app) *cobra.Command {
+func devCommand(a *cli.App) *cobra.Command {
 	o := serverOptions{logFormat: "text"}
 	nodes := 1
 	cmd := &cobra.Command{
@@ -31,7 +34,7 @@ directory for it.
 With --nodes 3 it is three coordinators in one process, which form a cluster: each has
 its own port, 10 higher than the one before, and any of them accepts any call.`,
 		Example:           "  txmgr dev\n  txmgr dev --nodes 3\n  txmgr dev --data-dir ./txmgr-data",
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -44,11 +47,11 @@ its own port, 10 higher than the one before, and any of them accepts any call.`,
 		if nodes < 1 || nodes > maxDevNodes {
 			return output.Usage("give 1 to 7; 3 tolerate the loss of one", "--nodes is %d", nodes)
 		}
-		log, err := a.logger(&o)
+		log, err := logger(a, &o)
 		if err != nil {
 			return err
 		}
-		ctx, stop := withHangup(cmd.Context())
+		ctx, stop := cli.WithHangup(cmd.Context())
 		defer stop()
 		keep := o.dataDir != ""
 		if !keep {
@@ -62,14 +65,14 @@ its own port, 10 higher than the one before, and any of them accepts any call.`,
 			return err
 		}
 		if nodes > 1 {
-			return a.devCluster(ctx, o, log, nodes, data, keep)
+			return devCluster(ctx, a, o, log, nodes, data, keep)
 		}
 		o.dataDir = filepath.Join(data, "coordinator")
-		return a.serve(ctx, o, asynclog.Wrap(log), func(address string, n *node.Node) error {
+		return serve(ctx, a, o, asynclog.Wrap(log), func(address string, n *node.Node) error {
 			if err := seedDemoData(ctx, n, data); err != nil {
 				return err
 			}
-			return a.printBanner(address, data, keep)
+			return printBanner(a, address, data, keep)
 		})
 	}
 	return cmd
@@ -80,9 +83,11 @@ func devLedgers() map[string]string {
 	return map[string]string{"bank": "set alice 100; set bob 100", "stock": "set apples 20"}
 }
 
+func ledgerNames() []string { return slices.Sorted(maps.Keys(devLedgers())) }
+
 // seedDemoData registers the databases and puts accounts into new ones.
 func seedDemoData(ctx context.Context, n *node.Node, data string) error {
-	for _, name := range sortedKeys(devLedgers()) {
+	for _, name := range ledgerNames() {
 		path := filepath.Join(data, name+".db")
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 			if _, err := ledger.New(name, path).Local(ctx, devLedgers()[name]); err != nil {
@@ -98,7 +103,7 @@ func seedDemoData(ctx context.Context, n *node.Node, data string) error {
 }
 
 // printBanner prints what runs and the next commands.
-func (a *app) printBanner(address, data string, keep bool) error {
+func printBanner(a *cli.App, address, data string, keep bool) error {
 	fate := "deleted when this ends; --data-dir keeps it"
 	if keep {
 		fate = "kept"
@@ -107,19 +112,19 @@ func (a *app) printBanner(address, data string, keep bool) error {
 	if address != client.DefaultAddress {
 		elsewhere = "  export TXMGR_ADDR=" + address + "\n"
 	}
-	return a.printReady(map[string]any{"address": address, "data_dir": data, "kept": keep, "participants": sortedKeys(devLedgers())},
+	return printReady(a, map[string]any{"address": address, "data_dir": data, "kept": keep, "participants": ledgerNames()},
 		fmt.Sprintf(devBanner, address, data, fate, elsewhere))
 }
 
 // printClusterBanner is printBanner for several coordinators.
-func (a *app) printClusterBanner(addresses []string, data string, keep bool) error {
+func printClusterBanner(a *cli.App, addresses []string, data string, keep bool) error {
 	fate := "deleted when this ends; --data-dir keeps it"
 	if keep {
 		fate = "kept"
 	}
 	list := strings.Join(addresses, ",")
 	banner := strings.Replace(devBanner, "a temporary coordinator", fmt.Sprintf("a temporary cluster of %d coordinators", len(addresses)), 1)
-	return a.printReady(map[string]any{"address": list, "addresses": addresses, "data_dir": data, "kept": keep, "participants": sortedKeys(devLedgers())},
+	return printReady(a, map[string]any{"address": list, "addresses": addresses, "data_dir": data, "kept": keep, "participants": ledgerNames()},
 		fmt.Sprintf(banner, strings.Join(addresses, "\n                 "), data, fate, "  export TXMGR_ADDR="+list+"\n  txmgr cluster status\n"))
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/node"
@@ -41,7 +42,7 @@ type devNode struct {
 func (d *devNode) address() string { return "http://" + d.listener.Addr().String() }
 
 // devCluster runs several coordinators in this process until ctx ends.
-func (a *app) devCluster(ctx context.Context, o serverOptions, log *slog.Logger, size int, data string, keep bool) (err error) {
+func devCluster(ctx context.Context, a *cli.App, o serverOptions, log *slog.Logger, size int, data string, keep bool) (err error) {
 	log = asynclog.Wrap(slog.New(muteHandler{log.Handler(), ctx}))
 	closing := new(closers)
 	defer func() { err = closing.close(err) }()
@@ -72,7 +73,7 @@ func (a *app) devCluster(ctx context.Context, o serverOptions, log *slog.Logger,
 	for _, d := range nodes {
 		addresses = append(addresses, d.address())
 	}
-	if err := a.printClusterBanner(addresses, data, keep); err != nil {
+	if err := printClusterBanner(a, addresses, data, keep); err != nil {
 		return err
 	}
 	if o.addressFile != "" {

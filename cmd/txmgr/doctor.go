@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -18,7 +19,7 @@ const (
 	levelFailure = "failure"
 )
 
-func doctorCommand(a *app) *cobra.Command {
+func doctorCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor [PARTICIPANT]",
 		Short: "Run health checks",
@@ -32,9 +33,9 @@ printed with its remedy. The command changes nothing.
 
 With a failure the exit code is 10. -o id prints where the failures are.`,
 		Example:           "  txmgr doctor\n  txmgr doctor bank\n  txmgr doctor -o json",
-		Args:              argCount(0, 1, "at most PARTICIPANT"),
-		ValidArgsFunction: a.completeParticipants(),
-		RunE: a.fanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:              cli.ArgCount(0, 1, "at most PARTICIPANT"),
+		ValidArgsFunction: a.CompleteParticipants(),
+		RunE: a.FanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			found, err := c.Doctor(ctx, strings.Join(args, ""))
 			if err != nil {
 				return err
@@ -44,7 +45,7 @@ With a failure the exit code is 10. -o id prints where the failures are.`,
 			}
 			var p output.Page
 			writeChecks(&p, found)
-			if err := a.print.Print(output.Document{Value: found, IDs: failingScopes(found), Page: p}); err != nil {
+			if err := a.Print.Print(output.Document{Value: found, IDs: failingScopes(found), Page: p}); err != nil {
 				return err
 			}
 			return checkFailure(found, "correct the failures and check again: "+strings.Join(append([]string{"txmgr doctor"}, args...), " "))

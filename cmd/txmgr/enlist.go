@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -19,7 +20,7 @@ type enlistOptions struct {
 	printSQL bool
 }
 
-func enlistCommand(a *app) *cobra.Command {
+func enlistCommand(a *cli.App) *cobra.Command {
 	var o enlistOptions
 	cmd := &cobra.Command{
 		Use:   "enlist TX PARTICIPANT",
@@ -41,20 +42,20 @@ again with --session is enough.`,
   txmgr enlist tx_01k9 bank --print-sql
   txmgr enlist tx_01k9 stock --session 'conn=31 start=1795292907 table=5f0c7d1e9a3b2846'
   txmgr enlist tx_01k9 mailer --payload order.json`,
-		Args:              argCount(2, 2, "TX and PARTICIPANT"),
-		ValidArgsFunction: a.completeTX(true),
+		Args:              cli.ArgCount(2, 2, "TX and PARTICIPANT"),
+		ValidArgsFunction: a.CompleteTX(true),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.payload, "payload", "", "file (- is standard input) that is sent to the participant in every phase")
 	f.StringVar(&o.session, "session", "", "reference to the database connection that does the work, so that it can be ended at the deadline")
 	f.BoolVar(&o.printSQL, "print-sql", false, "print the SQL to run manually, or the calls to a web service")
-	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
-		id, err := resolveID(ctx, c, args[0])
+	cmd.RunE = a.ShortCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		id, err := cli.ResolveID(ctx, c, args[0])
 		if err != nil {
 			return err
 		}
 		e := txn.Enlistment{Participant: args[1], SessionRef: o.session}
-		if e.Payload, err = a.readPayload(o.payload); err != nil {
+		if e.Payload, err = readPayload(a, o.payload); err != nil {
 			return err
 		}
 		b, err := c.Enlist(ctx, id, e)
@@ -62,17 +63,17 @@ again with --session is enough.`,
 			return err
 		}
 		if o.printSQL {
-			return a.printManualSQL(ctx, c, id, b, e)
+			return printManualSQL(ctx, a, c, id, b, e)
 		}
 		table := output.Table{Columns: output.Columns("BRANCH", "PARTICIPANT", "XID")}
 		table.Add(b.ID.String(), b.Participant, b.XID)
-		return a.print.Print(output.Document{Value: newBranchView(b), IDs: []string{b.XID}, Tables: []output.Table{table}})
+		return a.Print.Print(output.Document{Value: newBranchView(b), IDs: []string{b.XID}, Tables: []output.Table{table}})
 	})
 	return cmd
 }
 
-func (a *app) readPayload(name string) ([]byte, error) {
-	in := a.in
+func readPayload(a *cli.App, name string) ([]byte, error) {
+	in := a.In
 	switch name {
 	case "":
 		return nil, nil

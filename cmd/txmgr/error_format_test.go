@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 )
 
 // failingArgs are arguments with which commands fail that would otherwise run, or need no
@@ -81,9 +83,9 @@ func TestErrorsAndLogsHaveOneShape(t *testing.T) {
 func checkErrorFormat(t *testing.T, status int, words []string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &errs, env: func(string) string { return "" }}
+	a := &cli.App{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(string) string { return "" }}
 	words = append(slices.Clone(words), "--output", "json", "--address", "127.0.0.1:1", "--no-input", "--yes")
-	got := a.run(words)
+	got := a.Run(rootCommand(a), words)
 	if got == 0 || status >= 0 && got != status {
 		t.Errorf("%q: exit code %d: %s%s", words, got, out.String(), errs.String())
 		return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/branchexec"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -39,7 +42,7 @@ type script struct {
 	steps   []step
 }
 
-func execCommand(a *app) *cobra.Command {
+func execCommand(a *cli.App) *cobra.Command {
 	var o execOptions
 	cmd := &cobra.Command{
 		Use:   "exec --on PARTICIPANT STATEMENT [--on PARTICIPANT STATEMENT]...",
@@ -86,9 +89,9 @@ A file for -f has this form:
 	f.DurationVar(&o.timeout, "timeout", 0, "time the transaction may stay undecided (default: the server's, 30s)")
 	f.StringArrayVar(&o.labels, "label", nil, "label, as key=value; may be repeated")
 	f.StringVar(&o.session, "session", "", "session of the transaction (default: none)")
-	_ = cmd.RegisterFlagCompletionFunc("on", a.completeParticipants())      // the flag is there
-	_ = cmd.RegisterFlagCompletionFunc("session", a.completeSessions(true)) // so is this one
-	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+	_ = cmd.RegisterFlagCompletionFunc("on", a.CompleteParticipants())      // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("session", a.CompleteSessions(true)) // so is this one
+	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if cmd.Flags().Changed("timeout") && o.timeout <= 0 {
 			return output.Usage("omit it for the server's default", "--timeout %v is not positive", o.timeout)
 		}
@@ -96,13 +99,13 @@ A file for -f has this form:
 		if err != nil {
 			return err
 		}
-		return a.exec(ctx, c, s, o.dsn)
+		return runScript(ctx, a, c, s, o.dsn)
 	})
 	return cmd
 }
 
 // script builds the transaction. Flags take precedence over the file.
-func (o *execOptions) script(a *app, args []string) (script, error) {
+func (o *execOptions) script(a *cli.App, args []string) (script, error) {
 	var s script
 	if o.file != "" {
 		if len(o.on) > 0 || len(args) > 0 {
@@ -119,7 +122,7 @@ func (o *execOptions) script(a *app, args []string) (script, error) {
 	for i, on := range o.on {
 		s.steps = append(s.steps, step{on: on, run: args[i]})
 	}
-	labels, err := parseLabels(o.labels)
+	labels, err := cli.ParseLabels(o.labels)
 	if err != nil {
 		return s, err
 	}
@@ -151,10 +154,10 @@ type stepView struct {
 	branchexec.Result
 }
 
-// exec runs the statements and commits. It prints their results only after the commit: before it
+// runScript runs the statements and commits. It prints their results only after the commit: before it
 // they are not final.
-func (a *app) exec(ctx context.Context, c *client.Client, s script, dsns []string) (err error) {
-	sides, err := a.openExecutors(ctx, c, s, dsns)
+func runScript(ctx context.Context, a *cli.App, c *client.Client, s script, dsns []string) (err error) {
+	sides, err := openExecutors(ctx, a, c, s, dsns)
 	if err != nil {
 		return err
 	}
@@ -177,14 +180,14 @@ func (a *app) exec(ctx context.Context, c *client.Client, s script, dsns []strin
 		return nil
 	})
 	if err != nil && view.ID.IsZero() && !s.session.IsZero() {
-		return explainSession(err) // the transaction was not begun
+		return cli.ExplainSession(err) // the transaction was not begun
 	}
 	if err != nil {
 		return execFailure(err)
 	}
 	took := time.Since(began)
 	view.State, view.Took = txn.Committed, took.Round(time.Millisecond).String()
-	return a.printExec(view, took)
+	return printExec(a, view, took)
 }
 
 // execFailure keeps the text of the database, which is the cause of the outcome.
@@ -208,8 +211,8 @@ func execFailure(err error) error {
 }
 
 // openExecutors opens each participant that the script names, once.
-func (a *app) openExecutors(ctx context.Context, c *client.Client, s script, dsns []string) (map[string]branchexec.Executor, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+func openExecutors(ctx context.Context, a *cli.App, c *client.Client, s script, dsns []string) (map[string]branchexec.Executor, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 	defer cancel()
 	registered, err := c.Participants(ctx)
 	if err != nil {
@@ -249,20 +252,20 @@ func (a *app) openExecutors(ctx context.Context, c *client.Client, s script, dsn
 }
 
 func unknownParticipant(name string, known map[string]txn.Participant) error {
-	next := output.DidYouMean(name, sortedKeys(known), "--on ")
+	next := output.DidYouMean(name, slices.Sorted(maps.Keys(known)), "--on ")
 	if next == "" {
 		next = "txmgr participant list shows the participants"
 	}
 	return &output.Failure{Code: txn.CodeNotFound, What: fmt.Sprintf("participant %q is not registered", name), Hint: next, Err: txn.ErrNotFound}
 }
 
-func (a *app) printExec(v execView, took time.Duration) error {
+func printExec(a *cli.App, v execView, took time.Duration) error {
 	head := output.Table{Columns: []output.Column{{Name: "TX"}, {Name: "STATE", State: true}, {Name: "IN"}}}
 	head.Add(v.ID.String(), v.State.String(), output.Since(took))
 	steps := output.Table{Columns: []output.Column{{Name: "ON"}, {Name: "ROWS"}, {Name: "STATEMENT"}}}
 	tables := []output.Table{head, steps}
 	for _, s := range v.Steps {
-		rows := formatInt(s.Affected)
+		rows := cell.Int(s.Affected)
 		if s.Deferred {
 			rows = "" // the statement returned no rows
 		}
@@ -273,7 +276,7 @@ func (a *app) printExec(v execView, took time.Duration) error {
 		tables = append(tables, output.Table{Columns: output.Columns(s.Columns...), Rows: s.Rows})
 	}
 	tables[1] = steps
-	return a.print.Print(output.Document{Value: v, IDs: []string{v.ID.String()}, Tables: tables})
+	return a.Print.Print(output.Document{Value: v, IDs: []string{v.ID.String()}, Tables: tables})
 }
 
 // withParticipant puts the name of the participant into an error, once.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -34,7 +35,7 @@ func helpCommand() *cobra.Command {
 				return err
 			}
 			if len(rest) > 0 {
-				return unknownCommand(at, rest[0])
+				return cli.UnknownCommand(at, rest[0])
 			}
 			at.InitDefaultHelpFlag()
 			return at.Help()
@@ -68,4 +69,27 @@ forgotten: a request for a forgotten one is "not found" (exit code 5), which nev
 means committed.
 `
 	return &cobra.Command{Use: "states", Short: "The states of a transaction", Long: long}
+}
+
+func environmentTopic() *cobra.Command {
+	long := `Flags take precedence over the environment, the environment over files, and files over
+defaults.
+
+Every command:
+`
+	for _, v := range cli.Environment() {
+		long += fmt.Sprintf("  %-28s --%s\n", v.Name, v.Flag)
+	}
+	long += fmt.Sprintf("  %-28s %s\n", cli.TokenVariable, "the secret of the token itself; --token-file takes precedence")
+	long += fmt.Sprintf("  %-28s %s\n", "NO_COLOR", "if it is set to any value: no colors, unless --color requests them")
+	long += fmt.Sprintf("  %-28s %s\n", cli.UserVariable, "the name of the operator in the audit (default: user@host)")
+	long += "\ntxmgr server:\n"
+	for _, v := range serverEnvironment() {
+		long += fmt.Sprintf("  %-28s --%s\n", v.Name, v.Flag)
+	}
+	long += `
+The settings of a participant name the variable or the file in which each server,
+and txmgr exec, finds the secret: txmgr participant add --dsn-env BANK_DSN.
+`
+	return &cobra.Command{Use: "environment", Short: "The environment variables", Long: long}
 }

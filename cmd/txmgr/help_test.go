@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 )
 
 func walk(c *cobra.Command, visit func(*cobra.Command)) {
@@ -16,7 +18,7 @@ func walk(c *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-func newRoot() *cobra.Command { return rootCommand(&app{env: func(string) string { return "" }}) }
+func newRoot() *cobra.Command { return rootCommand(&cli.App{Env: func(string) string { return "" }}) }
 
 func TestEveryCommandIsExplained(t *testing.T) {
 	walk(newRoot(), func(c *cobra.Command) {

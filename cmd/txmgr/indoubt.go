@@ -3,16 +3,17 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
 
-func indoubtCommand(a *app) *cobra.Command {
+func indoubtCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "indoubt",
 		Short: "List, explain and resolve transactions in doubt",
@@ -23,12 +24,12 @@ otherwise than decided.
 Most of them need no operator: the coordinator retries without end. For the others begin
 with txmgr indoubt explain, which asks the participants and lists the possible actions.`,
 	}
-	groupCommand(cmd)
+	cli.GroupCommand(cmd)
 	cmd.AddCommand(indoubtListCommand(a), indoubtExplainCommand(a), indoubtRetryCommand(a), indoubtResolveCommand(a), indoubtForgetCommand(a))
 	return cmd
 }
 
-func indoubtListCommand(a *app) *cobra.Command {
+func indoubtListCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -39,52 +40,44 @@ outcome that is not forgotten, and those that are decided and have not completed
 
 The exit code is 0 also if the list is not empty.`,
 		Example:           "  txmgr indoubt list\n  for id in $(txmgr indoubt list -o id); do txmgr indoubt explain $id; done",
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.RunE = a.readCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = a.ReadCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		found, err := c.InDoubts(ctx)
 		if err != nil {
 			return err
 		}
-		return a.printInDoubt(found)
+		return printInDoubt(a, found)
 	})
 	return cmd
 }
 
-func (a *app) printInDoubt(found []txn.InDoubt) error {
+func printInDoubt(a *cli.App, found []txn.InDoubt) error {
 	t := output.Table{Columns: []output.Column{
 		{Name: "TX"}, {Name: "NAME"}, {Name: "STATE", State: true}, {Name: "HEURISTIC"}, {Name: "SINCE"}, {Name: "BRANCHES", Wide: true}, {Name: "WHY"},
 	}}
 	ids := make([]string, len(found))
 	values := make([]txn.InDoubt, len(found))
 	for i, d := range found {
-		d.Info = normalize(d.Info)
+		d.Info = output.Normalize(d.Info)
 		ids[i], values[i] = d.ID.String(), d
 		heuristic := ""
 		if d.Heuristic != 0 {
 			heuristic = d.Heuristic.String()
 		}
-		t.Add(ids[i], d.Name, d.State.String(), heuristic, formatAge(d.Since), branchSummary(d.Info), d.Why)
+		t.Add(ids[i], d.Name, d.State.String(), heuristic, cell.Age(d.Since), cell.Branches(d.Info), d.Why)
 	}
 	if len(found) == txn.MaxInDoubt {
-		a.print.Note("the list has the %d oldest: there may be more", txn.MaxInDoubt)
+		a.Print.Note("the list has the %d oldest: there may be more", txn.MaxInDoubt)
 	}
 	if len(found) > 0 {
-		a.print.Note("txmgr indoubt explain TX shows the details and the possible actions")
+		a.Print.Note("txmgr indoubt explain TX shows the details and the possible actions")
 	}
-	return a.print.Print(output.Document{Value: values, IDs: ids, Tables: []output.Table{t}})
+	return a.Print.Print(output.Document{Value: values, IDs: ids, Tables: []output.Table{t}})
 }
 
-// formatAge formats the time since t; empty if t is not known.
-func formatAge(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return output.Since(time.Since(t)) + " ago"
-}
-
-func indoubtExplainCommand(a *app) *cobra.Command {
+func indoubtExplainCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain TX",
 		Short: "Explain a transaction and the possible actions",
@@ -95,10 +88,10 @@ and what an operator can do, with the command to paste.
 
 It changes nothing.`,
 		Example:           "  txmgr indoubt explain tx_01k9\n  txmgr indoubt explain tx_01k9 -o json",
-		Args:              argCount(1, 1, "TX"),
-		ValidArgsFunction: a.completeInDoubt(false),
-		RunE: a.fanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
-			id, err := resolveID(ctx, c, args[0])
+		Args:              cli.ArgCount(1, 1, "TX"),
+		ValidArgsFunction: completeInDoubt(a, false),
+		RunE: a.FanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
+			id, err := cli.ResolveID(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
@@ -106,12 +99,12 @@ It changes nothing.`,
 			if err != nil {
 				return err
 			}
-			return a.printExplanation(e)
+			return printExplanation(a, e)
 		}),
 	}
 }
 
-func indoubtRetryCommand(a *app) *cobra.Command {
+func indoubtRetryCommand(a *cli.App) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "retry TX | --all",
@@ -122,31 +115,31 @@ nothing, so it can do no harm.
 
 The command does not wait for the transaction to complete: txmgr wait TX does.`,
 		Example:           "  txmgr indoubt retry tx_01k9\n  txmgr indoubt retry --all",
-		Args:              argCount(0, 1, "TX, or --all"),
-		ValidArgsFunction: a.completeInDoubt(false),
+		Args:              cli.ArgCount(0, 1, "TX, or --all"),
+		ValidArgsFunction: completeInDoubt(a, false),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "retry all transactions that txmgr indoubt list shows")
-	cmd.RunE = a.fanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.FanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if all == (len(args) == 1) {
 			return output.Usage("txmgr indoubt retry TX, or txmgr indoubt retry --all", "want either TX or --all")
 		}
 		if all {
-			return a.retryAll(ctx, c)
+			return retryAll(ctx, a, c)
 		}
-		id, err := resolveID(ctx, c, args[0])
+		id, err := cli.ResolveID(ctx, c, args[0])
 		if err != nil {
 			return err
 		}
 		if err := c.Retry(ctx, id); err != nil {
 			return explainNext(id, err)
 		}
-		return a.printRetried([]string{id.String()})
+		return printRetried(a, []string{id.String()})
 	})
 	return cmd
 }
 
 // retryAll lists the transactions first, so that it can report which ones are retried.
-func (a *app) retryAll(ctx context.Context, c *client.Client) error {
+func retryAll(ctx context.Context, a *cli.App, c *client.Client) error {
 	found, err := c.InDoubts(ctx)
 	if err != nil {
 		return err
@@ -160,10 +153,10 @@ func (a *app) retryAll(ctx context.Context, c *client.Client) error {
 	if err := c.Retry(ctx, txn.ID{}); err != nil {
 		return err
 	}
-	return a.printRetried(ids)
+	return printRetried(a, ids)
 }
 
-func (a *app) printRetried(ids []string) error {
+func printRetried(a *cli.App, ids []string) error {
 	type retried struct {
 		ID      string `json:"id"`
 		Retried bool   `json:"retried"`
@@ -174,7 +167,7 @@ func (a *app) printRetried(ids []string) error {
 		values[i] = retried{id, true}
 		t.Add(id, "yes")
 	}
-	return a.print.Print(output.Document{Value: values, IDs: ids, Tables: []output.Table{t}})
+	return a.Print.Print(output.Document{Value: values, IDs: ids, Tables: []output.Table{t}})
 }
 
 // explainNext adds to a refusal the command that explains the reasons.
@@ -188,8 +181,8 @@ func explainNext(id txn.ID, err error) error {
 }
 
 // completeInDoubt completes a transaction: those in doubt, or any if there is none.
-func (a *app) completeInDoubt(heuristicsOnly bool) cobra.CompletionFunc {
-	return a.complete(func(ctx context.Context, c *client.Client, args []string, word string) (out []string) {
+func completeInDoubt(a *cli.App, heuristicsOnly bool) cobra.CompletionFunc {
+	return a.Complete(func(ctx context.Context, c *client.Client, args []string, word string) (out []string) {
 		if len(args) > 0 {
 			return nil
 		}
@@ -199,11 +192,11 @@ func (a *app) completeInDoubt(heuristicsOnly bool) cobra.CompletionFunc {
 		}
 		for _, d := range found {
 			if !heuristicsOnly || d.Heuristic != 0 {
-				out = append(out, cobra.CompletionWithDesc(d.ID.String(), stateWithHeuristic(d.State, d.Heuristic)))
+				out = append(out, cobra.CompletionWithDesc(d.ID.String(), cell.State(d.State, d.Heuristic)))
 			}
 		}
 		if len(out) == 0 {
-			return transactionIDs(ctx, c, word)
+			return cli.TransactionIDs(ctx, c, word)
 		}
 		return out
 	})

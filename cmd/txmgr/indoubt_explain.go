@@ -5,12 +5,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // printExplanation prints the explanation of a transaction in doubt.
-func (a *app) printExplanation(e txn.Explanation) error {
+func printExplanation(a *cli.App, e txn.Explanation) error {
 	e = normalizeExplanation(e)
 	var p output.Page
 	t := e.Transaction
@@ -28,15 +30,15 @@ func (a *app) printExplanation(e txn.Explanation) error {
 	if len(e.Audit) > 0 {
 		p.Title("Operators' actions")
 		for _, r := range e.Audit {
-			p.Row(strings.TrimSuffix(r.Subject+": "+r.Reason, ": "), formatTime(r.Time), r.By, r.Action)
+			p.Row(strings.TrimSuffix(r.Subject+": "+r.Reason, ": "), cell.Time(r.Time), r.By, r.Action)
 		}
 	}
-	return a.print.Print(output.Document{Value: e, IDs: []string{t.ID.String()}, Page: p})
+	return a.Print.Print(output.Document{Value: e, IDs: []string{t.ID.String()}, Page: p})
 }
 
 // normalizeExplanation replaces nil lists by empty ones, as programs expect.
 func normalizeExplanation(e txn.Explanation) txn.Explanation {
-	e.Transaction = normalize(e.Transaction)
+	e.Transaction = output.Normalize(e.Transaction)
 	if e.Summary == nil {
 		e.Summary = []string{}
 	}
@@ -88,7 +90,7 @@ func explainBranch(p *output.Page, t txn.Info, b txn.BranchInfo, q txn.BranchPro
 		p.Row(line, firstLabel(i+q.EarlierAttempts, "attempts"))
 	}
 	if b.NextTry > 0 && !b.State.Finished() {
-		p.Row("in "+formatDuration(b.NextTry), "next attempt")
+		p.Row("in "+cell.Duration(b.NextTry), "next attempt")
 	}
 	p.Row(b.XID, "xid")
 }
@@ -132,7 +134,7 @@ func reportedState(b txn.BranchInfo, q txn.BranchProbe) string {
 	case q.Prepared && q.Since.IsZero():
 		said = "it is prepared"
 	case q.Prepared:
-		said = fmt.Sprintf("it is prepared, since %s (%s)", formatTime(q.Since), formatAge(q.Since))
+		said = fmt.Sprintf("it is prepared, since %s (%s)", cell.Time(q.Since), cell.Age(q.Since))
 	case q.Outcome == txn.HeuristicHazard.String() && b.State.Finished() && b.Heuristic == 0:
 		return "it is no longer prepared"
 	case q.Outcome == txn.HeuristicHazard.String():
@@ -158,9 +160,9 @@ func attemptLines(all []txn.CallAttempt) (lines []string) {
 			end++
 		}
 		one := all[i]
-		text := formatClock(one.At) + " " + one.Call
+		text := cell.Clock(one.At) + " " + one.Call
 		if n := end - i; n > 1 {
-			text += fmt.Sprintf(", %d times until %s", n, formatClock(all[end-1].At))
+			text += fmt.Sprintf(", %d times until %s", n, cell.Clock(all[end-1].At))
 		} else {
 			text += fmt.Sprintf(", %v", time.Duration(one.Took).Round(time.Millisecond))
 		}
@@ -172,8 +174,6 @@ func attemptLines(all []txn.CallAttempt) (lines []string) {
 	}
 	return lines
 }
-
-func formatClock(t time.Time) string { return t.UTC().Format("15:04:05.000Z") }
 
 // explainActions lists the actions that are possible, and why the others are not.
 func explainActions(p *output.Page, choices []txn.Action) {

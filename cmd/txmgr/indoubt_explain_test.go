@@ -55,19 +55,3 @@ func TestWhatIsLeftOfAFinishedBranch(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
-
-func TestWhoDidIt(t *testing.T) {
-	a := &app{env: func(name string) string {
-		if name == userVariable {
-			return " alice@ops "
-		}
-		return ""
-	}}
-	if got := a.operatorName(); got != "alice@ops" {
-		t.Errorf("%q", got)
-	}
-	a.env = func(string) string { return "" }
-	if got := a.operatorName(); got == "" || got[0] == '@' {
-		t.Errorf("nobody: %q", got)
-	}
-}

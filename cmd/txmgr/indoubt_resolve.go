@@ -4,42 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/user"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
-
-// userVariable names the operator for the audit.
-const userVariable = "TXMGR_USER"
-
-// operatorName is the name of the operator: user@host, unless the environment sets another one.
-func (a *app) operatorName() string {
-	if who := strings.TrimSpace(a.env(userVariable)); who != "" {
-		return who
-	}
-	name := a.env("USER")
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		return name
-	}
-	return name + "@" + host
-}
 
 type resolveOptions struct {
 	commit, rollback bool
 	branch, reason   string
 }
 
-func indoubtResolveCommand(a *app) *cobra.Command {
+func indoubtResolveCommand(a *cli.App) *cobra.Command {
 	var o resolveOptions
 	cmd := &cobra.Command{
 		Use:   "resolve TX --commit|--rollback --reason TEXT",
@@ -57,52 +38,52 @@ how it ended, the command is refused with exit code 6.
 For a transaction that is not decided, --rollback decides to roll back, as an operator.
 Only the votes of its branches can commit it.
 
-The operator is recorded as user@host, or as ` + userVariable + ` says; txmgr audit list
+The operator is recorded as user@host, or as ` + cli.UserVariable + ` says; txmgr audit list
 shows it.`,
 		Example: `  txmgr indoubt resolve tx_01k9 --commit --reason "checked order 4711 in the database"
   txmgr indoubt resolve tx_01k9 --rollback --branch b2 --reason "restored from a backup" -y`,
-		Args:              argCount(1, 1, "TX"),
-		ValidArgsFunction: a.completeInDoubt(false),
+		Args:              cli.ArgCount(1, 1, "TX"),
+		ValidArgsFunction: completeInDoubt(a, false),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.commit, "commit", false, "the branch committed at the participant")
 	f.BoolVar(&o.rollback, "rollback", false, "the branch rolled back at the participant")
 	f.StringVar(&o.branch, "branch", "", "only this branch, as b1 or as the name of its participant (default: all branches in doubt)")
 	f.StringVar(&o.reason, "reason", "", "how the outcome is known; required, recorded in the audit")
-	_ = cmd.RegisterFlagCompletionFunc("branch", a.completeBranches()) // the flag is there
-	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+	_ = cmd.RegisterFlagCompletionFunc("branch", completeBranches(a)) // the flag is there
+	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if o.commit == o.rollback {
 			return output.Usage("--commit: the branch committed; --rollback: the branch rolled back", "want either --commit or --rollback")
 		}
-		id, info, err := a.resolveTarget(ctx, c, args[0], o.reason)
+		id, info, err := resolveTarget(ctx, a, c, args[0], o.reason)
 		if err != nil {
 			return err
 		}
-		r := txn.Resolution{Commit: o.commit, Reason: o.reason, By: a.operatorName()}
+		r := txn.Resolution{Commit: o.commit, Reason: o.reason, By: a.OperatorName()}
 		if r.Branch, err = findBranch(info, o.branch); err != nil {
 			return err
 		}
-		if err := a.confirm(o.question(info)); err != nil {
+		if err := a.Confirm(o.question(info)); err != nil {
 			return err
 		}
-		fanoutCtx, cancel := a.withTimeout(ctx)
+		fanoutCtx, cancel := a.WithTimeout(ctx)
 		defer cancel()
 		if _, err := c.Resolve(fanoutCtx, id, r); err != nil {
 			return explainNext(id, err)
 		}
-		return a.printResolved(ctx, c, id, "RESOLVED")
+		return printResolved(ctx, a, c, id, "RESOLVED")
 	})
 	return cmd
 }
 
 // resolveTarget finds the transaction that the operator resolves, and requires a reason.
-func (a *app) resolveTarget(ctx context.Context, c *client.Client, arg, reason string) (txn.ID, txn.Info, error) {
+func resolveTarget(ctx context.Context, a *cli.App, c *client.Client, arg, reason string) (txn.ID, txn.Info, error) {
 	if strings.TrimSpace(reason) == "" {
 		return txn.ID{}, txn.Info{}, output.Usage(`give --reason "..."; it is recorded in the audit`, "no reason given")
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 	defer cancel()
-	id, err := resolveID(ctx, c, arg)
+	id, err := cli.ResolveID(ctx, c, arg)
 	if err != nil {
 		return id, txn.Info{}, err
 	}
@@ -141,7 +122,7 @@ func findBranch(info txn.Info, word string) (txn.BranchID, error) {
 	return 0, output.Usage("the branches are: "+output.OrDash(strings.Join(names, ", ")), "%s has no branch %q", info.ID, word)
 }
 
-func indoubtForgetCommand(a *app) *cobra.Command {
+func indoubtForgetCommand(a *cli.App) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "forget TX --reason TEXT",
@@ -152,31 +133,31 @@ reason stay in the audit.
 
 The command repairs nothing: repair the damage first.`,
 		Example:           `  txmgr indoubt forget tx_01k9 --reason "corrected the balance, ticket 812"`,
-		Args:              argCount(1, 1, "TX"),
-		ValidArgsFunction: a.completeInDoubt(true),
+		Args:              cli.ArgCount(1, 1, "TX"),
+		ValidArgsFunction: completeInDoubt(a, true),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "what was done about it; required, recorded in the audit")
-	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
-		id, info, err := a.resolveTarget(ctx, c, args[0], reason)
+	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		id, info, err := resolveTarget(ctx, a, c, args[0], reason)
 		if err != nil {
 			return err
 		}
-		if err := a.confirm(fmt.Sprintf("Forget the heuristic outcome of %s (%s)?", id, output.OrDash(info.Heuristic.String()))); err != nil {
+		if err := a.Confirm(fmt.Sprintf("Forget the heuristic outcome of %s (%s)?", id, output.OrDash(info.Heuristic.String()))); err != nil {
 			return err
 		}
-		calling, cancel := context.WithTimeout(ctx, a.requestTimeout)
+		calling, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 		defer cancel()
-		if _, err := c.Forget(calling, id, a.operatorName(), reason); err != nil {
+		if _, err := c.Forget(calling, id, a.OperatorName(), reason); err != nil {
 			return explainNext(id, err)
 		}
-		return a.printResolved(ctx, c, id, "FORGOTTEN")
+		return printResolved(ctx, a, c, id, "FORGOTTEN")
 	})
 	return cmd
 }
 
 // printResolved prints the state of a transaction after the operator's resolution.
-func (a *app) printResolved(ctx context.Context, c *client.Client, id txn.ID, done string) error {
-	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+func printResolved(ctx context.Context, a *cli.App, c *client.Client, id txn.ID, done string) error {
+	ctx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 	defer cancel()
 	info, err := c.Get(ctx, id)
 	if errors.Is(err, txn.ErrNotFound) { // its retention time has expired
@@ -193,16 +174,16 @@ func (a *app) printResolved(ctx context.Context, c *client.Client, id txn.ID, do
 	if info.Heuristic != 0 {
 		heuristic = info.Heuristic.String()
 	}
-	t.Add(id.String(), "yes", state, heuristic, branchSummary(info))
-	return a.print.Print(output.Document{Value: normalize(info), IDs: []string{id.String()}, Tables: []output.Table{t}})
+	t.Add(id.String(), "yes", state, heuristic, cell.Branches(info))
+	return a.Print.Print(output.Document{Value: output.Normalize(info), IDs: []string{id.String()}, Tables: []output.Table{t}})
 }
 
-func (a *app) completeBranches() cobra.CompletionFunc {
-	return a.complete(func(ctx context.Context, c *client.Client, args []string, _ string) (out []string) {
+func completeBranches(a *cli.App) cobra.CompletionFunc {
+	return a.Complete(func(ctx context.Context, c *client.Client, args []string, _ string) (out []string) {
 		if len(args) == 0 {
 			return nil
 		}
-		id, err := resolveID(ctx, c, args[0])
+		id, err := cli.ResolveID(ctx, c, args[0])
 		if err != nil {
 			return nil
 		}

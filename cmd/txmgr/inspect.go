@@ -3,18 +3,18 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
 
-func inspectCommand(a *app) *cobra.Command {
+func inspectCommand(a *cli.App) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "inspect TX",
@@ -26,12 +26,12 @@ With --watch it is shown again at every change of its state, until it is finishe
 		Example: `  txmgr inspect tx_01k9
   txmgr inspect tx_01k9 -o json
   txmgr inspect tx_01k9 --watch`,
-		Args:              argCount(1, 1, "TX"),
-		ValidArgsFunction: a.completeTX(false),
+		Args:              cli.ArgCount(1, 1, "TX"),
+		ValidArgsFunction: a.CompleteTX(false),
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "show it again at every change of its state, until it is finished")
-	once := a.readCmd(cmd, func(ctx context.Context, c *client.Client, args []string) error {
-		id, err := resolveID(ctx, c, args[0])
+	once := a.ReadCmd(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		id, err := cli.ResolveID(ctx, c, args[0])
 		if err != nil {
 			return err
 		}
@@ -39,16 +39,16 @@ With --watch it is shown again at every change of its state, until it is finishe
 		if err != nil {
 			return err
 		}
-		return a.printInfo(info)
+		return printInfo(a, info)
 	})
-	again := a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
-		callCtx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+	again := a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		callCtx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 		defer cancel()
-		id, err := resolveID(callCtx, c, args[0])
+		id, err := cli.ResolveID(callCtx, c, args[0])
 		if err != nil {
 			return err
 		}
-		return a.follow(ctx, c, id)
+		return follow(ctx, a, c, id)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if watch {
@@ -61,19 +61,19 @@ With --watch it is shown again at every change of its state, until it is finishe
 
 // follow shows a transaction until it is finished. It waits for the decision and then for the
 // completion, so that it misses neither change.
-func (a *app) follow(ctx context.Context, c *client.Client, id txn.ID) error {
+func follow(ctx context.Context, a *cli.App, c *client.Client, id txn.ID) error {
 	info, err := c.Get(ctx, id)
 	if err != nil {
 		return err
 	}
 	for shown := 0; ; shown++ {
-		if shown > 0 && !a.print.Format.Structured() {
-			a.print.Note("")
+		if shown > 0 && !a.Print.Format.Structured() {
+			a.Print.Note("")
 		}
-		if a.print.Format == output.JSONFormat {
-			a.print.Format = output.JSONLFormat // one line for each change
+		if a.Print.Format == output.JSONFormat {
+			a.Print.Format = output.JSONLFormat // one line for each change
 		}
-		if err := a.printInfo(info); err != nil || info.State.Finished() {
+		if err := printInfo(a, info); err != nil || info.State.Finished() {
 			return err
 		}
 		goal := txn.UntilDecided
@@ -86,7 +86,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, id txn.ID) error {
 	}
 }
 
-func (a *app) printInfo(info txn.Info) error {
+func printInfo(a *cli.App, info txn.Info) error {
 	t := output.Table{Columns: []output.Column{{Name: "FIELD"}, {Name: "VALUE", State: true}}}
 	t.Add("id", info.ID.String())
 	add := func(name, value string) {
@@ -107,33 +107,24 @@ func (a *app) printInfo(info txn.Info) error {
 	if info.Heuristic != 0 {
 		t.Add("heuristic", info.Heuristic.String())
 	}
-	add("labels", labelText(info.Labels))
+	add("labels", cell.Labels(info.Labels))
 	t.Add("began", fmt.Sprintf("%s (%s ago)", info.Began.Format(time.RFC3339), output.Since(time.Since(info.Began))))
 	t.Add("timeout", info.Timeout.String())
 	if !info.Decided.IsZero() {
-		t.Add("decided", fmt.Sprintf("%s (%s), at tick %d, by entry %d of the log", info.Decided.UTC().Format(time.RFC3339), formatAge(info.Decided), info.DecidedTick, info.DecidedIndex))
+		t.Add("decided", fmt.Sprintf("%s (%s), at tick %d, by entry %d of the log", info.Decided.UTC().Format(time.RFC3339), cell.Age(info.Decided), info.DecidedTick, info.DecidedIndex))
 	}
 	if !info.State.Decided() {
-		t.Add("expires in", formatDuration(info.ExpiresIn))
-		t.Add("remaining invocations", formatInt(info.RemainingInvocations))
+		t.Add("expires in", cell.Duration(info.ExpiresIn))
+		t.Add("remaining invocations", cell.Int(info.RemainingInvocations))
 	}
-	t.Add("survival index", formatInt(info.SurvivalIndex))
-	t.Add("expiry tick", formatInt(info.ExpiryTick))
+	t.Add("survival index", cell.Int(info.SurvivalIndex))
+	t.Add("expiry tick", cell.Int(info.ExpiryTick))
 	tables := []output.Table{t}
 	if len(info.Branches) > 0 {
 		tables = append(tables, branchTable(info))
 	}
 	if info.Heuristic != 0 || info.EndedByApplication() {
-		a.print.Note("txmgr indoubt explain %s shows the possible actions", info.ID)
+		a.Print.Note("txmgr indoubt explain %s shows the possible actions", info.ID)
 	}
-	return a.print.Print(output.Document{Value: normalize(info), IDs: []string{info.ID.String()}, Tables: tables})
-}
-
-func labelText(labels map[string]string) string {
-	var out []string
-	for k, v := range labels {
-		out = append(out, k+"="+v)
-	}
-	slices.Sort(out)
-	return strings.Join(out, " ")
+	return a.Print.Print(output.Document{Value: output.Normalize(info), IDs: []string{info.ID.String()}, Tables: tables})
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -19,13 +21,13 @@ type filterOptions struct {
 	labels      []string
 }
 
-func (o *filterOptions) flags(a *app, cmd *cobra.Command) {
+func (o *filterOptions) flags(a *cli.App, cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.states, "state", nil, "only transactions in these states, separated by commas; see: txmgr help states")
 	f.StringVar(&o.participant, "participant", "", "only transactions with a branch at this participant")
 	f.StringArrayVar(&o.labels, "label", nil, "only transactions with this label, as key=value; may be repeated")
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	_ = cmd.RegisterFlagCompletionFunc("participant", a.completeParticipants())
+	_ = cmd.RegisterFlagCompletionFunc("participant", a.CompleteParticipants())
 }
 
 func (o *filterOptions) filter() (txn.Filter, error) {
@@ -42,7 +44,7 @@ func (o *filterOptions) filter() (txn.Filter, error) {
 		f.States = append(f.States, state)
 	}
 	if len(o.labels) > 0 {
-		labels, err := parseLabels(o.labels)
+		labels, err := cli.ParseLabels(o.labels)
 		if err != nil {
 			return f, err
 		}
@@ -59,7 +61,7 @@ func stateNames() []string {
 	return out
 }
 
-func listCommand(a *app) *cobra.Command {
+func listCommand(a *cli.App) *cobra.Command {
 	var o filterOptions
 	var olderThan, expiresWithin time.Duration
 	var limit int
@@ -74,7 +76,7 @@ within the retention time. An empty list is not an error.`,
   txmgr list --state active,preparing --expires-within 10s
   txmgr list --state committing --older-than 1m -o wide
   for id in $(txmgr list --participant bank -o id); do txmgr inspect $id; done`,
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.flags(a, cmd)
@@ -83,7 +85,7 @@ within the retention time. An empty list is not an error.`,
 	f.DurationVar(&expiresWithin, "expires-within", 0, "only undecided transactions that expire within this time from now")
 	f.IntVar(&limit, "limit", 1000, "maximum number of transactions, the newest ones")
 	f.StringVar(&before, "before", "", "only transactions older than the one with this id")
-	cmd.RunE = a.readCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = a.ReadCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		filter, err := o.filter()
 		if err != nil {
 			return err
@@ -102,14 +104,14 @@ within the retention time. An empty list is not an error.`,
 			return err
 		}
 		if len(found) == limit {
-			a.print.Note("only the newest %d are shown; for older ones: --before %v", limit, found[0].ID)
+			a.Print.Note("only the newest %d are shown; for older ones: --before %v", limit, found[0].ID)
 		}
-		return a.printList(found)
+		return printList(a, found)
 	})
 	return cmd
 }
 
-func (a *app) printList(found []txn.Info) error {
+func printList(a *cli.App, found []txn.Info) error {
 	t := output.Table{Columns: []output.Column{
 		{Name: "TX"},
 		{Name: "NAME"},
@@ -130,10 +132,10 @@ func (a *app) printList(found []txn.Info) error {
 			cause = x.Cause.String()
 		}
 		if !x.State.Decided() {
-			remaining = formatInt(x.RemainingInvocations)
+			remaining = cell.Int(x.RemainingInvocations)
 		}
-		t.Add(ids[i], x.Name, strings.TrimSpace(stateWithHeuristic(x.State, x.Heuristic)), cause, output.Since(time.Since(x.Began)), formatDuration(x.ExpiresIn),
-			remaining, labelText(x.Labels), branchSummary(x), waitReason(x))
+		t.Add(ids[i], x.Name, strings.TrimSpace(cell.State(x.State, x.Heuristic)), cause, output.Since(time.Since(x.Began)), cell.Duration(x.ExpiresIn),
+			remaining, cell.Labels(x.Labels), cell.Branches(x), waitReason(x))
 	}
-	return a.print.Print(output.Document{Value: normalizeAll(found), IDs: ids, Tables: []output.Table{t}})
+	return a.Print.Print(output.Document{Value: normalizeAll(found), IDs: ids, Tables: []output.Table{t}})
 }

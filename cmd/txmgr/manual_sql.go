@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
@@ -16,7 +17,7 @@ import (
 )
 
 // printManualSQL prints the SQL for an application that takes part without the SDK.
-func (a *app) printManualSQL(ctx context.Context, c *client.Client, id txn.ID, b txn.Branch, e txn.Enlistment) error {
+func printManualSQL(ctx context.Context, a *cli.App, c *client.Client, id txn.ID, b txn.Branch, e txn.Enlistment) error {
 	p, err := findParticipant(ctx, c, b.Participant)
 	if err != nil {
 		return err
@@ -37,7 +38,7 @@ func (a *app) printManualSQL(ctx context.Context, c *client.Client, id txn.ID, b
 	default:
 		return output.Usage(fmt.Sprintf("the branch is enlisted; its XID is %s", b.XID), "participant %s is of kind %s, which has no SQL", b.Participant, p.Kind)
 	}
-	_, err = io.WriteString(a.out, text)
+	_, err = io.WriteString(a.Out, text)
 	return err
 }
 

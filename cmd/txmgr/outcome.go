@@ -7,15 +7,17 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // waitForOutcome ends a command that decided a transaction: it waits until the transaction is
 // complete, unless told not to, and prints its state.
-func (a *app) waitForOutcome(ctx context.Context, c *client.Client, id txn.ID, out txn.Outcome, began time.Time, noWait bool, timeout time.Duration) error {
+func waitForOutcome(ctx context.Context, a *cli.App, c *client.Client, id txn.ID, out txn.Outcome, began time.Time, noWait bool, timeout time.Duration) error {
 	if timeout == 0 {
-		timeout = a.requestTimeout
+		timeout = a.RequestTimeout
 	}
 	wait, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -28,22 +30,22 @@ func (a *app) waitForOutcome(ctx context.Context, c *client.Client, id txn.ID, o
 	}
 	switch {
 	case errors.Is(err, txn.ErrWaitTimeout) || err != nil && wait.Err() != nil && ctx.Err() == nil:
-		return a.completingFailure(ctx, c, id, out.State, timeout, err)
+		return completingFailure(ctx, a, c, id, out.State, timeout, err)
 	case err != nil:
 		// The decision is known, although the call that read the outcome failed.
 		f := *output.Explain(err)
 		f.State = fmt.Sprintf("%v: %s", out.State, output.Meaning(out.State, out.Heuristic))
 		return &f
 	}
-	if err := a.printOutcome(info, time.Since(began)); err != nil {
+	if err := printOutcome(a, info, time.Since(began)); err != nil {
 		return err
 	}
 	return heuristicFailure(info)
 }
 
 // completingFailure is the failure of a wait for a transaction that is decided.
-func (a *app) completingFailure(ctx context.Context, c *client.Client, id txn.ID, decided txn.State, timeout time.Duration, err error) error {
-	f := a.timeoutFailure(ctx, c, id, timeout, err)
+func completingFailure(ctx context.Context, a *cli.App, c *client.Client, id txn.ID, decided txn.State, timeout time.Duration, err error) error {
+	f := timeoutFailure(ctx, a, c, id, timeout, err)
 	f.What = fmt.Sprintf("%s is decided, but not every participant has acknowledged within %v", id, timeout)
 	f.State = decided.String() + ": " + output.StateMeaning(decided)
 	f.Hint = "the coordinator retries; txmgr wait " + id.String()
@@ -63,14 +65,14 @@ func heuristicFailure(info txn.Info) error {
 	}
 	return &output.Failure{
 		Code: txn.CodeInDoubt, What: fmt.Sprintf("%s has a heuristic outcome: %s", info.ID, info.Heuristic),
-		Cause: "a branch ended, or may have ended, otherwise than decided: " + branchSummary(info),
+		Cause: "a branch ended, or may have ended, otherwise than decided: " + cell.Branches(info),
 		State: info.State.String() + ": " + output.Meaning(info.State, info.Heuristic),
 		Hint:  "txmgr indoubt explain " + info.ID.String(),
 	}
 }
 
-func (a *app) printOutcome(info txn.Info, took time.Duration) error {
+func printOutcome(a *cli.App, info txn.Info, took time.Duration) error {
 	table := output.Table{Columns: []output.Column{{Name: "TX"}, {Name: "STATE", State: true}, {Name: "IN"}, {Name: "BRANCHES"}}}
-	table.Add(info.ID.String(), stateWithHeuristic(info.State, info.Heuristic), output.Since(took), branchSummary(info))
-	return a.print.Print(output.Document{Value: normalize(info), IDs: []string{info.ID.String()}, Tables: []output.Table{table}})
+	table.Add(info.ID.String(), cell.State(info.State, info.Heuristic), output.Since(took), cell.Branches(info))
+	return a.Print.Print(output.Document{Value: output.Normalize(info), IDs: []string{info.ID.String()}, Tables: []output.Table{table}})
 }

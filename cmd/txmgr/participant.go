@@ -1,23 +1,21 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"maps"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
 
-func participantCommand(a *app) *cobra.Command {
+func participantCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "participant",
 		Short: "Manage participants (databases and services)",
@@ -25,27 +23,27 @@ func participantCommand(a *app) *cobra.Command {
 transactions. A registration is replicated, and every client can read it: it names the
 place of the secret, not the secret.`,
 	}
-	groupCommand(cmd)
+	cli.GroupCommand(cmd)
 	cmd.AddCommand(participantAddCommand(a), participantListCommand(a), participantTestCommand(a), participantRemoveCommand(a))
 	return cmd
 }
 
-func participantListCommand(a *app) *cobra.Command {
+func participantListCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "list",
 		Aliases:           []string{"ls"},
 		Short:             "List the participants and their health",
 		Long:              "List the participants, and their health as the server sees it: since when, and how long\nthe last probe took. A participant that no transaction needs is probed in every\nthird round of the sweep, every 15 seconds by default. LIMIT is the number of calls that\nrecovery makes to it at once: txmgr adaptive explain NAME shows the reasons. With -o wide\nalso its throughput and latencies, the last decision about its limit, and the settings.",
 		Example:           "  txmgr participant list -o wide",
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.RunE = a.readCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = a.ReadCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
 		all, err := c.Participants(ctx)
 		if err != nil {
 			return err
 		}
-		return a.printParticipants(all)
+		return printParticipants(a, all)
 	})
 	return cmd
 }
@@ -74,21 +72,13 @@ func participantTable(all []txn.ParticipantStatus) output.Table {
 		if p.Healthy {
 			healthy = "yes"
 		}
-		t.Add(p.Name, p.Kind, healthy, formatAge(p.Since), formatShortDuration(p.ProbeTook), formatInt(p.Limit), formatInt(p.Running), formatInt(p.Queued), formatDuration(p.NextTry), p.LastError,
-			p.Optimizer, formatRate(p.Throughput), formatShortDuration(p.Mean), formatShortDuration(p.P99), lastDecision(p.Decision), labelText(p.Settings))
+		t.Add(p.Name, p.Kind, healthy, cell.Age(p.Since), cell.ShortDuration(p.ProbeTook), cell.Int(p.Limit), cell.Int(p.Running), cell.Int(p.Queued), cell.Duration(p.NextTry), p.LastError,
+			p.Optimizer, formatRate(p.Throughput), cell.ShortDuration(p.Mean), cell.ShortDuration(p.P99), lastDecision(p.Decision), cell.Labels(p.Settings))
 	}
 	return t
 }
 
-// formatShortDuration is formatDuration for durations that may be below a millisecond.
-func formatShortDuration(d txn.Duration) string {
-	if 0 < d && d < txn.Duration(time.Millisecond) {
-		return time.Duration(d).Round(time.Microsecond).String()
-	}
-	return formatDuration(d)
-}
-
-func (a *app) printParticipants(all []txn.ParticipantStatus) error {
+func printParticipants(a *cli.App, all []txn.ParticipantStatus) error {
 	names := make([]string, len(all))
 	statuses := make([]txn.ParticipantStatus, len(all))
 	for i, p := range all {
@@ -98,12 +88,12 @@ func (a *app) printParticipants(all []txn.ParticipantStatus) error {
 		names[i], statuses[i] = p.Name, p
 	}
 	if i := slices.IndexFunc(all, func(p txn.ParticipantStatus) bool { return !p.Healthy }); i >= 0 {
-		a.print.Note("for details: txmgr doctor %s", all[i].Name)
+		a.Print.Note("for details: txmgr doctor %s", all[i].Name)
 	}
-	return a.print.Print(output.Document{Value: statuses, IDs: names, Tables: []output.Table{participantTable(statuses)}})
+	return a.Print.Print(output.Document{Value: statuses, IDs: names, Tables: []output.Table{participantTable(statuses)}})
 }
 
-func participantTestCommand(a *app) *cobra.Command {
+func participantTestCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "test NAME...",
 		Short: "Test whether a participant can take part",
@@ -111,9 +101,9 @@ func participantTestCommand(a *app) *cobra.Command {
 prepared transactions, with sufficient privileges. A problem is exit code 10. This is a
 quick test; txmgr doctor runs all health checks.`,
 		Example:           "  txmgr participant test bank",
-		Args:              argCount(1, -1, "at least one NAME"),
-		ValidArgsFunction: a.completeParticipants(),
-		RunE: a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:              cli.ArgCount(1, -1, "at least one NAME"),
+		ValidArgsFunction: a.CompleteParticipants(),
+		RunE: a.ShortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			t := output.Table{Columns: []output.Column{{Name: "PARTICIPANT"}, {Name: "HEALTHY", State: true}, {Name: "PROBLEM"}}}
 			type result struct {
 				Name    string `json:"name"`
@@ -137,7 +127,7 @@ quick test; txmgr doctor runs all health checks.`,
 				t.Add(name, "no", problem)
 				results = append(results, result{Name: name, Problem: problem})
 			}
-			if err := a.print.Print(output.Document{Value: results, IDs: args, Tables: []output.Table{t}}); err != nil || len(bad) == 0 {
+			if err := a.Print.Print(output.Document{Value: results, IDs: args, Tables: []output.Table{t}}); err != nil || len(bad) == 0 {
 				return err
 			}
 			return &output.Failure{
@@ -149,7 +139,7 @@ quick test; txmgr doctor runs all health checks.`,
 	}
 }
 
-func participantRemoveCommand(a *app) *cobra.Command {
+func participantRemoveCommand(a *cli.App) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:     "remove NAME",
@@ -158,20 +148,20 @@ func participantRemoveCommand(a *app) *cobra.Command {
 		Long: `Unregister a participant. This is refused while a branch at the participant is not
 finished (exit code 6). Prepared transactions of other owners stay at the participant.`,
 		Example:           "  txmgr participant remove bank --yes",
-		Args:              argCount(1, 1, "NAME"),
-		ValidArgsFunction: a.completeParticipants(),
-		RunE: a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := a.confirm(fmt.Sprintf("Remove participant %s?", args[0])); err != nil {
+		Args:              cli.ArgCount(1, 1, "NAME"),
+		ValidArgsFunction: a.CompleteParticipants(),
+		RunE: a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := a.Confirm(fmt.Sprintf("Remove participant %s?", args[0])); err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+			ctx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 			defer cancel()
-			if err := c.RemoveParticipant(ctx, args[0], a.operatorName(), reason); err != nil {
+			if err := c.RemoveParticipant(ctx, args[0], a.OperatorName(), reason); err != nil {
 				return err
 			}
 			t := output.Table{Columns: output.Columns("PARTICIPANT", "REMOVED")}
 			t.Add(args[0], "yes")
-			return a.print.Print(output.Document{
+			return a.Print.Print(output.Document{
 				Value: map[string]any{"name": args[0], "removed": true}, IDs: args, Tables: []output.Table{t},
 			})
 		}),
@@ -179,26 +169,3 @@ finished (exit code 6). Prepared transactions of other owners stay at the partic
 	cmd.Flags().StringVar(&reason, "reason", "", "reason; recorded in the audit")
 	return cmd
 }
-
-// confirm asks the operator. If the input is not a terminal, only --yes confirms.
-func (a *app) confirm(question string) error {
-	if a.yes {
-		return nil
-	}
-	in, ok := a.in.(*os.File)
-	if a.noInput || !ok || !output.IsTerminal(in) {
-		return output.Usage("--yes confirms it", "confirmation is required and cannot be asked for: %s", question)
-	}
-	_, _ = fmt.Fprint(a.err, question+" [y/N] ") // an error of writing shows in the answer
-	answer, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return output.Usage("", "nothing was changed: the answer was not yes")
-}
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

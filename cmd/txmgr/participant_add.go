@@ -9,6 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/drivers"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/txn"
@@ -27,7 +30,7 @@ type addOptions struct {
 	skipChecks bool
 }
 
-func participantAddCommand(a *app) *cobra.Command {
+func participantAddCommand(a *cli.App) *cobra.Command {
 	var o addOptions
 	cmd := &cobra.Command{
 		Use:   "add NAME",
@@ -37,7 +40,7 @@ its health checks run, and each problem is printed with its remedy. The particip
 registered in any case, and the exit code is 0: a script that needs the result runs txmgr
 doctor NAME, or participant test. A change of the settings of a healthy participant has to
 be confirmed; --yes confirms it. The same settings again change nothing. txmgr audit list
-shows who registered what: user@host, or as ` + userVariable + ` says, and with
+shows who registered what: user@host, or as ` + cli.UserVariable + ` says, and with
 authentication the name of the token.
 
 The kinds, and their settings for --set beside the flags below:
@@ -60,11 +63,11 @@ and every client can read it.`,
   txmgr participant add mail --kind web --url http://127.0.0.1:8025/txmgr --set list=/prepared
   txmgr participant add mail --kind web --url https://mail.internal/txmgr --set secret_file=/etc/txmgr/mail.key
   txmgr participant add shelf --kind ledger --path /var/lib/shelf.db`,
-		Args:              argCount(1, 1, "NAME"),
+		Args:              cli.ArgCount(1, 1, "NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.kind, "kind", "", strings.Join(kinds(), ", "))
+	f.StringVar(&o.kind, "kind", "", strings.Join(drivers.Kinds(), ", "))
 	f.StringVar(&o.dsnEnv, "dsn-env", "", "environment variable that contains the address of the database")
 	f.StringVar(&o.dsnFile, "dsn-file", "", "file that contains the address of the database")
 	f.StringVar(&o.dsn, "dsn", "", "address of the database itself; it must contain no secret")
@@ -74,26 +77,26 @@ and every client can read it.`,
 	f.StringArrayVar(&o.settings, "set", nil, "any other setting of the kind, as key=value; may be repeated")
 	f.StringVar(&o.reason, "reason", "", "reason; recorded in the audit")
 	f.BoolVar(&o.skipChecks, "no-doctor", false, "run no health checks, for a participant that is not available yet")
-	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp)) // the flags
-	_ = cmd.RegisterFlagCompletionFunc("optimizer", completeOptimizers)                                             // are there
-	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(drivers.Kinds(), cobra.ShellCompDirectiveNoFileComp)) // the flags
+	_ = cmd.RegisterFlagCompletionFunc("optimizer", cli.CompleteOptimizers)                                                 // are there
+	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		p, err := o.registration(args[0])
 		if err != nil {
 			return err
 		}
-		changes, err := a.confirmReplace(ctx, c, p)
+		changes, err := confirmReplace(ctx, a, c, p)
 		if err != nil {
 			return err
 		}
-		calling, cancel := context.WithTimeout(ctx, a.requestTimeout)
+		calling, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 		defer cancel()
-		if err := c.AddParticipant(calling, p, a.operatorName(), o.reason); err != nil {
+		if err := c.AddParticipant(calling, p, a.OperatorName(), o.reason); err != nil {
 			return err
 		}
 		if o.skipChecks {
-			return a.printAdded(p, changes, nil)
+			return printAdded(a, p, changes, nil)
 		}
-		fanoutCtx, cancel := a.withTimeout(ctx)
+		fanoutCtx, cancel := a.WithTimeout(ctx)
 		defer cancel()
 		found, err := c.Doctor(fanoutCtx, p.Name)
 		if err != nil {
@@ -103,18 +106,18 @@ and every client can read it.`,
 			return &f
 		}
 		if len(failingScopes(found)) > 0 {
-			a.print.Note("%s is registered, but health checks failed: correct the failures, and run them again: txmgr doctor %[1]s", p.Name)
+			a.Print.Note("%s is registered, but health checks failed: correct the failures, and run them again: txmgr doctor %[1]s", p.Name)
 		}
-		return a.printAdded(p, changes, found)
+		return printAdded(a, p, changes, found)
 	})
 	return cmd
 }
 
 // printAdded prints a registration and the results of its health check; of the checks that passed
 // only the number.
-func (a *app) printAdded(p txn.Participant, changes []string, found []txn.Check) error {
+func printAdded(a *cli.App, p txn.Participant, changes []string, found []txn.Check) error {
 	for _, change := range changes {
-		a.print.Note("changed: %s", change)
+		a.Print.Note("changed: %s", change)
 	}
 	bad := []txn.Check{}
 	for _, d := range found {
@@ -123,7 +126,7 @@ func (a *app) printAdded(p txn.Participant, changes []string, found []txn.Check)
 		}
 	}
 	t := output.Table{Columns: output.Columns("PARTICIPANT", "KIND", "SETTINGS")}
-	t.Add(p.Name, p.Kind, labelText(p.Settings))
+	t.Add(p.Name, p.Kind, cell.Labels(p.Settings))
 	var page output.Page
 	writeChecks(&page, bad)
 	if fine := len(found) - len(bad); fine > 0 {
@@ -136,7 +139,7 @@ func (a *app) printAdded(p txn.Participant, changes []string, found []txn.Check)
 		Changes  []string          `json:"changes"`  // of settings that were registered before
 		Findings []txn.Check       `json:"findings"` // warnings and failures
 	}{p.Name, p.Kind, p.Settings, append([]string{}, changes...), bad}
-	return a.print.Print(output.Document{Value: value, IDs: []string{p.Name}, Tables: []output.Table{t}, Page: page})
+	return a.Print.Print(output.Document{Value: value, IDs: []string{p.Name}, Tables: []output.Table{t}, Page: page})
 }
 
 // registration turns the flags into settings. It makes paths absolute, since the server runs in
@@ -144,7 +147,7 @@ func (a *app) printAdded(p txn.Participant, changes []string, found []txn.Check)
 func (o *addOptions) registration(name string) (txn.Participant, error) {
 	p := txn.Participant{Name: name, Kind: o.kind, Settings: map[string]string{}}
 	if o.kind == "" {
-		return p, output.Usage("--kind "+strings.Join(kinds(), ", or "), "participant %s: no --kind given", name)
+		return p, output.Usage("--kind "+strings.Join(drivers.Kinds(), ", or "), "participant %s: no --kind given", name)
 	}
 	for _, w := range o.settings {
 		k, v, ok := strings.Cut(w, "=")

@@ -9,14 +9,15 @@ import (
 	"strings"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // confirmReplace finds out what a registration changes in an existing one, and asks for
 // confirmation if that one is healthy: wrong settings make a working participant unavailable to
 // every transaction.
-func (a *app) confirmReplace(ctx context.Context, c *client.Client, p txn.Participant) (changes []string, err error) {
-	calling, cancel := context.WithTimeout(ctx, a.requestTimeout)
+func confirmReplace(ctx context.Context, a *cli.App, c *client.Client, p txn.Participant) (changes []string, err error) {
+	calling, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 	defer cancel()
 	all, err := c.Participants(calling)
 	if err != nil {
@@ -30,7 +31,7 @@ func (a *app) confirmReplace(ctx context.Context, c *client.Client, p txn.Partic
 	if len(changes) == 0 || !all[i].Healthy {
 		return changes, nil
 	}
-	return changes, a.confirm(fmt.Sprintf("Participant %s is registered and healthy. Change its settings: %s?", p.Name, strings.Join(changes, "; ")))
+	return changes, a.Confirm(fmt.Sprintf("Participant %s is registered and healthy. Change its settings: %s?", p.Name, strings.Join(changes, "; ")))
 }
 
 // settingChanges describes the changes of settings, in the order of their names.
@@ -41,7 +42,7 @@ func settingChanges(old, now map[string]string) []string {
 		keys = map[string]string{}
 	}
 	maps.Copy(keys, now)
-	for _, k := range sortedKeys(keys) {
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		before, had := old[k]
 		after, has := now[k]
 		switch {

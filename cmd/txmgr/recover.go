@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -20,14 +22,14 @@ const (
 	classUnreachable   = "unreachable"    // of a participant: it could not be scanned
 )
 
-func recoverCommand(a *app) *cobra.Command {
+func recoverCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recover",
 		Short: "Compare prepared branches at participants with the log",
 		Long: `Compare prepared branches at participants with the log, and end those that need it; and
 resume recovery in a cluster that was restored from a backup.`,
 	}
-	groupCommand(cmd)
+	cli.GroupCommand(cmd)
 	var apply bool
 	scan := &cobra.Command{
 		Use:   "scan [PARTICIPANT]",
@@ -46,11 +48,11 @@ The exit code is 10 if a branch of this cluster needs an action that was not car
 or if there may be one because a participant could not be asked. With --apply only
 branches of this cluster are listed.`,
 		Example:           "  txmgr recover scan\n  txmgr recover scan bank --apply",
-		Args:              argCount(0, 1, "at most PARTICIPANT"),
-		ValidArgsFunction: a.completeParticipants(),
+		Args:              cli.ArgCount(0, 1, "at most PARTICIPANT"),
+		ValidArgsFunction: a.CompleteParticipants(),
 	}
 	scan.Flags().BoolVar(&apply, "apply", false, "commit and roll back the branches that need it")
-	scan.RunE = a.fanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
+	scan.RunE = a.FanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		name := ""
 		if len(args) == 1 {
 			name = args[0]
@@ -59,13 +61,13 @@ branches of this cluster are listed.`,
 		if scanErr != nil && len(found) == 0 {
 			return scanErr
 		}
-		return errors.Join(a.printScan(found), scanErr, orphansFailure(found, apply))
+		return errors.Join(printScan(a, found), scanErr, orphansFailure(found, apply))
 	})
 	cmd.AddCommand(scan, recoverResumeCommand(a))
 	return cmd
 }
 
-func (a *app) printScan(found []txn.ScanResult) error {
+func printScan(a *cli.App, found []txn.ScanResult) error {
 	if found == nil {
 		found = []txn.ScanResult{}
 	}
@@ -103,15 +105,15 @@ func (a *app) printScan(found []txn.ScanResult) error {
 		} else if f.Done {
 			done = "yes"
 		}
-		t.Add(f.Participant, tx, branch, state, formatAge(f.Since), f.Owner, f.XID, lineCount(f.Locks), lineCount(f.Waiters), f.Class, done, f.Error)
+		t.Add(f.Participant, tx, branch, state, cell.Age(f.Since), f.Owner, f.XID, lineCount(f.Locks), lineCount(f.Waiters), f.Class, done, f.Error)
 		t.Under(labelled("locked: ", f.Locks)...)
 		t.Under(labelled("waits:  ", f.Waiters)...)
 		more = more || len(f.Locks)+len(f.Waiters) > 0
 	}
-	if more && a.print.Format == output.TableFormat {
-		a.print.Note("-o wide shows the locks, and who waits for them")
+	if more && a.Print.Format == output.TableFormat {
+		a.Print.Note("-o wide shows the locks, and who waits for them")
 	}
-	return a.print.Print(output.Document{Value: found, IDs: ids, Tables: []output.Table{t}})
+	return a.Print.Print(output.Document{Value: found, IDs: ids, Tables: []output.Table{t}})
 }
 
 // lineCount counts the lines of a participant's text; empty for none.
@@ -119,7 +121,7 @@ func lineCount(lines []string) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	return formatInt(len(lines))
+	return cell.Int(len(lines))
 }
 
 func labelled(label string, lines []string) []string {

@@ -6,10 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 )
 
-func recoverResumeCommand(a *app) *cobra.Command {
+func recoverResumeCommand(a *cli.App) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "resume --reason TEXT",
@@ -22,20 +24,20 @@ completes no branch and begins no transaction until an operator resumes recovery
 Check first: txmgr recover scan shows the prepared branches at the participants, and what
 the cluster would do with them; txmgr indoubt list and explain show the details.`,
 		Example:           `  txmgr recover resume --reason "compared with the databases, ticket 812"`,
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason; required, recorded in the audit")
-	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, _ []string) error {
-		if err := requireReason(reason); err != nil {
+	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, _ []string) error {
+		if err := cli.RequireReason(reason); err != nil {
 			return err
 		}
-		if err := a.confirm("Resume recovery in the restored cluster: complete, roll back and sweep branches?"); err != nil {
+		if err := a.Confirm("Resume recovery in the restored cluster: complete, roll back and sweep branches?"); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+		ctx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 		defer cancel()
-		if err := c.ResumeRecovery(ctx, a.operatorName(), reason); err != nil {
+		if err := c.ResumeRecovery(ctx, a.OperatorName(), reason); err != nil {
 			return err
 		}
 		s, err := c.Status(ctx)
@@ -43,8 +45,8 @@ the cluster would do with them; txmgr indoubt list and explain show the details.
 			return err
 		}
 		t := output.Table{Columns: output.Columns("CLUSTER", "INCARNATION", "RESUMED")}
-		t.Add(s.Cluster, formatInt(s.Incarnation), "yes")
-		return a.print.Print(output.Document{
+		t.Add(s.Cluster, cell.Int(s.Incarnation), "yes")
+		return a.Print.Print(output.Document{
 			Value: map[string]any{"cluster": s.Cluster, "incarnation": s.Incarnation, "resumed": true}, IDs: []string{s.Cluster}, Tables: []output.Table{t},
 		})
 	})

@@ -7,11 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
 
-func rollbackCommand(a *app) *cobra.Command {
+func rollbackCommand(a *cli.App) *cobra.Command {
 	var reason string
 	var noWait bool
 	var timeout time.Duration
@@ -23,18 +25,18 @@ transaction that is rolled back already is not an error; one that is decided to 
 cannot be rolled back (exit code 6).`,
 		Example: `  txmgr rollback tx_01k9
   txmgr rollback tx_01k9 --reason "customer changed his mind"`,
-		Args:              argCount(1, 1, "TX"),
-		ValidArgsFunction: a.completeTX(false),
+		Args:              cli.ArgCount(1, 1, "TX"),
+		ValidArgsFunction: a.CompleteTX(false),
 	}
 	f := cmd.Flags()
 	f.StringVar(&reason, "reason", "", "reason; recorded with the transaction")
 	f.BoolVar(&noWait, "no-wait", false, "return when the decision is durable")
 	f.DurationVar(&timeout, "timeout", 0, "time to wait for the participants (default: --request-timeout)")
-	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		began := time.Now()
-		callCtx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+		callCtx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 		defer cancel()
-		id, err := resolveID(callCtx, c, args[0])
+		id, err := cli.ResolveID(callCtx, c, args[0])
 		if err != nil {
 			return err
 		}
@@ -42,26 +44,26 @@ cannot be rolled back (exit code 6).`,
 		if err != nil {
 			return err
 		}
-		return a.waitForOutcome(ctx, c, id, out, began, noWait, timeout)
+		return waitForOutcome(ctx, a, c, id, out, began, noWait, timeout)
 	})
 	return cmd
 }
 
-func extendCommand(a *app) *cobra.Command {
+func extendCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "extend TX DURATION",
 		Short: "Extend the timeout of an undecided transaction",
 		Long: `Set a new timeout of an undecided transaction, counted from now. A timeout is never
 shortened: a transaction whose old deadline is later keeps it.`,
 		Example:           `  txmgr extend tx_01k9 1m30s`,
-		Args:              argCount(2, 2, "TX and DURATION"),
-		ValidArgsFunction: a.completeTX(false),
-		RunE: a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:              cli.ArgCount(2, 2, "TX and DURATION"),
+		ValidArgsFunction: a.CompleteTX(false),
+		RunE: a.ShortCmd(func(ctx context.Context, c *client.Client, args []string) error {
 			timeout, err := time.ParseDuration(args[1])
 			if err != nil || timeout <= 0 {
 				return output.Usage("write it like 30s or 1m30s", "%q is not a positive duration", args[1])
 			}
-			id, err := resolveID(ctx, c, args[0])
+			id, err := cli.ResolveID(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
@@ -72,13 +74,13 @@ shortened: a transaction whose old deadline is later keeps it.`,
 			if err != nil {
 				return err
 			}
-			return a.printExtended(info)
+			return printExtended(a, info)
 		}),
 	}
 }
 
-func (a *app) printExtended(info txn.Info) error {
+func printExtended(a *cli.App, info txn.Info) error {
 	table := output.Table{Columns: output.Columns("TX", "TIMEOUT", "EXPIRES IN", "REMAINING INVOCATIONS", "EXPIRY TICK")}
-	table.Add(info.ID.String(), info.Timeout.String(), formatDuration(info.ExpiresIn), formatInt(info.RemainingInvocations), formatInt(info.ExpiryTick))
-	return a.print.Print(output.Document{Value: normalize(info), IDs: []string{info.ID.String()}, Tables: []output.Table{table}})
+	table.Add(info.ID.String(), info.Timeout.String(), cell.Duration(info.ExpiresIn), cell.Int(info.RemainingInvocations), cell.Int(info.ExpiryTick))
+	return a.Print.Print(output.Document{Value: output.Normalize(info), IDs: []string{info.ID.String()}, Tables: []output.Table{table}})
 }

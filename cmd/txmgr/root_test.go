@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -21,13 +22,13 @@ func TestAdviceOfDevIsForTheDefaultAddress(t *testing.T) {
 		{[]string{"--address", "http://10.0.0.1:7460"}, false},
 	} {
 		var errs bytes.Buffer
-		a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &errs, env: func(string) string { return "" }}
-		a.print = &output.Printer{Out: a.out, Err: a.err}
+		a := &cli.App{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &errs, Env: func(string) string { return "" }}
+		a.Print = &output.Printer{Out: a.Out, Err: a.Err}
 		root := rootCommand(a)
 		if err := root.ParseFlags(c.args); err != nil {
 			t.Fatal(err)
 		}
-		a.fail(unreachable())
+		a.Fail(unreachable())
 		if got := strings.Contains(errs.String(), "txmgr dev"); got != c.dev {
 			t.Errorf("%v: %s", c.args, errs.String())
 		}

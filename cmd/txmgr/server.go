@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/drivers"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/node"
@@ -38,7 +40,7 @@ type serverOptions struct {
 	authOptions
 }
 
-func serverCommand(a *app) *cobra.Command {
+func serverCommand(a *cli.App) *cobra.Command {
 	var o serverOptions
 	cmd := &cobra.Command{
 		Use:   "server",
@@ -67,26 +69,26 @@ relative to the file.`,
   txmgr server --config /etc/txmgr/server.yaml
   txmgr server --data-dir /var/lib/txmgr --listen 127.0.0.1:0 --address-file /run/txmgr.addr
   txmgr server --data-dir /var/lib/txmgr --raft-listen 127.0.0.1:7461 --bootstrap-expect 3 --join 127.0.0.1:7461,127.0.0.1:7471,127.0.0.1:7481`,
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.flags(cmd.Flags())
-	_ = cmd.RegisterFlagCompletionFunc("recovery-optimizer", completeOptimizers) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("recovery-optimizer", cli.CompleteOptimizers) // the flag is there
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := o.resolve(cmd.Flags(), a.env); err != nil {
+		if err := o.resolve(cmd.Flags(), a.Env); err != nil {
 			return err
 		}
 		if o.dataDir == "" {
 			return output.Usage("--data-dir names the directory of the log; txmgr dev needs none", "no data directory given")
 		}
-		log, err := a.logger(&o)
+		log, err := logger(a, &o)
 		if err != nil {
 			return err
 		}
 		log = asynclog.Wrap(log)
 		defer handleHangups(log)()
-		return a.serve(cmd.Context(), o, log, func(address string, _ *node.Node) error {
-			return a.printReady(map[string]string{"address": address}, "listening on "+address)
+		return serve(cmd.Context(), a, o, log, func(address string, _ *node.Node) error {
+			return printReady(a, map[string]string{"address": address}, "listening on "+address)
 		})
 	}
 	return cmd
@@ -112,12 +114,12 @@ func (o *serverOptions) flags(f *pflag.FlagSet) {
 }
 
 // logger is the log of a server, on standard error, in the format of the errors there.
-func (a *app) logger(o *serverOptions) (*slog.Logger, error) {
+func logger(a *cli.App, o *serverOptions) (*slog.Logger, error) {
 	chosen := *o
-	if chosen.logFormat == "" && a.print.Format.Structured() {
+	if chosen.logFormat == "" && a.Print.Format.Structured() {
 		chosen.logFormat = "json"
 	}
-	return chosen.logger(a.err)
+	return chosen.logger(a.Err)
 }
 
 // logger returns the log of a server.
@@ -137,11 +139,11 @@ func (o *serverOptions) logger(w io.Writer) (*slog.Logger, error) {
 }
 
 // printReady prints on standard output that a server is ready.
-func (a *app) printReady(value any, text string) error {
-	if a.print.Format.Structured() {
-		return a.print.Print(output.Document{Value: value})
+func printReady(a *cli.App, value any, text string) error {
+	if a.Print.Format.Structured() {
+		return a.Print.Print(output.Document{Value: value})
 	}
-	_, err := fmt.Fprintln(a.out, text)
+	_, err := fmt.Fprintln(a.Out, text)
 	return err
 }
 
@@ -150,7 +152,7 @@ func (o *serverOptions) nodeConfig(log *slog.Logger) (node.Config, error) {
 	c := node.Config{
 		DataDir: o.dataDir, Interval: o.interval, Retention: o.retention,
 		DefaultTimeout: o.defaultTimeout, MaxTimeout: o.maxTimeout,
-		SnapshotBytes: o.snapshotBytes, Drivers: drivers(), Logger: log,
+		SnapshotBytes: o.snapshotBytes, Drivers: drivers.All(), Logger: log,
 	}
 	c.Recovery.SweepEvery = o.sweepInterval
 	if o.optimizer == "" { // a throw-away server
@@ -175,7 +177,7 @@ const openTimeout = 10 * time.Minute
 
 // serve runs a coordinator until ctx ends. It listens on its port before it reads its log, so that
 // a port in use is reported at once.
-func (a *app) serve(ctx context.Context, o serverOptions, log *slog.Logger, ready func(address string, n *node.Node) error) (err error) {
+func serve(ctx context.Context, a *cli.App, o serverOptions, log *slog.Logger, ready func(address string, n *node.Node) error) (err error) {
 	signal.Ignore(syscall.SIGPIPE) // a closed pipe must not stop the coordinator
 	closing := new(closers)
 	defer func() { err = closing.close(err) }()
@@ -222,11 +224,11 @@ func environmentName(flag string) string {
 	return "TXMGR_SERVER_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-func serverEnvironment() []variable {
+func serverEnvironment() []cli.Variable {
 	var o serverOptions
 	f := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	o.flags(f)
-	var out []variable
-	f.VisitAll(func(f *pflag.Flag) { out = append(out, variable{environmentName(f.Name), f.Name}) })
+	var out []cli.Variable
+	f.VisitAll(func(f *pflag.Flag) { out = append(out, cli.Variable{Name: environmentName(f.Name), Flag: f.Name}) })
 	return out
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/node"
 )
@@ -74,7 +75,7 @@ func (o *clusterOptions) cluster(api net.Addr, scheme string, insecure bool) (*n
 		c.API = scheme + host
 	}
 	c.API = strings.TrimRight(c.API, "/")
-	if _, err := checkAddress(c.API, false); err != nil || strings.Contains(c.API, ",") {
+	if _, err := cli.CheckAddress(c.API, false); err != nil || strings.Contains(c.API, ",") {
 		return nil, output.Usage("write it like https://10.0.0.1:7460", "--api-advertise %q is not the URL of a server", c.API)
 	}
 	return c, nil

@@ -12,11 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
 
-func snapshotCommand(a *app) *cobra.Command {
+func snapshotCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Save the whole state to a file, and restore a cluster from it",
@@ -24,12 +26,12 @@ func snapshotCommand(a *app) *cobra.Command {
 from it. A backup is needed when more than half of the nodes are lost permanently; before
 that the other nodes continue, and a new node joins.`,
 	}
-	groupCommand(cmd)
+	cli.GroupCommand(cmd)
 	cmd.AddCommand(snapshotSaveCommand(a), snapshotInspectCommand(a), snapshotRestoreCommand(a))
 	return cmd
 }
 
-func snapshotSaveCommand(a *app) *cobra.Command {
+func snapshotSaveCommand(a *cli.App) *cobra.Command {
 	var force, stale bool
 	cmd := &cobra.Command{
 		Use:   "save FILE",
@@ -42,12 +44,12 @@ If more than half of the nodes are lost permanently, --stale saves the state of 
 is left, which may be newer than the last backup, and may lack what the others decided.`,
 		Example: `  txmgr snapshot save /backup/txmgr-$(date +%F).snapshot
   txmgr snapshot save left.snapshot --stale --address http://10.0.0.3:7460`,
-		Args:              argCount(1, 1, "FILE"),
-		ValidArgsFunction: a.completeFiles(),
+		Args:              cli.ArgCount(1, 1, "FILE"),
+		ValidArgsFunction: cli.CompleteFiles,
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	cmd.Flags().BoolVar(&stale, "stale", false, "save the state of the node that is asked, which may be out of date")
-	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if args[0] == "" {
 			return output.Usage("name the file to write", "FILE is empty")
 		}
@@ -61,24 +63,24 @@ is left, which may be newer than the last backup, and may lack what the others d
 		if stale {
 			ctx = txn.AllowStale(ctx)
 		}
-		b, err := a.save(ctx, c, args[0])
+		b, err := save(ctx, a, c, args[0])
 		if err != nil {
 			return err
 		}
-		return a.printBackup(args[0], b)
+		return printBackup(a, args[0], b)
 	})
 	return cmd
 }
 
 // save writes the copy beside its final name and renames it when it is complete and synced.
-func (a *app) save(ctx context.Context, c *client.Client, file string) (b txn.Backup, err error) {
+func save(ctx context.Context, a *cli.App, c *client.Client, file string) (b txn.Backup, err error) {
 	w, err := renameio.NewPendingFile(file, renameio.WithPermissions(0o600))
 	if err != nil {
-		return b, &output.Failure{Code: txn.CodeError, What: "cannot write " + file, Cause: withoutPath(err), Err: err}
+		return b, &output.Failure{Code: txn.CodeError, What: "cannot write " + file, Cause: output.WithoutPath(err), Err: err}
 	}
 	defer func() { err = errors.Join(err, w.Cleanup()) }()
 	counted := &countingWriter{to: w}
-	stop := a.reportProgress(counted)
+	stop := reportProgress(a, counted)
 	b, err = c.Backup(ctx, counted)
 	stop()
 	if err != nil {
@@ -104,7 +106,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 const progressInterval = 10 * time.Second
 
 // reportProgress reports the progress of a copy periodically, until it is stopped.
-func (a *app) reportProgress(c *countingWriter) (stop func()) {
+func reportProgress(a *cli.App, c *countingWriter) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})
 	go func() {
@@ -116,7 +118,7 @@ func (a *app) reportProgress(c *countingWriter) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-again.C:
-				a.print.Note("%d MiB", c.n.Load()>>20)
+				a.Print.Note("%d MiB", c.n.Load()>>20)
 			}
 		}
 	}()
@@ -126,33 +128,23 @@ func (a *app) reportProgress(c *countingWriter) (stop func()) {
 	}
 }
 
-func (a *app) printBackup(file string, b txn.Backup) error {
+func printBackup(a *cli.App, file string, b txn.Backup) error {
 	value := struct {
 		File string `json:"file"`
 		txn.Backup
 	}{file, b}
-	return a.print.Print(output.Document{Value: value, IDs: []string{file}, Tables: []output.Table{backupTable(file, b)}})
+	return a.Print.Print(output.Document{Value: value, IDs: []string{file}, Tables: []output.Table{backupTable(file, b)}})
 }
 
 func backupTable(file string, b txn.Backup) output.Table {
 	t := output.Table{Columns: []output.Column{{Name: "FIELD"}, {Name: "VALUE"}}}
 	t.Add("file", file)
 	t.Add("cluster", b.Cluster)
-	t.Add("incarnation", formatInt(b.Incarnation))
-	t.Add("taken", formatTime(b.Taken))
-	t.Add("index, term", formatInt(b.Index)+", "+formatInt(b.Term))
-	t.Add("tick", formatInt(b.Tick))
-	t.Add("bytes", formatInt(b.Bytes))
+	t.Add("incarnation", cell.Int(b.Incarnation))
+	t.Add("taken", cell.Time(b.Taken))
+	t.Add("index, term", cell.Int(b.Index)+", "+cell.Int(b.Term))
+	t.Add("tick", cell.Int(b.Tick))
+	t.Add("bytes", cell.Int(b.Bytes))
 	t.Add("sha256", b.SHA256)
 	return t
-}
-
-// completeFiles leaves the first argument to the shell.
-func (a *app) completeFiles() cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return nil, cobra.ShellCompDirectiveDefault
-	}
 }

@@ -11,12 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/txn"
 )
 
-func snapshotInspectCommand(a *app) *cobra.Command {
+func snapshotInspectCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Verify a backup file, and show its contents",
@@ -24,8 +26,8 @@ func snapshotInspectCommand(a *app) *cobra.Command {
 cluster, the time, the number of transactions in each state, and the participants at which
 branches may still be prepared. No server is asked.`,
 		Example:           "  txmgr snapshot inspect /backup/txmgr.snapshot\n  txmgr snapshot inspect /backup/txmgr.snapshot -o json",
-		Args:              argCount(1, 1, "FILE"),
-		ValidArgsFunction: a.completeFiles(),
+		Args:              cli.ArgCount(1, 1, "FILE"),
+		ValidArgsFunction: cli.CompleteFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := openBackup(args[0])
 			if err != nil {
@@ -36,7 +38,7 @@ branches may still be prepared. No server is asked.`,
 			if err != nil {
 				return backupFailure(args[0], err)
 			}
-			return a.printContents(args[0], b, c)
+			return printContents(a, args[0], b, c)
 		},
 	}
 }
@@ -58,7 +60,7 @@ func (i contextReader) Read(p []byte) (int, error) {
 func openBackup(name string) (*os.File, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, &output.Failure{Code: txn.CodeUsage, What: "cannot read " + name, Cause: withoutPath(err), Err: err}
+		return nil, &output.Failure{Code: txn.CodeUsage, What: "cannot read " + name, Cause: output.WithoutPath(err), Err: err}
 	}
 	return f, nil
 }
@@ -78,20 +80,20 @@ func backupFailure(file string, err error) error {
 	return f
 }
 
-func (a *app) printContents(file string, b txn.Backup, c node.BackupContents) error {
+func printContents(a *cli.App, file string, b txn.Backup, c node.BackupContents) error {
 	t := backupTable(file, b)
 	t.Add("release", c.Release)
 	t.Add("recovery paused", yesNo(c.RecoveryPaused))
 	t.Add("transactions", fmt.Sprintf("%d, of them %d with a heuristic outcome", c.Transactions, c.Heuristics))
 	for s := txn.Active; s <= txn.RolledBack; s++ {
 		if n := c.States[s]; n > 0 {
-			t.Add("  "+s.String(), formatInt(n))
+			t.Add("  "+s.String(), cell.Int(n))
 		}
 	}
 	t.Add("nodes, tokens, audit", fmt.Sprintf("%d, %d, %d", c.Members, c.Tokens, c.Audit))
 	p := output.Table{Columns: output.Columns("PARTICIPANT", "KIND", "UNFINISHED BRANCHES")}
 	for _, x := range c.Participants {
-		p.Add(x.Name, x.Kind, formatInt(x.Branches))
+		p.Add(x.Name, x.Kind, cell.Int(x.Branches))
 	}
 	if c.Participants == nil {
 		c.Participants = []node.BackupParticipant{}
@@ -105,7 +107,7 @@ func (a *app) printContents(file string, b txn.Backup, c node.BackupContents) er
 	if len(c.Participants) > 0 {
 		tables = append(tables, p)
 	}
-	return a.print.Print(output.Document{Value: value, IDs: []string{file}, Tables: tables})
+	return a.Print.Print(output.Document{Value: value, IDs: []string{file}, Tables: tables})
 }
 
 func yesNo(b bool) string {
@@ -115,7 +117,7 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-func snapshotRestoreCommand(a *app) *cobra.Command {
+func snapshotRestoreCommand(a *cli.App) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "restore FILE --data-dir DIR",
@@ -133,8 +135,8 @@ must never run again.`,
   txmgr server --data-dir /var/lib/txmgr
   txmgr recover scan; txmgr indoubt list
   txmgr recover resume --reason "compared with the databases, ticket 812"`,
-		Args:              argCount(1, 1, "FILE"),
-		ValidArgsFunction: a.completeFiles(),
+		Args:              cli.ArgCount(1, 1, "FILE"),
+		ValidArgsFunction: cli.CompleteFiles,
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "data directory to create; required")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -153,7 +155,7 @@ must never run again.`,
 		if abs, err := filepath.Abs(dir); err == nil {
 			dir = abs
 		}
-		a.print.Note("recovery is paused until: txmgr recover resume --reason TEXT; the remaining nodes of the old cluster must never run again")
+		a.Print.Note("recovery is paused until: txmgr recover resume --reason TEXT; the remaining nodes of the old cluster must never run again")
 		t := backupTable(args[0], b)
 		t.Add("data directory", dir)
 		value := struct {
@@ -161,7 +163,7 @@ must never run again.`,
 			DataDir string `json:"data_dir"`
 			txn.Backup
 		}{args[0], dir, b}
-		return a.print.Print(output.Document{Value: value, IDs: []string{dir}, Tables: []output.Table{t}})
+		return a.Print.Print(output.Document{Value: value, IDs: []string{dir}, Tables: []output.Table{t}})
 	}
 	return cmd
 }

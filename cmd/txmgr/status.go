@@ -9,11 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
 
-func statusCommand(a *app) *cobra.Command {
+func statusCommand(a *cli.App) *cobra.Command {
 	var ready bool
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -23,19 +24,19 @@ func statusCommand(a *app) *cobra.Command {
 With --ready it is 10 unless there is a leader, every participant is healthy, and
 recovery is not paused since a restore.`,
 		Example:           "  txmgr status\n  txmgr status --ready -q",
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().BoolVar(&ready, "ready", false, "exit with 10 unless there is a leader, all participants are healthy, and recovery is not paused")
-	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = a.ShortCmd(func(ctx context.Context, c *client.Client, _ []string) error {
 		s, err := c.Status(ctx)
 		if err != nil {
 			return err
 		}
 		if len(s.Members) > 1 {
-			s.Members = sortedByName(a.leaderStatus(ctx, s).Members)
+			s.Members = sortedByName(leaderStatus(ctx, a, s).Members)
 		}
-		if err := a.printStatus(s); err != nil || !ready {
+		if err := printStatus(a, s); err != nil || !ready {
 			return err
 		}
 		return notReadyFailure(s)
@@ -87,7 +88,7 @@ func causes(s txn.Status) string {
 	return " (" + strings.Join(of, ", ") + ")"
 }
 
-func (a *app) printStatus(s txn.Status) error {
+func printStatus(a *cli.App, s txn.Status) error {
 	leader := s.LeaderID
 	if s.Leader {
 		leader = "this node"
@@ -127,10 +128,10 @@ func (a *app) printStatus(s txn.Status) error {
 	}
 	add("since start", "%d commands in %d entries, %d of them only ticks, %d syncs", s.Commands, s.Entries, s.TickEntries, s.Syncs)
 	if s.Heuristics > 0 {
-		a.print.Note("heuristic outcomes need an operator: txmgr indoubt list")
+		a.Print.Note("heuristic outcomes need an operator: txmgr indoubt list")
 	}
 	if s.RecoveryPaused {
-		a.print.Note("%s", recoveryPausedNote)
+		a.Print.Note("%s", recoveryPausedNote)
 	}
 	tables := []output.Table{t}
 	if len(s.Members) > 1 {
@@ -139,5 +140,5 @@ func (a *app) printStatus(s txn.Status) error {
 	if len(s.Participants) > 0 {
 		tables = append(tables, participantTable(s.Participants))
 	}
-	return a.print.Print(output.Document{Value: s, IDs: []string{s.Node}, Tables: tables})
+	return a.Print.Print(output.Document{Value: s, IDs: []string{s.Node}, Tables: tables})
 }

@@ -9,11 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
 
-func tokenCommand(a *app) *cobra.Command {
+func tokenCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Manage tokens",
@@ -28,7 +30,7 @@ its role is what the client may do, and each role includes the roles before it:
 The cluster stores only hashes of secrets. Tokens are checked where the server runs with
 --auth or --root-token-file; the first token is created with the root token.`,
 	}
-	groupCommand(cmd)
+	cli.GroupCommand(cmd)
 	cmd.AddCommand(tokenCreateCommand(a), tokenListCommand(a), tokenRevokeCommand(a))
 	return cmd
 }
@@ -41,7 +43,7 @@ func roleNames() []string {
 	return out
 }
 
-func tokenCreateCommand(a *app) *cobra.Command {
+func tokenCreateCommand(a *cli.App) *cobra.Command {
 	var role string
 	var ttl time.Duration
 	var rate uint32
@@ -53,7 +55,7 @@ is printed, for a file. NAME is the name of the token's users in the audit.`,
 		Example: `  txmgr token create app --role client -q
   txmgr token create ann --role operator --ttl 720h
   txmgr token create probe --role reader --rate 10`,
-		Args:              argCount(1, 1, "NAME"),
+		Args:              cli.ArgCount(1, 1, "NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -61,8 +63,8 @@ is printed, for a file. NAME is the name of the token's users in the audit.`,
 	f.DurationVar(&ttl, "ttl", 0, "time until the token expires (default: never)")
 	f.Uint32Var(&rate, "rate", 0, "maximum number of calls per second on one node (default: no limit)")
 	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roleNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
-		r := txn.TokenRequest{Name: args[0], TTL: ttl, Rate: rate, By: a.operatorName()}
+	cmd.RunE = a.ShortCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		r := txn.TokenRequest{Name: args[0], TTL: ttl, Rate: rate, By: a.OperatorName()}
 		if role == "" {
 			return output.Usage("--role "+strings.Join(roleNames(), ", or "), "token %s: no --role given", args[0])
 		}
@@ -77,17 +79,17 @@ is printed, for a file. NAME is the name of the token's users in the audit.`,
 		if err != nil {
 			return err
 		}
-		return a.printToken(made, secret)
+		return printToken(a, made, secret)
 	})
 	return cmd
 }
 
-func (a *app) printToken(made txn.Token, secret string) error {
-	if a.quiet && !a.print.Format.Structured() {
-		_, err := fmt.Fprintln(a.out, secret)
+func printToken(a *cli.App, made txn.Token, secret string) error {
+	if a.Quiet && !a.Print.Format.Structured() {
+		_, err := fmt.Fprintln(a.Out, secret)
 		return err
 	}
-	a.print.Note("the secret cannot be shown again: store it in a file that only its user can read")
+	a.Print.Note("the secret cannot be shown again: store it in a file that only its user can read")
 	t := output.Table{Columns: []output.Column{{Name: "FIELD"}, {Name: "VALUE"}}}
 	t.Add("id", made.ID)
 	t.Add("name", made.Name)
@@ -99,7 +101,7 @@ func (a *app) printToken(made txn.Token, secret string) error {
 		txn.Token
 		Secret string `json:"secret"`
 	}{made, secret}
-	return a.print.Print(output.Document{Value: value, IDs: []string{made.ID}, Tables: []output.Table{t}})
+	return a.Print.Print(output.Document{Value: value, IDs: []string{made.ID}, Tables: []output.Table{t}})
 }
 
 func rateText(rate uint32) string {
@@ -114,22 +116,22 @@ func expiryText(t time.Time) string {
 	case t.IsZero():
 		return "never"
 	case left <= 0:
-		return formatTime(t) + " (expired)"
+		return cell.Time(t) + " (expired)"
 	default:
-		return formatTime(t) + " (in " + output.Since(left) + ")"
+		return cell.Time(t) + " (in " + output.Since(left) + ")"
 	}
 }
 
-func tokenListCommand(a *app) *cobra.Command {
+func tokenListCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:               "list",
 		Aliases:           []string{"ls"},
 		Short:             "List the tokens",
 		Long:              "List the tokens, without their secrets, which are not stored. The root token of a server is\nnot among them.",
 		Example:           "  txmgr token list -o wide",
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.shortCmd(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.ShortCmd(func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := c.Tokens(ctx)
 			if err != nil {
 				return err
@@ -143,14 +145,14 @@ func tokenListCommand(a *app) *cobra.Command {
 			ids := make([]string, len(all))
 			for i, k := range all {
 				ids[i] = k.ID
-				t.Add(k.ID, k.Name, k.Role.String(), rateText(k.Rate), expiryText(k.Expires), formatTime(k.Created), k.By)
+				t.Add(k.ID, k.Name, k.Role.String(), rateText(k.Rate), expiryText(k.Expires), cell.Time(k.Created), k.By)
 			}
-			return a.print.Print(output.Document{Value: all, IDs: ids, Tables: []output.Table{t}})
+			return a.Print.Print(output.Document{Value: all, IDs: ids, Tables: []output.Table{t}})
 		}),
 	}
 }
 
-func tokenRevokeCommand(a *app) *cobra.Command {
+func tokenRevokeCommand(a *cli.App) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "revoke TOKEN",
@@ -158,20 +160,20 @@ func tokenRevokeCommand(a *app) *cobra.Command {
 		Long: `Revoke a token, by its id or name. From then on it is rejected by every node that has
 received the revocation.`,
 		Example:           `  txmgr token revoke app --reason "it was in a log"`,
-		Args:              argCount(1, 1, "TOKEN"),
-		ValidArgsFunction: a.completeTokens(),
+		Args:              cli.ArgCount(1, 1, "TOKEN"),
+		ValidArgsFunction: completeTokens(a),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason; required, recorded in the audit")
-	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
-		if err := requireReason(reason); err != nil {
+	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := cli.RequireReason(reason); err != nil {
 			return err
 		}
-		if err := a.confirm(fmt.Sprintf("Revoke token %s?", args[0])); err != nil {
+		if err := a.Confirm(fmt.Sprintf("Revoke token %s?", args[0])); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+		ctx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 		defer cancel()
-		if err := c.RevokeToken(ctx, args[0], a.operatorName(), reason); err != nil {
+		if err := c.RevokeToken(ctx, args[0], a.OperatorName(), reason); err != nil {
 			if txn.CodeOf(err) != txn.CodeNotFound {
 				return err
 			}
@@ -181,13 +183,13 @@ received the revocation.`,
 		}
 		t := output.Table{Columns: output.Columns("TOKEN", "REVOKED")}
 		t.Add(args[0], "yes")
-		return a.print.Print(output.Document{Value: map[string]any{"token": args[0], "revoked": true}, IDs: args, Tables: []output.Table{t}})
+		return a.Print.Print(output.Document{Value: map[string]any{"token": args[0], "revoked": true}, IDs: args, Tables: []output.Table{t}})
 	})
 	return cmd
 }
 
-func (a *app) completeTokens() cobra.CompletionFunc {
-	return a.complete(func(ctx context.Context, c *client.Client, args []string, _ string) (out []string) {
+func completeTokens(a *cli.App) cobra.CompletionFunc {
+	return a.Complete(func(ctx context.Context, c *client.Client, args []string, _ string) (out []string) {
 		if len(args) > 0 {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/node"
 )
@@ -18,7 +19,7 @@ type versionView struct {
 	Platform string `json:"platform"`
 }
 
-func versionCommand(a *app) *cobra.Command {
+func versionCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Show the version of this program",
@@ -26,7 +27,7 @@ func versionCommand(a *app) *cobra.Command {
 or else what the go command knows of the module, or else devel- and the beginning of the
 program's SHA-256. txmgr status and txmgr cluster status show the versions of servers.`,
 		Example:           "  txmgr version -o json",
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			v := version()
@@ -36,7 +37,7 @@ program's SHA-256. txmgr status and txmgr cluster status show the versions of se
 				revision += " (modified)"
 			}
 			t.Add(v.Version, v.Go, v.Platform, revision)
-			return a.print.Print(output.Document{Value: v, IDs: []string{v.Version}, Tables: []output.Table{t}})
+			return a.Print.Print(output.Document{Value: v, IDs: []string{v.Version}, Tables: []output.Table{t}})
 		},
 	}
 }

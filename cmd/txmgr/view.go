@@ -2,28 +2,16 @@ package main
 
 import (
 	"slices"
-	"strings"
-	"time"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
 
-// normalize gives a transaction the form on which programs rely: lists and maps are never null.
-func normalize(t txn.Info) txn.Info {
-	if t.Labels == nil {
-		t.Labels = map[string]string{}
-	}
-	if t.Branches == nil {
-		t.Branches = []txn.BranchInfo{}
-	}
-	return t
-}
-
 func normalizeAll(all []txn.Info) []txn.Info {
 	out := make([]txn.Info, len(all))
 	for i, t := range all {
-		out[i] = normalize(t)
+		out[i] = output.Normalize(t)
 	}
 	return out
 }
@@ -49,7 +37,7 @@ func branchTable(t txn.Info) output.Table {
 	for _, b := range t.Branches {
 		attempts, heuristic := "", ""
 		if b.Attempts > 0 {
-			attempts = formatInt(b.Attempts)
+			attempts = cell.Int(b.Attempts)
 		}
 		if b.Heuristic != 0 {
 			heuristic = b.Heuristic.String()
@@ -58,19 +46,10 @@ func branchTable(t txn.Info) output.Table {
 		if heuristics {
 			row = append(row, heuristic)
 		}
-		row = append(row, attempts, formatDuration(b.NextTry), b.XID, b.LastError)
+		row = append(row, attempts, cell.Duration(b.NextTry), b.XID, b.LastError)
 		table.Add(append(row, b.Detail)...)
 	}
 	return table
-}
-
-// branchSummary is all branches in one cell: "bank prepared, stock enlisted".
-func branchSummary(t txn.Info) string {
-	var parts []string
-	for _, b := range t.Branches {
-		parts = append(parts, b.Participant+" "+b.State.String())
-	}
-	return strings.Join(parts, ", ")
 }
 
 // waitReason describes what a decided transaction waits for.
@@ -79,26 +58,10 @@ func waitReason(t txn.Info) string {
 		if b.LastError != "" && !b.State.Finished() {
 			next := ""
 			if b.NextTry > 0 {
-				next = ", next in " + formatDuration(b.NextTry)
+				next = ", next in " + cell.Duration(b.NextTry)
 			}
 			return b.Participant + ": " + b.LastError + " (" + output.Plural(b.Attempts, "attempt", "attempts") + next + ")"
 		}
 	}
 	return ""
-}
-
-// stateWithHeuristic is the state with the heuristic outcome, if there is one.
-func stateWithHeuristic(s txn.State, h txn.Heuristic) string {
-	if h == 0 {
-		return s.String()
-	}
-	return s.String() + " (heuristic: " + h.String() + ")"
-}
-
-// formatDuration writes a duration for people; empty for zero.
-func formatDuration(d txn.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return output.Since(time.Duration(d))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -19,7 +20,7 @@ const (
 	goalFinished   = "finished"
 )
 
-func waitCommand(a *app) *cobra.Command {
+func waitCommand(a *cli.App) *cobra.Command {
 	var goal string
 	var timeout time.Duration
 	goals := []string{goalCommitted, goalRolledBack, goalFinished}
@@ -33,14 +34,14 @@ roll back; waiting for rolled-back, with exit code 6, when it is decided to comm
 the wait times out, the exit code is 7.`,
 		Example: `  txmgr wait tx_01k9
   txmgr wait tx_01k9 --for committed --timeout 5s`,
-		Args:              argCount(1, 1, "TX"),
-		ValidArgsFunction: a.completeTX(false),
+		Args:              cli.ArgCount(1, 1, "TX"),
+		ValidArgsFunction: a.CompleteTX(false),
 	}
 	f := cmd.Flags()
 	f.StringVar(&goal, "for", goalFinished, "outcome to wait for: committed, rolled-back or finished")
 	f.DurationVar(&timeout, "timeout", time.Minute, "time to wait")
 	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(goals, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	cmd.RunE = a.clientCmd(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		switch goal {
 		case goalCommitted, goalRolledBack, goalFinished:
 		default:
@@ -52,18 +53,18 @@ the wait times out, the exit code is 7.`,
 		began := time.Now()
 		callCtx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		id, err := a.existingID(callCtx, c, args[0])
+		id, err := existingID(callCtx, a, c, args[0])
 		if err != nil {
 			return err
 		}
 		info, err := waitUntil(callCtx, c, id, goal)
 		if errors.Is(err, txn.ErrWaitTimeout) || err != nil && callCtx.Err() != nil && ctx.Err() == nil {
-			return a.timeoutFailure(ctx, c, id, timeout, err)
+			return timeoutFailure(ctx, a, c, id, timeout, err)
 		}
 		if err != nil {
 			return err
 		}
-		if err := a.printOutcome(info, time.Since(began)); err != nil {
+		if err := printOutcome(a, info, time.Since(began)); err != nil {
 			return err
 		}
 		return heuristicFailure(info)
@@ -73,10 +74,10 @@ the wait times out, the exit code is 7.`,
 
 // existingID finds an existing transaction. --request-timeout bounds only this look-up, so that a
 // wrong address fails soon; the wait itself tolerates an unreachable coordinator for longer.
-func (a *app) existingID(ctx context.Context, c *client.Client, arg string) (txn.ID, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+func existingID(ctx context.Context, a *cli.App, c *client.Client, arg string) (txn.ID, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 	defer cancel()
-	id, err := resolveID(ctx, c, arg)
+	id, err := cli.ResolveID(ctx, c, arg)
 	if err == nil {
 		_, err = c.Get(ctx, id)
 	}
@@ -102,8 +103,8 @@ func waitUntil(ctx context.Context, c *client.Client, id txn.ID, goal string) (t
 
 // timeoutFailure is the failure of a wait that timed out. It reads the transaction once more for
 // the reason.
-func (a *app) timeoutFailure(ctx context.Context, c *client.Client, id txn.ID, timeout time.Duration, err error) *output.Failure {
-	ctx, cancel := context.WithTimeout(ctx, a.requestTimeout)
+func timeoutFailure(ctx context.Context, a *cli.App, c *client.Client, id txn.ID, timeout time.Duration, err error) *output.Failure {
+	ctx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 	defer cancel()
 	f := &output.Failure{
 		Code: txn.CodeTimedOut, What: fmt.Sprintf("%s is not finished after %v", id, timeout),

@@ -1,4 +1,5 @@
-package main
+// Package drivers names the drivers that this program has: one for each kind of participant.
+package drivers
 
 import (
 	"github.com/txmgr/txmgr/participant"
@@ -8,14 +9,14 @@ import (
 	"github.com/txmgr/txmgr/participant/web"
 )
 
-// drivers are the drivers of this program, by kind.
-func drivers() map[string]participant.Driver {
+// All are the drivers of this program, by kind.
+func All() map[string]participant.Driver {
 	return map[string]participant.Driver{
 		ledger.Kind: ledger.Driver, mariadb.Kind: mariadb.Driver, postgres.Kind: postgres.Driver, web.Kind: web.Driver,
 	}
 }
 
-// kinds lists the kinds for people, the most usual ones first.
-func kinds() []string {
+// Kinds lists the kinds for people, the most usual ones first.
+func Kinds() []string {
 	return []string{postgres.Kind, mariadb.Kind, web.Kind, ledger.Kind}
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"encoding/json"
@@ -11,11 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/internal/timeoutbench"
 )
 
-func benchCommand(a *app) *cobra.Command {
+// Command returns txmgr bench.
+func Command(a *cli.App) *cobra.Command {
 	bench := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure timeout structures and adaptive pools on this machine",
@@ -23,8 +25,8 @@ func benchCommand(a *app) *cobra.Command {
 its pools of workers. No server is needed, and none is called. Run nothing else on the
 machine meanwhile.`,
 	}
-	groupCommand(bench)
-	bench.AddCommand(benchTimeoutsCommand(a), benchSurvivalCommand(a), benchAdaptiveCommand(a), benchMeasureCommand(a), benchSleepCommand(a))
+	cli.GroupCommand(bench)
+	bench.AddCommand(timeoutsCommand(a), survivalCommand(a), adaptiveCommand(a), measureCommand(a), sleepCommand(a))
 	return bench
 }
 
@@ -55,7 +57,7 @@ type timeoutsBenchView struct {
 // sleepersName is the name of the heap experiment in --only.
 const sleepersName = "sleepers"
 
-func benchTimeoutsCommand(a *app) *cobra.Command {
+func timeoutsCommand(a *cli.App) *cobra.Command {
 	var sizes, loads, only, picture string
 	var rounds int
 	var huge bool
@@ -93,7 +95,7 @@ packed.`,
   txmgr bench timeouts --svg timeouts.svg
   txmgr bench timeouts --only survival,wheel --loads same --huge -o json
   txmgr bench timeouts --only sleepers`,
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -120,7 +122,7 @@ packed.`,
 		}
 		defer drawing.discard()
 		v := timeoutsBenchView{benchView: startBench()}
-		bar := a.print.Progress("measuring", (len(c.Tasks())+len(sleepers))*c.Rounds, time.Now())
+		bar := a.Print.Progress("measuring", (len(c.Tasks())+len(sleepers))*c.Rounds, time.Now())
 		c.Done = func() { bar.Step(time.Now()) }
 		v.Report, err = timeoutbench.Run(cmd.Context(), c)
 		if err == nil && len(sleepers) > 0 {
@@ -135,7 +137,7 @@ packed.`,
 		if err := drawing.write(v.Picture("null")); err != nil {
 			return err
 		}
-		return a.print.Print(output.Document{Value: v, IDs: v.Contenders, Tables: benchTables(v, a.print.Format == output.WideFormat)})
+		return a.Print.Print(output.Document{Value: v, IDs: v.Contenders, Tables: benchTables(v, a.Print.Format == output.WideFormat)})
 	}
 	return cmd
 }
@@ -253,14 +255,14 @@ func benchCell(c timeoutbench.Cell, ok, wide bool) string {
 	return text
 }
 
-// benchMeasureCommand is the command that bench timeouts starts for each measurement.
-func benchMeasureCommand(a *app) *cobra.Command {
+// measureCommand is the command that bench timeouts starts for each measurement.
+func measureCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:               "measure STRUCTURE SIZE LOAD",
 		Short:             "Measure one structure once, in this process",
 		Long:              "Measure one structure once, in this process, and print the figures as JSON. txmgr bench timeouts\nruns it.",
 		Example:           "  txmgr bench measure survival 10000 uniform",
-		Args:              argCount(3, 3, "STRUCTURE SIZE LOAD"),
+		Args:              cli.ArgCount(3, 3, "STRUCTURE SIZE LOAD"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Hidden:            true,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -272,19 +274,19 @@ func benchMeasureCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return json.NewEncoder(a.out).Encode(found)
+			return json.NewEncoder(a.Out).Encode(found)
 		},
 	}
 }
 
-// benchSleepCommand is the command that bench timeouts starts for each queue of sleepers.
-func benchSleepCommand(a *app) *cobra.Command {
+// sleepCommand is the command that bench timeouts starts for each queue of sleepers.
+func sleepCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:               "sleep QUEUE",
 		Short:             "Measure sleepers in one queue once, in this process",
 		Long:              "Measure sleepers in one queue once, in this process, and print the milliseconds as JSON. txmgr\nbench timeouts runs it.",
 		Example:           "  txmgr bench sleep 'heap, threads'",
-		Args:              argCount(1, 1, "QUEUE"),
+		Args:              cli.ArgCount(1, 1, "QUEUE"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Hidden:            true,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -292,7 +294,7 @@ func benchSleepCommand(a *app) *cobra.Command {
 			if err != nil {
 				return output.Usage("want one of "+strings.Join(timeoutbench.SleeperQueues(), "; "), "%v", err)
 			}
-			return json.NewEncoder(a.out).Encode(found)
+			return json.NewEncoder(a.Out).Encode(found)
 		},
 	}
 }

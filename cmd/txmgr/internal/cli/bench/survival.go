@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/internal/timeoutbench"
 )
@@ -41,7 +42,7 @@ type survivalRowView struct {
 	Rounds []timeoutbench.RedesignResult `json:"rounds"`
 }
 
-func benchSurvivalCommand(a *app) *cobra.Command {
+func survivalCommand(a *cli.App) *cobra.Command {
 	var pending string
 	var rounds int
 	r := timeoutbench.OriginalRedesign()
@@ -60,7 +61,7 @@ expire. --pending adds transactions of others that stay open.
 Figures are medians of the rounds.`,
 		Example: `  txmgr bench survival
   txmgr bench survival --pending 1M --rounds 1 -o json`,
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -82,14 +83,14 @@ Figures are medians of the rounds.`,
 			return output.Usage("txmgr bench survival --help", "%v", err)
 		}
 		v := survivalBenchView{benchView: startBench(), Users: r.Users, Iterations: r.Iterations, WorkNS: r.Work, IntervalNS: r.Interval}
-		bar := a.print.Progress("measuring", rounds*len(others)*len(managers), time.Now())
+		bar := a.Print.Progress("measuring", rounds*len(others)*len(managers), time.Now())
 		v.Rows, err = redesign(cmd.Context(), r, others, rounds, func() { bar.Step(time.Now()) })
 		bar.Hide()
 		if err != nil {
 			return err
 		}
 		v.finish()
-		return a.print.Print(output.Document{Value: v, IDs: managerNames(), Tables: []output.Table{survivalTable(v.Rows)}})
+		return a.Print.Print(output.Document{Value: v, IDs: managerNames(), Tables: []output.Table{survivalTable(v.Rows)}})
 	}
 	return cmd
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/internal/adaptivebench"
 	"github.com/txmgr/txmgr/internal/adaptivestudy"
@@ -68,7 +69,7 @@ func parseStudy(asked adaptiveFlags) (adaptivestudy.Study, adaptivebench.Config,
 	return s, c, err
 }
 
-func benchStudy(ctx context.Context, a *app, asked adaptiveFlags) error {
+func benchStudy(ctx context.Context, a *cli.App, asked adaptiveFlags) error {
 	s, c, err := parseStudy(asked)
 	if err != nil {
 		return err
@@ -80,12 +81,12 @@ func benchStudy(ctx context.Context, a *app, asked adaptiveFlags) error {
 	run, label, steps := adaptivestudy.Measure, "measuring", len(c.Tasks())
 	if asked.simulate {
 		run, label, steps = adaptivestudy.Simulate, "simulating", adaptivestudy.Runs(c)
-		a.print.Note("%d experiments of %s, and the best fixed sizes beside them, in simulation; Ctrl-C ends early", len(c.Tasks()), c.Time)
+		a.Print.Note("%d experiments of %s, and the best fixed sizes beside them, in simulation; Ctrl-C ends early", len(c.Tasks()), c.Time)
 	} else {
-		a.print.Note("%d experiments, %s of the source each, %v times shortened: about %v; Ctrl-C ends early",
+		a.Print.Note("%d experiments, %s of the source each, %v times shortened: about %v; Ctrl-C ends early",
 			steps, c.Time, c.Speed, c.Total().Round(time.Second))
 	}
-	bar := a.print.Progress(label, steps, time.Now())
+	bar := a.Print.Progress(label, steps, time.Now())
 	c.Done = func() { bar.Step(time.Now()) }
 	report, fault := run(ctx, s, c)
 	bar.Hide()
@@ -93,17 +94,17 @@ func benchStudy(ctx context.Context, a *app, asked adaptiveFlags) error {
 		return adaptiveFailure(fault)
 	}
 	if fault != nil {
-		a.print.Note("ended early: %d of %d experiments", len(report.Results), report.Planned)
+		a.Print.Note("ended early: %d of %d experiments", len(report.Results), report.Planned)
 	}
 	if err := out.write(report); err != nil {
 		return errors.Join(err, fault)
 	}
-	err = a.print.Print(output.Document{Value: report, IDs: contenderNames(c.Contenders), Tables: studyTables(report)})
+	err = a.Print.Print(output.Document{Value: report, IDs: contenderNames(c.Contenders), Tables: studyTables(report)})
 	if err != nil || fault != nil {
 		return errors.Join(adaptiveFailure(fault), err)
 	}
 	if asked.out != "" {
-		a.print.Note("the report: %s", out.indexPath())
+		a.Print.Note("the report: %s", out.indexPath())
 	}
 	return nil
 }

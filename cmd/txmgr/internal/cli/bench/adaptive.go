@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/internal/adaptivebench"
 	"github.com/txmgr/txmgr/internal/testdb"
@@ -25,7 +26,7 @@ type adaptiveFlags struct {
 	simulate                             bool
 }
 
-func benchAdaptiveCommand(a *app) *cobra.Command {
+func adaptiveCommand(a *cli.App) *cobra.Command {
 	var asked adaptiveFlags
 	cmd := &cobra.Command{
 		Use:   "adaptive",
@@ -76,7 +77,7 @@ it keeps a size at first; it has no step and no least change.
   txmgr bench adaptive --apps prime10m --load fixed --users 1,10,100 --speed 100
   txmgr bench adaptive --apps dbwrite --pools 10,100,throughput,knee --speed 10 -o json
   txmgr bench adaptive --study period --simulate --out report`,
-		Args:              noArgs(),
+		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -100,7 +101,7 @@ it keeps a size at first; it has no step and no least change.
 	return cmd
 }
 
-func benchAdaptive(ctx context.Context, a *app, asked adaptiveFlags) error {
+func benchAdaptive(ctx context.Context, a *cli.App, asked adaptiveFlags) error {
 	c, err := adaptiveConfig(asked)
 	if err != nil {
 		return err
@@ -110,9 +111,9 @@ func benchAdaptive(ctx context.Context, a *app, asked adaptiveFlags) error {
 		return err
 	}
 	tasks := c.Tasks()
-	a.print.Note("%d experiments, %s of the source each, %v times shortened: about %v; Ctrl-C ends early",
+	a.Print.Note("%d experiments, %s of the source each, %v times shortened: about %v; Ctrl-C ends early",
 		len(tasks), c.Time, c.Speed, c.Total().Round(time.Second))
-	bar := a.print.Progress("measuring", len(tasks), time.Now())
+	bar := a.Print.Progress("measuring", len(tasks), time.Now())
 	c.Done = func() { bar.Step(time.Now()) }
 	report, fault := adaptivebench.Run(ctx, c)
 	bar.Hide()
@@ -120,17 +121,17 @@ func benchAdaptive(ctx context.Context, a *app, asked adaptiveFlags) error {
 		return adaptiveFailure(fault)
 	}
 	if fault != nil {
-		a.print.Note("ended early: %d of %d experiments", len(report.Results), report.Planned)
+		a.Print.Note("ended early: %d of %d experiments", len(report.Results), report.Planned)
 	}
 	if err := out.write(report); err != nil {
 		return errors.Join(err, fault)
 	}
-	err = a.print.Print(output.Document{Value: report, IDs: contenderNames(c.Contenders), Tables: adaptiveTables(report)})
+	err = a.Print.Print(output.Document{Value: report, IDs: contenderNames(c.Contenders), Tables: adaptiveTables(report)})
 	if err != nil || fault != nil {
 		return errors.Join(adaptiveFailure(fault), err)
 	}
 	if asked.out != "" {
-		a.print.Note("the report: %s", out.indexPath())
+		a.Print.Note("the report: %s", out.indexPath())
 	}
 	return nil
 }
