@@ -12,8 +12,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// CompletionTimeout bounds the wait of a shell for a completion.
-const CompletionTimeout = 2 * time.Second
+// completionTimeout bounds the wait of a shell for a completion.
+const completionTimeout = 2 * time.Second
 
 // Complete returns a completion that calls the coordinator. If the coordinator cannot be reached,
 // the completion is empty.
@@ -27,7 +27,7 @@ func (a *App) Complete(candidates func(ctx context.Context, c *client.Client, ar
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer func() { _ = c.Close() }() // the candidates were received
-		ctx, cancel := context.WithTimeout(cmd.Context(), min(CompletionTimeout, a.RequestTimeout))
+		ctx, cancel := context.WithTimeout(cmd.Context(), min(completionTimeout, a.RequestTimeout))
 		defer cancel()
 		return candidates(ctx, c, args, word), cobra.ShellCompDirectiveNoFileComp
 	}

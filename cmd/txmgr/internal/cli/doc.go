@@ -2,8 +2,8 @@
 // streams, the flags that all commands have, the connection to the coordinator and the printer.
 //
 // A command is a function that returns a *cobra.Command, in a file of its own, in the package of its
-// subject: cli/tx, cli/participant and so on. Its RunE function is made by [App.ClientCmd], which
-// gives it a client, or by one of the variants of it:
+// subject: cli/transaction, cli/participant and so on. Its RunE function is made by [App.ClientCmd],
+// which gives it a client, or by one of the variants of it:
 //
 //	func statusCommand(a *cli.App) *cobra.Command {
 //		return &cobra.Command{
