@@ -50,7 +50,7 @@ var importRules = []importRule{
 	{"server/limits", []string{"api/wire", "txn", "txn/admin"}, "limits that count by themselves"},
 	{"server/auth", []string{"server/limits", "api/wire", "txn", "txn/admin", "internal/logsample"}, "it turns a request into a principal, and knows nothing of the call"},
 	{"server/pipeline", []string{"server/limits", "api/...", "txn"}, "it runs commands and sends replies; the server carries the commands out"},
-	{"server/forward", []string{"server/pipeline", "api/wire", "txn", "internal/certs"}, "it sends calls to the leader; the server admits, answers and observes them"},
+	{"server/forward", []string{"server/pipeline", "api/wire", "txn", "txn/admin", "internal/certs"}, "it sends calls to the leader; the server admits, answers and observes them"},
 	{"server/...", []string{"server/...", "node", "api/...", "participant", "txn", "txn/admin", "internal/certs", "internal/asynclog", "internal/logsample"}, "it serves a node's API; it has no access to the state machine or the log"},
 	{"client/...", []string{"client/...", "api/...", "txn", "txn/admin"}, "applications link it, so it contains nothing of the server"},
 	{"cmd/...", []string{"cmd/...", "server/...", "client/...", "node", "participant/...", "txn", "txn/admin", "internal/..."}, "the command line sends requests and prints the answers; only it names the kinds of participants"},

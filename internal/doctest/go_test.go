@@ -103,7 +103,7 @@ func parseBlock(fset *token.FileSet, tree *sourcetree.Tree, page string, b block
 func unimported(tree *sourcetree.Tree, f *ast.File) []string {
 	own := map[string]string{}
 	for _, p := range tree.Packages {
-		if !strings.HasPrefix(p.Dir, "internal/") && p.Name != "main" {
+		if !strings.Contains("/"+p.Dir, "/internal/") && p.Name != "main" {
 			own[p.Name] = tree.ImportPath(p.Dir)
 		}
 	}

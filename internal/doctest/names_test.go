@@ -52,7 +52,7 @@ func isDir(fsys fs.FS, name string) bool {
 func exports(t *sourcetree.Tree) map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for _, p := range t.Packages {
-		if p.Name == "main" || strings.HasPrefix(p.Dir, "internal/") {
+		if p.Name == "main" || strings.Contains("/"+p.Dir, "/internal/") {
 			continue
 		}
 		if all[p.Name] == nil {

@@ -15,6 +15,14 @@ type database interface {
 	registration() admin.Participant
 	// describe describes it for the banner.
 	describe() string
+	accountStore
+	operatorSession
+	// close removes the accounts and closes the connections.
+	close(ctx context.Context) error
+}
+
+// accountStore is the accounts of a database.
+type accountStore interface {
 	// create creates the accounts.
 	create(ctx context.Context, balances map[string]int64) error
 	// add changes an account within a global transaction. A balance below zero is
@@ -25,11 +33,13 @@ type database interface {
 	deposit(ctx context.Context, account string, amount int64) error
 	// balances reads all accounts.
 	balances(ctx context.Context) (map[string]int64, error)
+}
+
+// operatorSession is what an operator sees and does at the database itself.
+type operatorSession interface {
 	// prepared lists the prepared branches of the database or of its server.
 	prepared(ctx context.Context, prefix string) ([]string, error)
 	// rollbackManually ends a prepared branch as an operator does at the database, and returns the
 	// command typed.
 	rollbackManually(ctx context.Context, xid string) (typed string, err error)
-	// close removes the accounts and closes the connections.
-	close(ctx context.Context) error
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/txmgr/txmgr/txn"
@@ -231,4 +232,13 @@ func (f *Failure) write(w io.Writer, c palette) {
 			_, _ = fmt.Fprintln(w, label+Sanitize(text)) // an error of standard error has no recipient
 		}
 	}
+}
+
+// WithoutPath removes the file name from an error whose caller names the file.
+func WithoutPath(err error) string {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
 }

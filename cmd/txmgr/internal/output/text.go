@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/txmgr/txmgr/txn"
 )
 
 // Sanitize makes a text of any origin safe for one line of a terminal: control characters and
@@ -73,4 +75,15 @@ func Plural(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// Normalize gives a transaction the form on which programs rely: lists and maps are never null.
+func Normalize(t txn.Info) txn.Info {
+	if t.Labels == nil {
+		t.Labels = map[string]string{}
+	}
+	if t.Branches == nil {
+		t.Branches = []txn.BranchInfo{}
+	}
+	return t
 }
