@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -90,7 +91,7 @@ func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
 // begin takes a connection for a branch, enlists it and starts its XA transaction, before its
 // first work.
 func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err error) {
-	markers, err := newMarkerTable(db.MarkerTable)
+	markers, err := markertable.Parse(db.MarkerTable)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +127,7 @@ func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err 
 const maxSessions = 512
 
 // identify returns the session reference of a connection, which is queried once.
-func (db *DB) identify(ctx context.Context, conn *sql.Conn, markers markerTable) (SessionRef, error) {
+func (db *DB) identify(ctx context.Context, conn *sql.Conn, markers markertable.Table) (SessionRef, error) {
 	var driverConn any
 	if err := conn.Raw(func(c any) error { driverConn = c; return nil }); err != nil {
 		return SessionRef{}, err
@@ -141,7 +142,7 @@ func (db *DB) identify(ctx context.Context, conn *sql.Conn, markers markerTable)
 	}
 	var err error
 	if origin == "" && markers != "" {
-		if origin, err = markers.ensure(ctx, conn); err != nil {
+		if origin, err = markers.Ensure(ctx, conn); err != nil {
 			return SessionRef{}, err
 		}
 	}

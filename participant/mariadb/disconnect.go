@@ -5,19 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-)
 
-// killConnection ends a connection (KILL), and does not wait until it has ended.
-func (r *resourceManager) killConnection(ctx context.Context, conn uint64) error {
-	_, err := r.db.ExecContext(ctx, "KILL CONNECTION "+strconv.FormatUint(conn, 10))
-	switch numberOf(err) {
-	case codeNoThread:
-		return nil
-	case codeKillDenied:
-		return fmt.Errorf("%w (connection %d), which the coordinator's user may not end; run GRANT CONNECTION ADMIN ON *.* TO %s: %w", errStillOpen, conn, user(ctx, r.db), err)
-	}
-	return err
-}
+	"github.com/txmgr/txmgr/participant/mariadb/internal/innodb"
+)
 
 // disconnect ensures that a prepared branch is bound to no connection: until then, an XA COMMIT
 // from another connection may report success and lose the branch. If why is nil, the branch is
@@ -68,14 +58,14 @@ type boundTx struct {
 
 // boundTransactions lists the transactions that belong to connections, except the driver's own.
 func (r *resourceManager) boundTransactions(ctx context.Context) (map[boundTx]bool, error) {
-	all, err := r.transactions(ctx)
+	all, err := innodb.Transactions(ctx, r.db)
 	if err != nil {
 		return nil, err
 	}
 	open := map[boundTx]bool{}
 	for _, x := range all {
-		if x.conn != 0 {
-			open[boundTx{x.conn, x.id, x.started}] = true
+		if x.Conn != 0 {
+			open[boundTx{x.Conn, x.ID, x.Started}] = true
 		}
 	}
 	return open, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -139,10 +140,10 @@ func TestSlowCoordinatorIsNotTakenForTheApplication(t *testing.T) {
 			check(t, err)
 		}
 	}
-	run("DO GET_LOCK('"+lockName(br.XID)+"', 0)", "BEGIN", "INSERT INTO txmgr_branch (xid, kind) VALUES ('"+br.XID+"', 2)")
+	run("DO GET_LOCK('"+markertable.LockName(br.XID)+"', 0)", "BEGIN", "INSERT INTO txmgr_branch (xid, kind) VALUES ('"+br.XID+"', 2)")
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()
-	if res, err := r.Rollback(ctx, br); !errors.Is(err, errBusy) {
+	if res, err := r.Rollback(ctx, br); !errors.Is(err, markertable.ErrBusy) {
 		t.Errorf("%v, %v", res, err)
 	}
 	run("COMMIT", "DO RELEASE_ALL_LOCKS()")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -169,7 +170,7 @@ func TestErrorsSayWhetherTheAttemptCounts(t *testing.T) {
 	wantEnd(t, res, err, participant.Committed)
 
 	for _, err := range []error{nil, errors.New("x"), context.Canceled} {
-		if noEffect(err) {
+		if errno.NoEffect(err) {
 			t.Errorf("%v is said to have no effect", err)
 		}
 	}

@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/connect"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/innodb"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
 )
 
 // healthCheck checks one subject.
@@ -38,8 +42,8 @@ func (r *resourceManager) version(ctx context.Context) (version string, err erro
 
 // unreachableCheck is the check if no connection can be made.
 func unreachableCheck(err error) participant.Check {
-	if u := new(unsupportedServerError); errors.As(err, &u) {
-		return participant.Check{Level: participant.Failure, Subject: u.subject, Message: u.message, Remedy: u.remedy}
+	if u := new(connect.UnsupportedServerError); errors.As(err, &u) {
+		return participant.Check{Level: participant.Failure, Subject: u.Subject, Message: u.Message, Remedy: u.Remedy}
 	}
 	return participant.Check{Level: participant.Failure, Subject: "connection", Message: err.Error(), Remedy: "check the connection string, the network and the server"}
 }
@@ -59,18 +63,18 @@ func checkMarkerTable(ctx context.Context, r *resourceManager) []participant.Che
 			Remedy:  "register the participant again without commit_marker=off, and leave MarkerTable empty in the application",
 		}}
 	}
-	_, err := r.markers.origin(ctx, r.db)
+	_, err := r.markers.Origin(ctx, r.db)
 	if err == nil {
-		err = r.markers.usable(ctx, r.db)
+		err = r.markers.Usable(ctx, r.db)
 	}
 	switch {
-	case errors.Is(err, errNoMarkerTable):
+	case errors.Is(err, markertable.ErrMissing):
 		return []participant.Check{{
 			Level: participant.Warning, Subject: subject, Message: "the table " + string(r.markers) + " is not there yet; it is made at its first use, if the user may",
-			Remedy: r.markers.create(newOrigin()) + "; " + r.markers.grant(user(ctx, r.db)),
+			Remedy: r.markers.Create(markertable.NewOrigin()) + "; " + r.markers.Grant(connect.CurrentUser(ctx, r.db)),
 		}}
 	case err != nil:
-		return []participant.Check{{Level: participant.Failure, Subject: subject, Message: err.Error(), Remedy: r.markers.grant(user(ctx, r.db))}}
+		return []participant.Check{{Level: participant.Failure, Subject: subject, Message: err.Error(), Remedy: r.markers.Grant(connect.CurrentUser(ctx, r.db))}}
 	}
 	return []participant.Check{{Level: participant.OK, Subject: subject, Message: string(r.markers)}}
 }
@@ -92,7 +96,7 @@ func checkPrivileges(ctx context.Context, r *resourceManager) []participant.Chec
 	return []participant.Check{{
 		Level: participant.Warning, Subject: subject,
 		Message: "only connections of the same user can be ended: where the application is another one, its hanging sessions are not fenced off, and its prepared branches wait until their connections end",
-		Remedy:  "GRANT CONNECTION ADMIN ON *.* TO " + user(ctx, r.db),
+		Remedy:  "GRANT CONNECTION ADMIN ON *.* TO " + connect.CurrentUser(ctx, r.db),
 	}}
 }
 
@@ -209,13 +213,13 @@ func checkPreparedBranches(ctx context.Context, r *resourceManager) []participan
 	all := []participant.Check{{Level: participant.OK, Subject: subject, Message: fmt.Sprintf("%d, of which %d are not of this cluster", len(held)-len(lost), len(foreign))}}
 	if len(foreign) > 0 && oldest > oldPrepared {
 		all[0].Level = participant.Warning
-		all[0].Message += fmt.Sprintf(" (%s); the oldest that is left to itself has held its locks for %v", clip(strings.Join(foreign, " ")), oldest.Round(time.Minute))
+		all[0].Message += fmt.Sprintf(" (%s); the oldest that is left to itself has held its locks for %v", excerpt.Of(strings.Join(foreign, " ")), oldest.Round(time.Minute))
 		all[0].Remedy = "find out whose they are: XA RECOVER FORMAT='SQL'; and finish them there, or with XA ROLLBACK"
 	}
 	if unlisted := stayed - (len(held) - len(lost)); len(lost) > 0 || unlisted > 0 {
 		all = append(all, participant.Check{
 			Level: participant.Failure, Subject: "lost branches",
-			Message: fmt.Sprintf("%d transactions hold locks for no connection, and are not listed as prepared (%s)", max(len(lost), unlisted), clip(strings.Join(lost, " "))),
+			Message: fmt.Sprintf("%d transactions hold locks for no connection, and are not listed as prepared (%s)", max(len(lost), unlisted), excerpt.Of(strings.Join(lost, " "))),
 			Remedy:  "restart the server, which then lists them again",
 		})
 	}
@@ -224,11 +228,11 @@ func checkPreparedBranches(ctx context.Context, r *resourceManager) []participan
 
 // unboundTransactions returns the transactions that belong to no connection, with their ages.
 func (r *resourceManager) unboundTransactions(ctx context.Context) (map[string]time.Duration, error) {
-	all, err := r.transactions(ctx)
+	all, err := innodb.Transactions(ctx, r.db)
 	ages := map[string]time.Duration{}
 	for _, x := range all {
-		if x.conn == 0 && x.state != "ROLLING BACK" {
-			ages[x.id] = x.age
+		if x.Conn == 0 && x.State != "ROLLING BACK" {
+			ages[x.ID] = x.Age
 		}
 	}
 	return ages, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/innodb"
 )
 
 // TestTurnOfAFrozenCoordinatorStopsNobody: a holder of the lock that makes no progress (a node that
@@ -16,7 +17,7 @@ func TestTurnOfAFrozenCoordinatorStopsNobody(t *testing.T) {
 	frozen, err := bank.pool.Conn(t.Context())
 	check(t, err)
 	var got int
-	check(t, frozen.QueryRowContext(t.Context(), "SELECT GET_LOCK("+innoDBReadLock+", 1)").Scan(&got))
+	check(t, frozen.QueryRowContext(t.Context(), "SELECT GET_LOCK("+innodb.ReadLock+", 1)").Scan(&got))
 	if got != 1 {
 		t.Fatal("no lock")
 	}

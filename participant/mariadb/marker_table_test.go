@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -18,9 +20,9 @@ func TestLatePrepareIsRefused(t *testing.T) {
 	for name, do := range map[string]verb{"rollback": r.Rollback, "settle": r.ResolveOutcome} {
 		conn, err := bank.pool.Conn(t.Context())
 		check(t, err)
-		origin, err := markerTable(DefaultMarkerTable).ensure(t.Context(), bank.pool)
+		origin, err := markertable.Table(markertable.Default).Ensure(t.Context(), bank.pool)
 		check(t, err)
-		s, err := bank.db.identify(t.Context(), conn, DefaultMarkerTable)
+		s, err := bank.db.identify(t.Context(), conn, markertable.Default)
 		check(t, err)
 		check(t, conn.Close())
 		if s.Table != origin {
@@ -97,7 +99,7 @@ func TestTableOfProofMadeAnew(t *testing.T) {
 	wantEnd(t, res, err, participant.Committed)
 
 	bank.exec(t, "DROP TABLE txmgr_branch")
-	if _, err := bank.begin(t, bank.db, newName().XID); numberOf(err) != codeNoTable {
+	if _, err := bank.begin(t, bank.db, newName().XID); errno.Of(err) != errno.NoTable {
 		t.Errorf("begin: %v", err)
 	}
 	res, err = r.Commit(t.Context(), bank.prepared(t, "INSERT INTO account VALUES ('carol', 1)"))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/innodb"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -95,10 +96,10 @@ func (b *bank) wantNothingLeft(t *testing.T, r *resourceManager) {
 	if left, err := r.Prepared(t.Context(), txn.ClusterPrefix("test")); err != nil || len(left) != 0 {
 		t.Errorf("left prepared: %v, %v", left, err)
 	}
-	all, err := r.transactions(t.Context())
+	all, err := innodb.Transactions(t.Context(), r.db)
 	check(t, err)
 	for _, x := range all {
-		if x.conn == 0 {
+		if x.Conn == 0 {
 			t.Errorf("a transaction belongs to nobody: %+v", x)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -103,7 +104,7 @@ func TestDeadlockOfAReplacedTransaction(t *testing.T) {
 				lock := func(id string) error {
 					return s.bank.db.QueryRow(ctx, tx, "SELECT balance FROM account WHERE id = ? LOCK IN SHARE MODE", id).Scan(new(int))
 				}
-				if lost := s.bank.deadlock(ctx, t, lock); numberOf(lost) != codeDeadlock {
+				if lost := s.bank.deadlock(ctx, t, lock); errno.Of(lost) != errno.Deadlock {
 					t.Fatalf("got %v", lost)
 				}
 				if n := s.bank.balance(t, "alice"); n != want {
@@ -127,7 +128,7 @@ func TestReleasedIsOfALaterStatement(t *testing.T) {
 	check(t, w.run(t.Context(), "XA END "+w.name)) // XA ROLLBACK would succeed
 	w.mayHaveEnded.Store(true)
 	why := w.run(t.Context(), "SET STATEMENT max_statement_time = 0.01 FOR SELECT SLEEP(10)")
-	if numberOf(why) != codeStatementTime {
+	if errno.Of(why) != errno.StatementTime {
 		why = w.run(t.Context(), "SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 1969")
 	}
 	if undone, err := w.rollbackAfter(t.Context(), why); undone || !errors.Is(err, why) {

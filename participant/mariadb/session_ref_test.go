@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -145,7 +146,7 @@ func TestScriptByHand(t *testing.T) {
 					res, err := r.Rollback(t.Context(), br)
 					wantEnd(t, res, err, participant.RolledBack)
 					run(s.Begin[0])
-					if _, err := conn.ExecContext(t.Context(), s.Begin[1]); numberOf(err) != codeDuplicate {
+					if _, err := conn.ExecContext(t.Context(), s.Begin[1]); errno.Of(err) != errno.Duplicate {
 						t.Errorf("a branch begins that was rolled back: %v", err)
 					}
 					run(s.Prepare[0], s.Rollback)

@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -31,7 +33,7 @@ func (b *branch) endedByApplication() bool {
 var errUnproven = fmt.Errorf("%w: its connection was given out (Conn), the transaction there failed or the connection was lost, and whether it was still the branch's cannot be proved: what was sent on Conn may be committed", txn.ErrEndedByApplication)
 
 // errMarkLost is the error of a read-only branch whose mark is not set any more.
-var errMarkLost = fmt.Errorf("%w: the branch was to read only, and its mark, the setting %s, is not there: either the transaction was ended, and %s, or its settings were reset", txn.ErrEndedByApplication, markSetting, autocommitDetail)
+var errMarkLost = fmt.Errorf("%w: the branch was to read only, and its mark, the setting %s, is not there: either the transaction was ended, and %s, or its settings were reset", txn.ErrEndedByApplication, sqltext.MarkSetting, autocommitDetail)
 
 // unprovenError is the error of a branch that failed before it was known which transaction is
 // open, which matters only if the application was given the connection.
@@ -77,7 +79,7 @@ func (b *branch) queryEnded(ctx context.Context) error {
 	case err == nil && status == xactAborted:
 		return fmt.Errorf("%w: it is rolled back (%s), but %s", txn.ErrEndedByApplication, proof, autocommitDetail)
 	case err == nil && name != "":
-		return fmt.Errorf("%w: it is prepared under the name %q, and %s; end that one: ROLLBACK PREPARED", txn.ErrEndedByApplication, clip(name), autocommitDetail)
+		return fmt.Errorf("%w: it is prepared under the name %q, and %s; end that one: ROLLBACK PREPARED", txn.ErrEndedByApplication, excerpt.Of(name), autocommitDetail)
 	}
 	return errors.Join(errEndedByApplication, err)
 }
@@ -140,14 +142,10 @@ func answers(results []*pgconn.Result) (told string, undone bool) {
 // it has none.
 func (b *branch) identity() string {
 	if b.readOnly {
-		return "SELECT current_setting('" + markSetting + "', true)"
+		return "SELECT current_setting('" + sqltext.MarkSetting + "', true)"
 	}
 	return "SELECT pg_current_xact_id_if_assigned()::text"
 }
-
-// markSetting is a setting local to its transaction: its value, the mark, identifies a
-// transaction that has no number.
-const markSetting = "txmgr.branch"
 
 // single returns the only value of a result, "" if there is none.
 func single(r *pgconn.Result) string {

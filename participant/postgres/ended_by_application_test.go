@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -84,7 +85,7 @@ func TestOtherStatementsAreNotRefused(t *testing.T) {
 		"CREATE OR REPLACE PROCEDURE p(begin int) BEGIN /* */ ATOMIC SELECT 1 AS end; SELECT CASE WHEN true THEN 1 END; END; SELECT 1",
 		"CREATE RULE r AS ON INSERT TO t DO (SELECT 1; SELECT 2)",
 	} {
-		if err := rejectTxControl(sql, false, false); err != nil {
+		if err := sqltext.RejectTxControl(sql, false, false); err != nil {
 			t.Errorf("%q: %v", sql, err)
 		}
 	}

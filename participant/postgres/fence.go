@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
 )
 
 // Why a transaction is in progress although its backend does not run it.
@@ -32,7 +35,7 @@ func (r *resourceManager) fence(ctx context.Context, s SessionRef) (why, err err
 			coalesce((SELECT min(gid) FROM pg_prepared_xacts WHERE transaction = ($3::text::xid8)::xid), '')`,
 		s.PID, s.Start, fmt.Sprint(s.XID), r.fenced).Scan(&found, &hidden, &user, &otherName)
 	switch {
-	case stateOf(err) == stateNotAllowed:
+	case sqlstate.Of(err) == sqlstate.NotAllowed:
 		return nil, fmt.Errorf("%w (process %d), which the coordinator's user may not terminate; GRANT pg_signal_backend to it, or set fence=off: %w", errStillOpen, s.PID, err)
 	case err != nil:
 		return nil, err
@@ -40,7 +43,7 @@ func (r *resourceManager) fence(ctx context.Context, s SessionRef) (why, err err
 		return nil, fmt.Errorf("%w (process %d), which user %s may not see; run GRANT pg_read_all_stats, pg_signal_backend TO %s, or set fence=off", errStillOpen, s.PID, user, user)
 	case otherName != "":
 		// The branch may also have prepared meanwhile, under its own name: the next query finds it.
-		return fmt.Errorf("%w under the name %q", errPrepared, clip(otherName)), nil
+		return fmt.Errorf("%w under the name %q", errPrepared, excerpt.Of(otherName)), nil
 	case !found:
 		return fmt.Errorf("%w: transaction %d is in progress, but not in process %d", errNotInSession, s.XID, s.PID), nil
 	case !r.fenced:

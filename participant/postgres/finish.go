@@ -10,12 +10,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // Commit implements [participant.Participant].
 func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "commit "+clip(b.XID))
+	ctx, fail := r.call(ctx, "commit "+excerpt.Of(b.XID))
 	defer fail(&err)
 	found, err := r.finish(ctx, commitPrepared, b)
 	if err != nil {
@@ -81,15 +84,15 @@ func (r *resourceManager) finish(ctx context.Context, statement string, b partic
 		return false, &participant.NoEffectError{Err: err}
 	}
 	err = finishPrepared(ctx, conn, statement, b.XID)
-	none := noEffect(err)
-	switch stateOf(err) {
-	case stateNotFound:
+	none := sqlstate.NoEffect(err)
+	switch sqlstate.Of(err) {
+	case sqlstate.NotFound:
 		return false, nil
-	case stateOtherDatabase:
+	case sqlstate.OtherDatabase:
 		err = fmt.Errorf("it is prepared in another database of the server; register that database: %w", err)
-	case stateNotAllowed:
+	case sqlstate.NotAllowed:
 		err = fmt.Errorf("connect as the user that prepared it, or as a superuser: %w", err)
-	case stateBusy:
+	case sqlstate.Busy:
 		err = fmt.Errorf("another backend is finishing it: %w", err)
 	}
 	if none {
@@ -104,7 +107,7 @@ type execer interface {
 }
 
 func finishPrepared(ctx context.Context, on execer, statement, xid string) error {
-	name, err := literal(xid)
+	name, err := sqltext.Literal(xid)
 	if err != nil {
 		return &participant.NoEffectError{Err: err}
 	}
@@ -127,7 +130,7 @@ var errStillOpen = errors.New("its session still holds its work")
 
 // Rollback implements [participant.Participant].
 func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "rollback "+clip(b.XID))
+	ctx, fail := r.call(ctx, "rollback "+excerpt.Of(b.XID))
 	defer fail(&err)
 	return pollUntilEnded(ctx, func(ctx context.Context) (participant.Result, error, error) { return r.rollbackOnce(ctx, b) })
 }

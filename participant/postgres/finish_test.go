@@ -19,6 +19,8 @@ import (
 
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -176,13 +178,13 @@ func TestErrorsSayWhetherTheAttemptCounts(t *testing.T) {
 		return err
 	})
 
-	for code, want := range map[string]bool{stateBusy: true, stateNotAllowed: true, "57014": true, "57P01": false, "57P02": false, "57P03": false, "08006": false} {
+	for code, want := range map[string]bool{sqlstate.Busy: true, sqlstate.NotAllowed: true, "57014": true, "57P01": false, "57P02": false, "57P03": false, "08006": false} {
 		err := fmt.Errorf("commit: %w", &pgconn.PgError{SeverityUnlocalized: "ERROR", Code: code})
-		if noEffect(err) != want {
+		if sqlstate.NoEffect(err) != want {
 			t.Errorf("%s: %v, want %v", code, !want, want)
 		}
 	}
-	if noEffect(&pgconn.PgError{SeverityUnlocalized: "FATAL", Code: "XX000"}) || noEffect(io.ErrUnexpectedEOF) || noEffect(nil) {
+	if sqlstate.NoEffect(&pgconn.PgError{SeverityUnlocalized: "FATAL", Code: "XX000"}) || sqlstate.NoEffect(io.ErrUnexpectedEOF) || sqlstate.NoEffect(nil) {
 		t.Error("a session that ends has done nothing for sure")
 	}
 }
@@ -361,7 +363,7 @@ func TestNamesAreQuoted(t *testing.T) {
 		check(t, err)
 		rapid.Check(t, func(rt *rapid.T) {
 			want := rapid.OneOf(rapid.StringMatching(`['\\a]{0,8}`), rapid.StringOf(rapid.RuneFrom([]rune("'\\\"$;-/*\n é漢b")))).Draw(rt, "text")
-			quoted, err := literal(want)
+			quoted, err := sqltext.Literal(want)
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -371,7 +373,7 @@ func TestNamesAreQuoted(t *testing.T) {
 			}
 		})
 	}
-	if _, err := literal("a\x00b"); err == nil {
+	if _, err := sqltext.Literal("a\x00b"); err == nil {
 		t.Error("a zero byte is taken")
 	}
 	bank := newBank(t)

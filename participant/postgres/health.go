@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
 )
 
 var _ participant.HealthChecker = (*resourceManager)(nil)
@@ -17,7 +18,7 @@ func (r *resourceManager) CheckHealth(ctx context.Context) []participant.Check {
 	if err != nil {
 		return []participant.Check{{
 			Level: participant.Failure, Subject: "connection", Message: err.Error(),
-			Remedy: "try the connection string in " + r.settings.secretRef.Source + " with psql",
+			Remedy: "try the connection string in " + r.settings.SecretRef.Source + " with psql",
 		}}
 	}
 	list := []participant.Check{
@@ -180,17 +181,17 @@ func (f *serverInfo) checkFailover() participant.Check {
 	case f.synchronousCommit == "off" || f.synchronousCommit == "local":
 		return participant.Check{
 			Level: participant.Warning, Subject: subject,
-			Message: fmt.Sprintf("synchronous_commit is %s: nothing waits for the synchronous standbys (%s), and %s", f.synchronousCommit, clip(f.standbyNames), lost),
+			Message: fmt.Sprintf("synchronous_commit is %s: nothing waits for the synchronous standbys (%s), and %s", f.synchronousCommit, excerpt.Of(f.standbyNames), lost),
 			Remedy:  "ALTER SYSTEM SET synchronous_commit = on; SELECT pg_reload_conf();",
 		}
 	case f.synchronous == 0:
 		return participant.Check{
 			Level: participant.Warning, Subject: subject,
-			Message: fmt.Sprintf("no synchronous standby is connected (%s; %d others): every prepare and commit waits for one", clip(f.standbyNames), f.standbys),
+			Message: fmt.Sprintf("no synchronous standby is connected (%s; %d others): every prepare and commit waits for one", excerpt.Of(f.standbyNames), f.standbys),
 			Remedy:  "start the standby; or compare its application_name (SELECT application_name, sync_state FROM pg_stat_replication) with synchronous_standby_names",
 		}
 	}
-	return okCheck(subject, "synchronous standbys: %s%s", clip(f.standbyNames), history)
+	return okCheck(subject, "synchronous standbys: %s%s", excerpt.Of(f.standbyNames), history)
 }
 
 // shortTimeout is a statement timeout that phase two may exceed on a busy server.

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -16,7 +18,7 @@ var _ participant.Inspector = (*resourceManager)(nil)
 
 // Inspect implements [participant.Inspector].
 func (r *resourceManager) Inspect(ctx context.Context, b participant.Branch) (_ participant.BranchReport, err error) {
-	ctx, fail := r.call(ctx, "inspect "+clip(b.XID))
+	ctx, fail := r.call(ctx, "inspect "+excerpt.Of(b.XID))
 	defer fail(&err)
 	if err := r.own(b); err != nil {
 		return participant.BranchReport{}, err
@@ -78,13 +80,13 @@ func (r *resourceManager) inspectOpen(ctx context.Context, s SessionRef) (t part
 	}
 	t.Detail = fmt.Sprintf("its session is open: process %d, user %s", s.PID, user)
 	if application != "" {
-		t.Detail += ", application " + clip(application)
+		t.Detail += ", application " + excerpt.Of(application)
 	}
 	t.Detail += ", " + state
 	if since != nil {
 		t.Detail += " since " + formatTime(*since)
 	}
-	t.Detail += ": " + summarizeStatement(query)
+	t.Detail += ": " + sqltext.Summarize(query)
 	l, err := r.locks(ctx)
 	if err != nil {
 		return t, err
@@ -109,7 +111,7 @@ func (r *resourceManager) inspectNotInSession(ctx context.Context, s SessionRef)
 	case e.status != xactInProgress:
 		t.Outcome, t.Detail = e.outcome(false)
 	case name != "":
-		t.Detail = fmt.Sprintf("transaction %d is prepared under the name %q", s.XID, clip(name))
+		t.Detail = fmt.Sprintf("transaction %d is prepared under the name %q", s.XID, excerpt.Of(name))
 	case e.crashRecovered:
 		t.Outcome, t.Detail = participant.RolledBack, e.reusedXIDDetail()
 	default:

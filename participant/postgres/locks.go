@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 )
 
 var _ participant.LockInspector = (*resourceManager)(nil)
@@ -167,12 +169,12 @@ func (r *resourceManager) waitingFor(ctx context.Context) ([]waiter, error) {
 		}
 		w.session = fmt.Sprintf("process %s, user %s", w.pid, user)
 		if application != "" {
-			w.session += ", application " + clip(application)
+			w.session += ", application " + excerpt.Of(application)
 		}
 		if since != nil {
 			w.session += ", since " + formatTime(*since)
 		}
-		w.session += ": " + summarizeStatement(query)
+		w.session += ": " + sqltext.Summarize(query)
 		return w, nil
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
 )
 
 // poolMode is how a pooler between the coordinator and the server assigns its connections.
@@ -56,7 +57,7 @@ func (r *resourceManager) poolMode(ctx context.Context) (mode poolMode, err erro
 		}
 	}()
 	connect := func() (*pgx.Conn, uint32, error) {
-		conf, err := r.settings.config()
+		conf, err := r.settings.Config()
 		if err != nil {
 			return nil, 0, err
 		}
@@ -81,7 +82,7 @@ func (r *resourceManager) poolMode(ctx context.Context) (mode poolMode, err erro
 			return 0, err
 		}
 		tx, err := other.Begin(ctx)
-		if stateOf(err) != "" {
+		if sqlstate.Of(err) != "" {
 			return poolTransaction, nil // the pooler assigns per statement
 		}
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/participanttest"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -101,7 +102,7 @@ func TestNamedStatementsThroughATransactionPooler(t *testing.T) {
 	defer func() { check(t, other.Close(context.Background())) }()
 	_, err = other.Exec(t.Context(), "BEGIN; SELECT 1") // takes the backend
 	check(t, err)
-	if err := work(); stateOf(err) != "26000" {
+	if err := work(); sqlstate.Of(err) != "26000" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -13,7 +14,7 @@ var _ participant.OutcomeResolver = (*resourceManager)(nil)
 // ResolveOutcome implements [participant.OutcomeResolver]. A backend that still runs the branch's
 // transaction is terminated; with fence=off the call waits for it to end by itself.
 func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "settle "+clip(b.XID))
+	ctx, fail := r.call(ctx, "settle "+excerpt.Of(b.XID))
 	defer fail(&err)
 	if err := r.own(b); err != nil {
 		return participant.Result{}, err

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 )
 
 // serverInfo is what a server reports about itself, for the health checks.
@@ -114,9 +116,9 @@ func (f *serverInfo) checkAge() participant.Check {
 		if p.age < oldPrepared {
 			continue
 		}
-		name, err := literal(p.oldest)
+		name, err := sqltext.Literal(p.oldest)
 		if err != nil {
-			name = clip(p.oldest)
+			name = excerpt.Of(p.oldest)
 		}
 		switch {
 		case p.ours:

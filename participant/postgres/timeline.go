@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
 )
 
 // lineage is the relation of a branch's transaction number to the server's history. A failover
@@ -55,7 +58,7 @@ func (r *resourceManager) lineage(ctx context.Context, s SessionRef, now timelin
 	moved := fmt.Sprintf("the server has failed over or been restored since (timeline %d, not %d)", now.id, s.Timeline)
 	left, found, err := r.timelineEnd(ctx, now.id, s.Timeline)
 	switch {
-	case err != nil && (stateOf(err) == stateNotAllowed || stateOf(err) == stateNoFile):
+	case err != nil && (sqlstate.Of(err) == sqlstate.NotAllowed || sqlstate.Of(err) == sqlstate.NoFile):
 		return unknownHistory, moved + "; what it had received by then is not known, because the history of its timelines cannot be read", nil
 	case err != nil:
 		return 0, "", err
@@ -99,7 +102,7 @@ func parseLSN(text string) (lsn, error) {
 	a, errA := strconv.ParseUint(high, 16, 32)
 	b, errB := strconv.ParseUint(low, 16, 32)
 	if !found || errA != nil || errB != nil {
-		return 0, fmt.Errorf("%q is no place in a write-ahead log", clip(text))
+		return 0, fmt.Errorf("%q is no place in a write-ahead log", excerpt.Of(text))
 	}
 	return lsn(a<<32 | b), nil
 }
@@ -107,7 +110,7 @@ func parseLSN(text string) (lsn, error) {
 // parseTimeline reads the timeline's id from the name of a file of the write-ahead log.
 func parseTimeline(text string) (uint32, error) {
 	if len(text) < 8 {
-		return 0, fmt.Errorf("%q is no timeline", clip(text))
+		return 0, fmt.Errorf("%q is no timeline", excerpt.Of(text))
 	}
 	id, err := strconv.ParseUint(text[:8], 16, 32)
 	return uint32(id), err

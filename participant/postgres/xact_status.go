@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
 )
 
 // The results of pg_xact_status, and two of this package.
@@ -57,7 +58,7 @@ func (r *resourceManager) xactStatus(ctx context.Context, s SessionRef) (xactSta
 	var recovered *time.Time
 	var file, end, replayed, status *string
 	err := r.pool.QueryRow(ctx, look+`pg_xact_status($1::text::xid8)`, fmt.Sprint(s.XID)).Scan(&system, &standby, &started, &recovered, &file, &end, &replayed, &status)
-	if stateOf(err) == stateInvalid {
+	if sqlstate.Of(err) == sqlstate.Invalid {
 		future := xactNotAssigned
 		err = r.pool.QueryRow(ctx, look+`NULL`).Scan(&system, &standby, &started, &recovered, &file, &end, &replayed, &status)
 		status = &future
