@@ -9,7 +9,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/postgres/ended_by_application.go",
 		old:    "case failed && b.connExposed.Load():",
 		bug:    "case failed && b.connExposed.Load() && b.phase == phaseEnded:",
-		pkg:    "participant/postgres", test: "TestEndedByHandIsNeverRolledBack", says: "code ROLLED_BACK",
+		pkg:    "participant/postgres", test: "TestEndedByApplicationIsNeverRolledBack", says: "code ROLLED_BACK",
 	},
 	{
 		name:   "postgres: a connection that was given out and lost had the branch's transaction",
@@ -17,7 +17,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/postgres/ended_by_application.go",
 		old:    "if !b.connExposed.Load() {",
 		bug:    "if err != nil {",
-		pkg:    "participant/postgres", test: "TestEndedByHandIsNeverRolledBack", says: "code ROLLED_BACK",
+		pkg:    "participant/postgres", test: "TestEndedByApplicationIsNeverRolledBack", says: "code ROLLED_BACK",
 	},
 	{
 		name:   "postgres: a transaction that cannot be prepared counts as the branch's",
@@ -25,7 +25,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/postgres/branch.go",
 		old:    "case len(results) == 0 || single(results[0]) != fmt.Sprint(b.sessionRef.XID):",
 		bug:    "case len(results) == 0:",
-		pkg:    "participant/postgres", test: "TestEndedByHandIsNeverRolledBack", says: "code ROLLED_BACK",
+		pkg:    "participant/postgres", test: "TestEndedByApplicationIsNeverRolledBack", says: "code ROLLED_BACK",
 	},
 	{
 		name:   "postgres: rows give the connection without a word",
@@ -33,7 +33,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/postgres/named_errors.go",
 		old:    "return r.n.Conn() }",
 		bug:    "return r.Rows.Conn() }",
-		pkg:    "participant/postgres", test: "TestConnectionOfRowsIsGivenOut", says: "rolled back (cause: client)",
+		pkg:    "participant/postgres", test: "TestConnOfRowsExposesTheConnection", says: "rolled back (cause: client)",
 	},
 	{
 		name:   "postgres: nothing is looked at behind a CREATE",
@@ -41,7 +41,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/postgres/internal/sqltext/tx_control.go",
 		old:    "(at <= last || !st.known()); {",
 		bug:    "(at <= last && (!st.known() || st.words[0] != \"CREATE\") || !st.known()); {",
-		pkg:    "participant/postgres", test: "TestTypedEndIsRefused", says: "exec \"CREATE TABLE t (); COMMIT\": bank: ",
+		pkg:    "participant/postgres", test: "TestTxControlIsRefused", says: "exec \"CREATE TABLE t (); COMMIT\": bank: ",
 	},
 	{
 		name:   "postgres: a parameter begins the body of a routine",
@@ -49,7 +49,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/postgres/internal/sqltext/statement.go",
 		old:    "st.body = st.begin && st.depth == 0 && st.routine()",
 		bug:    "st.body = st.begin && st.routine()",
-		pkg:    "participant/postgres", test: "TestTypedEndIsRefused", says: "exec \"CREATE FUNCTION f(begin atomic) RETURNS int LANGUAGE sql AS 'SELECT 1'; COMMIT\": bank: ",
+		pkg:    "participant/postgres", test: "TestTxControlIsRefused", says: "exec \"CREATE FUNCTION f(begin atomic) RETURNS int LANGUAGE sql AS 'SELECT 1'; COMMIT\": bank: ",
 	},
 	{
 		name:   "postgres: RESET ALL is sent in a branch that only reads",
@@ -57,7 +57,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/postgres/internal/sqltext/statement.go",
 		old:    "if w[1] == \"ALL\" && readOnly {",
 		bug:    "if w[1] == \"ALL\" && readOnly && w[2] != \"\" {",
-		pkg:    "participant/postgres", test: "TestResetIsRefusedWhereItOnlyReads", says: "mode \"read only\": ",
+		pkg:    "participant/postgres", test: "TestResetAllIsRefusedIfReadOnly", says: "mode \"read only\": ",
 	},
 	{
 		name:   "sdk: the cause of a rollback comes with any end",
@@ -81,7 +81,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/mariadb/vote.go",
 		old:    "if err == nil || prepared {",
 		bug:    "if err == nil || !prepared {",
-		pkg:    "participant/mariadb", test: "TestTypedEndWhoseAnswerIsLost", says: "returns boom: told run tx_",
+		pkg:    "participant/mariadb", test: "TestEndByTheApplicationWhoseAnswerIsLost", says: "returns boom: got run tx_",
 	},
 	{
 		name:   "mariadb: a lost commit in one phase is settled whatever was sent",
@@ -89,7 +89,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/mariadb/onephase.go",
 		old:    "return 0, b.unprovenError(fmt.Errorf(\"commit: %w\", err))",
 		bug:    "return 0, fmt.Errorf(\"commit: %w\", err)",
-		pkg:    "participant/mariadb", test: "TestTypedEndWhoseAnswerIsLost", says: "alone, XA COMMIT",
+		pkg:    "participant/mariadb", test: "TestEndByTheApplicationWhoseAnswerIsLost", says: "alone, XA COMMIT",
 	},
 	{
 		name:   "mariadb: ANALYZE TABLE cannot end a transaction",
@@ -97,7 +97,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/mariadb/internal/sqltext/tx_control.go",
 		old:    "\"WITH\", \"FORMAT\"}, second)",
 		bug:    "\"WITH\", \"FORMAT\", \"TABLE\"}, second)",
-		pkg:    "participant/mariadb", test: "TestWhatCommitsMayEnd", says: "ANALYZE TABLE account",
+		pkg:    "participant/mariadb", test: "TestStatementsThatCommitMayEnd", says: "ANALYZE TABLE account",
 	},
 	{
 		name:   "mariadb: a branch is prepared whatever its transaction is",
@@ -105,7 +105,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/mariadb/vote.go",
 		old:    "err := b.runFinal(ctx, \"XA END \"+b.name+\"; XA PREPARE \"+b.name)",
 		bug:    "err := b.run(ctx, \"BEGIN NOT ATOMIC XA END \"+b.name+\"; XA PREPARE \"+b.name+\"; END\")",
-		pkg:    "participant/mariadb", test: "TestReplacedTransactionIsEndedByHand", says: "returns <nil>: told <nil>",
+		pkg:    "participant/mariadb", test: "TestReplacedTransactionIsEndedByApplication", says: "returns <nil>: got <nil>",
 	},
 	{
 		name:   "mariadb: a branch is rolled back whatever its transaction is",
@@ -113,7 +113,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/mariadb/vote.go",
 		old:    "err := b.runFinal(ctx, \"XA END \"+b.name+\"; \"+xaRollback+\" \"+b.name)",
 		bug:    "err := b.run(ctx, \"BEGIN NOT ATOMIC XA END \"+b.name+\"; \"+xaRollback+\" \"+b.name+\"; END\")",
-		pkg:    "participant/mariadb", test: "TestReplacedTransactionIsEndedByHand", says: "returns boom: told ",
+		pkg:    "participant/mariadb", test: "TestReplacedTransactionIsEndedByApplication", says: "returns boom: got ",
 	},
 	{
 		name:   "mariadb: a branch is committed in one phase whatever its transaction is",
@@ -121,7 +121,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/mariadb/onephase.go",
 		old:    "err := b.runFinal(ctx, \"XA END \"+b.name+\"; \"+xaCommit+\" \"+b.name+\" ONE PHASE\")",
 		bug:    "err := b.run(ctx, \"BEGIN NOT ATOMIC XA END \"+b.name+\"; \"+xaCommit+\" \"+b.name+\" ONE PHASE; END\")",
-		pkg:    "participant/mariadb", test: "TestReplacedTransactionIsEndedByHand", says: "alone, ",
+		pkg:    "participant/mariadb", test: "TestReplacedTransactionIsEndedByApplication", says: "alone, ",
 	},
 	{
 		name:   "mariadb: a deadlock is the branch's own, whatever was sent before",
@@ -129,7 +129,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/mariadb/vote.go",
 		old:    "if !errno.IsRollbackOnly(ended) || b.mayHaveEnded.Load() {",
 		bug:    "if !errno.IsRollbackOnly(ended) {",
-		pkg:    "participant/mariadb", test: "TestDeadlockOfAReplacedTransaction", says: "replaced true: told ",
+		pkg:    "participant/mariadb", test: "TestDeadlockOfAReplacedTransaction", says: "replaced true: got ",
 	},
 	{
 		name:   "mariadb: a statement's limit of time says that the savepoint was there",
@@ -137,7 +137,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/mariadb/vote.go",
 		old:    "} else if b.mayHaveEnded.Load() && !errno.FailedAfterSavepoint(why) {",
 		bug:    "} else if b.mayHaveEnded.Load() && errno.IsStatementError(why) == errno.FailedAfterSavepoint(why) {",
-		pkg:    "participant/mariadb", test: "TestReleasedIsOfALaterStatement", says: "undone: true",
+		pkg:    "participant/mariadb", test: "TestErrorAfterReleaseSavepoint", says: "undone: true",
 	},
 	{
 		name:   "mariadb: a backslash hides the quote in every mode",
@@ -153,7 +153,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/mariadb/managed_rows.go",
 		old:    "range []error{r.failed, err} {",
 		bug:    "range []error{r.failed} {",
-		pkg:    "participant/mariadb", test: "TestReadOnlyUndoneAfterTheFirstRows", says: "read false",
+		pkg:    "participant/mariadb", test: "TestReadOnlyRolledBackAfterTheFirstRows", says: "read false",
 	},
 	{
 		name:   "mariadb: rows of DB.Query are not looked at",
@@ -161,7 +161,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/mariadb/branch.go",
 		old:    "if b.readOnly { // what fails",
 		bug:    "if b.readOnly && b.phase == phaseEnded { // what fails",
-		pkg:    "participant/mariadb", test: "TestReadOnlyUndoneAfterTheFirstRows", says: "read true",
+		pkg:    "participant/mariadb", test: "TestReadOnlyRolledBackAfterTheFirstRows", says: "read true",
 	},
 	{
 		name:   "postgres: a backslash is never read as an escape",
@@ -177,7 +177,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/postgres/rewrite.go",
 		old:    "if by == nil {",
 		bug:    "if by == nil || len(args) > 0 {",
-		pkg:    "participant/postgres", test: "TestRewrittenStatementIsLookedAt", says: "exec: ",
+		pkg:    "participant/postgres", test: "TestRewrittenStatementIsChecked", says: "exec: ",
 	},
 	{
 		name:   "postgres: a rewriter is given the connection without a word",
@@ -185,7 +185,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/postgres/rewrite.go",
 		old:    "conn = g.Conn()",
 		bug:    "conn = g.inner.Conn()",
-		pkg:    "participant/postgres", test: "TestRewriterHasTheConnection", says: "rolled back",
+		pkg:    "participant/postgres", test: "TestRewriterExposesTheConnection", says: "rolled back",
 	},
 	{
 		name:   "postgres: the texts of a batch are looked at one by one",
@@ -193,7 +193,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/postgres/managed_tx.go",
 		old:    "g.check(append(statements, strings.Join(statements, \"\\n;\"))...)",
 		bug:    "g.check(append(statements, strings.Join(nil, \"\\n;\"))...)",
-		pkg:    "participant/postgres", test: "TestBatchIsLookedAtAsOneText", says: "the batch: ",
+		pkg:    "participant/postgres", test: "TestBatchIsCheckedAsOneText", says: "the batch: ",
 	},
 	{
 		name:   "web: a no is final whatever became of the transaction",
@@ -217,6 +217,6 @@ var ofOwnStatements = []plant{
 		file:   "participant/postgres/finish.go",
 		old:    "e.certain && !e.received",
 		bug:    "e.certain && e.crashRecovered",
-		pkg:    "participant/postgres", test: "TestTypedCommitBeforeACrash", says: "ended as rolled back",
+		pkg:    "participant/postgres", test: "TestCommitByTheApplicationBeforeACrash", says: "ended as rolled back",
 	},
 }

@@ -59,7 +59,7 @@ var isolations = map[sql.IsolationLevel]string{
 }
 
 // errProxy means that two statements of one connection reached different server connections.
-var errProxy = errors.New("the connection is not the one that was enlisted: something between application and server shares out connections; connect to the server itself")
+var errProxy = errors.New("the connection is not the one that was enlisted: a proxy between application and server shares connections; connect to the server directly")
 
 // start starts the branch's transaction in one round trip: the statements are sent as a block,
 // which MariaDB runs up to the first error.
@@ -106,7 +106,7 @@ func (b *branch) startWithMarker(ctx context.Context, block string) error {
 	case got.Conn != b.sessionRef.Conn:
 		return errProxy
 	case got.Table != b.sessionRef.Table:
-		return fmt.Errorf("the marker table, %s, has been made anew; try again", b.markers)
+		return fmt.Errorf("the marker table %s was created again; retry", b.markers)
 	}
 	return nil
 }

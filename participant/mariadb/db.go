@@ -105,14 +105,14 @@ func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err 
 			b.Release() // the branch has no work yet
 		}
 	}()
-	session := ""
+	sessionRef := ""
 	if !b.readOnly {
 		if b.sessionRef, err = db.identify(ctx, conn, markers); err != nil {
-			return nil, fmt.Errorf("mariadb %s: identify the session: %w", db.name, err)
+			return nil, fmt.Errorf("mariadb %s: identify the connection: %w", db.name, err)
 		}
-		session = b.sessionRef.String()
+		sessionRef = b.sessionRef.String()
 	}
-	enlisted, err := enlist(ctx, session, nil)
+	enlisted, err := enlist(ctx, sessionRef, nil)
 	if err != nil {
 		b.phase = phaseEnded
 		return nil, err
@@ -123,8 +123,8 @@ func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err 
 	return b, nil
 }
 
-// maxSessions bounds the cache of session references: most are of closed connections.
-const maxSessions = 512
+// maxSessionRefs bounds the cache of session references: most are of closed connections.
+const maxSessionRefs = 512
 
 // identify returns the session reference of a connection, which is queried once.
 func (db *DB) identify(ctx context.Context, conn *sql.Conn, markers markertable.Table) (SessionRef, error) {
@@ -152,7 +152,7 @@ func (db *DB) identify(ctx context.Context, conn *sql.Conn, markers markertable.
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if db.sessionRefs == nil || len(db.sessionRefs) >= maxSessions {
+	if db.sessionRefs == nil || len(db.sessionRefs) >= maxSessionRefs {
 		db.sessionRefs = map[any]SessionRef{}
 	}
 	db.sessionRefs[driverConn], db.origin = s, origin

@@ -22,7 +22,7 @@ func (t *task) disconnect(ctx context.Context, c *serverSnapshot) (why, err erro
 	if err := t.r.killConnection(ctx, t.s.Conn); err != nil {
 		return nil, err
 	}
-	return fmt.Errorf("it is prepared, and its connection %d has been told to end", t.s.Conn), nil
+	return fmt.Errorf("it is prepared, and KILL was sent to its connection %d", t.s.Conn), nil
 }
 
 // awaitUnbound handles a branch whose connection is not recorded. It returns when every
@@ -45,7 +45,7 @@ func (r *resourceManager) awaitUnbound(ctx context.Context) error {
 		for s := range suspects {
 			names = append(names, strconv.FormatUint(s.conn, 10))
 		}
-		return fmt.Errorf("which connection prepared it is not on record, and it may still be bound to one of these, whose transactions are open: %s; end the right one (KILL) or wait: %w", strings.Join(names, ", "), err)
+		return fmt.Errorf("no session reference is recorded, and it may still be bound to one of these connections, whose transactions are open: %s; end the connection that prepared it (KILL), or wait: %w", strings.Join(names, ", "), err)
 	}
 	return err
 }

@@ -21,7 +21,7 @@ func (t *task) fence(ctx context.Context) (result, error) {
 	if err == nil && start == t.s.Start {
 		err = t.r.killConnection(ctx, t.s.Conn)
 	}
-	return retryUnless(fmt.Errorf("%w: connection %d has been told to end", errStillOpen, t.s.Conn), err)
+	return retryUnless(fmt.Errorf("%w: KILL was sent to connection %d", errStillOpen, t.s.Conn), err)
 }
 
 // killConnection ends a connection (KILL), and does not wait until it has ended.

@@ -149,13 +149,13 @@ func (t *task) byMarker(ctx context.Context, row int) (result, error) {
 		if t.b.MayBeCommitted() && !t.s.hasMarker() {
 			return finalResult(participant.Unknown, t.lostReason())
 		}
-		return finalResult(participant.RolledBack, "it was kept from beginning: a barrier is in "+string(t.r.markers))
+		return finalResult(participant.RolledBack, "it cannot begin any more: a barrier is in "+string(t.r.markers))
 	}
 	switch err := t.r.markers.ConfirmDurable(ctx, t.r.db, t.b.XID); {
 	case errno.Of(err) == errno.LockTimeout:
 		return retry(markertable.ErrBusy)
 	case err != nil:
-		return result{}, &participant.NoEffectError{Err: fmt.Errorf("see to it that its end is on disk: %w", err)}
+		return result{}, &participant.NoEffectError{Err: fmt.Errorf("confirm that its commit is on disk: %w", err)}
 	}
 	return finalResult(participant.Committed, "its row is in "+string(t.r.markers))
 }
@@ -164,7 +164,7 @@ func (t *task) byMarker(ctx context.Context, row int) (result, error) {
 func (t *task) checkCommitted(ctx context.Context, err error) (result, error) {
 	switch {
 	case errno.Of(err) == errno.NOTA, errno.IsRolledBack(err):
-		return retry(errBoundElsewhere) // the next census tells
+		return retry(errBoundElsewhere) // the next snapshot decides
 	case err != nil:
 		return result{}, err
 	case !t.s.hasMarker():
@@ -185,8 +185,8 @@ func (t *task) checkCommitted(ctx context.Context, err error) (result, error) {
 
 // The reasons why a branch has not ended yet.
 var (
-	errStillOpen = errors.New("its session still holds its work")
-	errOrphaned  = errors.New("the server holds its locks, but neither lists it as prepared nor has a connection for it: it is still rolling back after a crash; or a finish that came too early has lost the branch, then restart the server, which lists it again")
+	errStillOpen = errors.New("its connection still holds its transaction open")
+	errOrphaned  = errors.New("the server holds its locks, but neither lists it as prepared nor has a connection for it: either it is still being rolled back after a crash, or a commit or rollback was sent too early and the server has lost the branch; in that case restart the server, which lists it again")
 )
 
 // errBoundElsewhere says why the server does not know a prepared branch in this connection.
@@ -229,12 +229,12 @@ func (t *task) lostReason() string {
 
 // noMarkerReason says why nothing proves the outcome of a branch that is not prepared.
 func (t *task) noMarkerReason() string {
-	why := "no session is on record"
+	why := "no session reference is recorded"
 	switch {
 	case t.s.recorded() && t.r.markers == "":
-		why = "no proof is kept (commit_marker=off)"
+		why = "no marker rows are written (commit_marker=off)"
 	case t.s.recorded():
-		why = "its session wrote no marker row"
+		why = "its connection wrote no marker row"
 	}
 	switch {
 	case t.b.Attempts > 0:
@@ -252,7 +252,7 @@ func (t *task) finish(ctx context.Context, statement string) error {
 	none := errno.NoEffect(err)
 	switch errno.Of(err) {
 	case errno.LockTimeout:
-		err = fmt.Errorf("a backup, or FLUSH TABLES WITH READ LOCK, holds up all commits: %w", err)
+		err = fmt.Errorf("a backup, or FLUSH TABLES WITH READ LOCK, blocks all commits: %w", err)
 	case errno.ReadOnly:
 		err = fmt.Errorf("the server is read-only; connect to the primary: %w", err)
 	}

@@ -43,11 +43,11 @@ func wantHealthChecks(t *testing.T, got []participant.Check, want map[string]str
 	}
 }
 
-// TestExamineSound: a server without a problem.
-func TestExamineSound(t *testing.T) {
+// TestCheckHealthOfASoundServer: a server without a problem.
+func TestCheckHealthOfASoundServer(t *testing.T) {
 	bank := newBankOn(t, testdb.OpenMariaDB(t, testdb.MariaDBConfig{}))
 	r := bank.opened(t, nil)
-	wantHealthChecks(t, r.CheckHealth(t.Context()), map[string]string{"marker table": "not there yet|CREATE TABLE|GRANT SELECT"})
+	wantHealthChecks(t, r.CheckHealth(t.Context()), map[string]string{"marker table": "does not exist yet|CREATE TABLE|GRANT SELECT"})
 	check(t, r.Check(t.Context()))
 	got := r.CheckHealth(t.Context())
 	wantHealthChecks(t, got, nil)
@@ -56,8 +56,8 @@ func TestExamineSound(t *testing.T) {
 	}
 }
 
-// TestExamineUnsound: a server with all problems at once.
-func TestExamineUnsound(t *testing.T) {
+// TestCheckHealthOfAnUnsoundServer: a server with all problems at once.
+func TestCheckHealthOfAnUnsoundServer(t *testing.T) {
 	bank := newBankOn(t, testdb.OpenMariaDB(t, testdb.MariaDBConfig{Binlog: true, NoFsync: true, Settings: map[string]string{"wait-timeout": "30", "transaction-isolation": "READ-UNCOMMITTED"}}))
 	bank.exec(t, "CREATE USER weak@'127.0.0.1' IDENTIFIED BY ''")
 	bank.exec(t, "GRANT PROCESS ON *.* TO weak@'127.0.0.1'")

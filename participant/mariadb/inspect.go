@@ -76,7 +76,7 @@ func (t *task) report(ctx context.Context) (w participant.BranchReport, err erro
 	case isHeld:
 		w.Detail = fmt.Sprintf("connection %d is at work", h.conn)
 	case hidden:
-		w.Detail = "its row is locked: it is at work or lost, and InnoDB has not said which of them (does another client read INNODB_TRX constantly?)"
+		w.Detail = "its row is locked: its connection is at work, or its locks are orphaned, and InnoDB has not reported which (does another client read INNODB_TRX constantly?)"
 	case t.s.hasMarker():
 		w.Outcome, w.Detail = participant.RolledBack, "it is not prepared, and no row in "+string(t.r.markers)+" says that it was committed"
 	case t.b.MayBeCommitted() || t.s.recorded():
@@ -92,12 +92,12 @@ func (t *task) report(ctx context.Context) (w participant.BranchReport, err erro
 // connection describes for the operator what the application's connection is doing.
 func (r *resourceManager) connection(ctx context.Context, s SessionRef) (string, error) {
 	if !s.recorded() {
-		return "; no session is on record", nil
+		return "; no session reference is recorded", nil
 	}
 	found, err := r.texts(ctx, fmt.Sprintf("SELECT CONCAT('; its ', %s, ' is at ', COMMAND, ' for ', TIME, ' s') FROM information_schema.PROCESSLIST WHERE ID = %d AND %s = %d",
 		whoQuery, s.Conn, startQuery, s.Start))
 	if err != nil || len(found) == 0 {
-		return fmt.Sprintf("; its connection %d has gone", s.Conn), err
+		return fmt.Sprintf("; its connection %d has ended", s.Conn), err
 	}
 	return found[0], nil
 }

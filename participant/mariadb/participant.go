@@ -30,7 +30,8 @@ const DefaultMarkerTable = markertable.Default
 //	dsn_env   an environment variable of each node that holds it
 //	dsn       the connection string itself, without a password
 //	fence     on or off: whether a rollback ends the application's connection; defaults to on
-//	proof     the name of the marker table, which is created if it does not exist, or off;
+//	commit_marker
+//	          the name of the marker table, which is created if it does not exist, or off;
 //	          defaults to [DefaultMarkerTable]
 //
 // A connection string has the format of go-sql-driver, and names the database:

@@ -7,7 +7,7 @@ import (
 
 // Prune implements [participant.Pruner]. It removes marker rows.
 func (r *resourceManager) Prune(ctx context.Context, limit int, over func(context.Context, []string) ([]bool, error)) (removed int, err error) {
-	ctx, fail := r.call(ctx, "tidy")
+	ctx, fail := r.call(ctx, "prune")
 	defer fail(&err)
 	if r.markers == "" {
 		return 0, nil
@@ -20,10 +20,10 @@ func (r *resourceManager) Prune(ctx context.Context, limit int, over func(contex
 		after = names[len(names)-1]
 		answers, err := over(ctx, names)
 		if err != nil {
-			return removed, fmt.Errorf("ask which branches are over: %w", err)
+			return removed, fmt.Errorf("ask which branches have finished: %w", err)
 		}
 		if len(answers) != len(names) {
-			return removed, fmt.Errorf("ask which branches are over: %d answers to %d questions", len(answers), len(names))
+			return removed, fmt.Errorf("ask which branches have finished: %d answers to %d questions", len(answers), len(names))
 		}
 		var gone []string
 		for i, isOver := range answers {

@@ -74,7 +74,7 @@ func (b *bank) race(t *testing.T, r *resourceManager, workers int, n int64) (all
 
 // TestCommitWithinAMillisecondOfThePreparersClose: MariaDB answers XA COMMIT with success, and
 // loses the branch, if it comes while the connection that prepared it is closing.
-// TestLostBranchIsSeenEverywhere has the same race with the unsafe order.
+// TestOrphanedLocksAreReportedEverywhere has the same race with the unsafe order.
 func TestCommitWithinAMillisecondOfThePreparersClose(t *testing.T) {
 	const n = 10_000
 	bank := newBank(t)
@@ -100,7 +100,7 @@ func (b *bank) wantNothingLeft(t *testing.T, r *resourceManager) {
 	check(t, err)
 	for _, x := range all {
 		if x.Conn == 0 {
-			t.Errorf("a transaction belongs to nobody: %+v", x)
+			t.Errorf("a transaction belongs to no connection: %+v", x)
 		}
 	}
 }

@@ -11,7 +11,7 @@ var _ participant.OutcomeResolver = (*resourceManager)(nil)
 
 // ResolveOutcome implements [participant.OutcomeResolver].
 func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "settle "+excerpt.Of(b.XID))
+	ctx, fail := r.call(ctx, "resolve the outcome of "+excerpt.Of(b.XID))
 	defer fail(&err)
 	t, err := r.task(b)
 	if err != nil {

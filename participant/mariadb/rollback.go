@@ -71,9 +71,9 @@ func (t *task) rollbackByBarrier(ctx context.Context) (result, error) {
 	case !c.isBound(t.s):
 		return retry(errOrphaned)
 	case !t.r.fenced:
-		return finalResult(participant.RolledBack, "it is not prepared; its session is still open and not to be fenced off")
+		return finalResult(participant.RolledBack, "it is not prepared; its connection is still open, and fencing is off (fence=off)")
 	}
-	return retry(fmt.Errorf("%w: connection %d has been told to end", errStillOpen, t.s.Conn))
+	return retry(fmt.Errorf("%w: KILL was sent to connection %d", errStillOpen, t.s.Conn))
 }
 
 // writeBarrier writes the barrier. If held is true, the branch's row is locked; otherwise the
@@ -90,7 +90,7 @@ func (t *task) writeBarrier(ctx context.Context) (held bool, _ result, err error
 	case t.b.MayBeCommitted() && !t.s.hasMarker():
 		res, err = finalResult(participant.Unknown, t.lostReason())
 	default:
-		res, err = finalResult(participant.RolledBack, "it is not prepared, and kept from beginning by a barrier in "+string(t.r.markers))
+		res, err = finalResult(participant.RolledBack, "it is not prepared, and cannot begin any more: a barrier is in "+string(t.r.markers))
 	}
 	return held, res, err
 }
@@ -152,13 +152,13 @@ func (t *task) rollback(ctx context.Context) (result, error) {
 	case t.r.markers != "":
 		held, res, err := t.writeBarrier(ctx)
 		if held {
-			return retry(fmt.Errorf("%w, and which one that is is not on record", errStillOpen))
+			return retry(fmt.Errorf("%w, and no session reference identifies that connection", errStillOpen))
 		}
 		return res, err
 	case t.b.MayBeCommitted():
 		return finalResult(participant.Unknown, t.lostReason())
 	case c.isBound(t.s):
-		return finalResult(participant.RolledBack, "it is not prepared; whether its session still has its work cannot be told without proof")
+		return finalResult(participant.RolledBack, "it is not prepared; without a marker row it is not known whether its connection still holds its transaction open")
 	}
 	return finalResult(participant.RolledBack, "it is not prepared")
 }

@@ -24,9 +24,9 @@ var readers = map[string]func(ctx context.Context, db *DB, tx *txn.Tx, id string
 	},
 }
 
-// TestReadOnlyUndoneByTheServer: a rollback by the server is not reported as one by the
+// TestReadOnlyRolledBackByTheServer: a rollback by the server is not reported as one by the
 // application, and nothing is autocommitted afterwards.
-func TestReadOnlyUndoneByTheServer(t *testing.T) {
+func TestReadOnlyRolledBackByTheServer(t *testing.T) {
 	strict := testdb.OpenMariaDB(t, testdb.MariaDBConfig{NoFsync: true, Settings: map[string]string{"innodb-rollback-on-timeout": "ON"}})
 	type read func(id string) error
 	for name, c := range map[string]struct {
@@ -132,9 +132,9 @@ func (b *bank) deadlock(ctx context.Context, t *testing.T, lock func(id string) 
 	return lost
 }
 
-// TestReadOnlyUndoneAfterTheFirstRows: the deadlock comes after some rows have been returned, and
+// TestReadOnlyRolledBackAfterTheFirstRows: the deadlock comes after some rows have been returned, and
 // is detected whether the rows are read or not.
-func TestReadOnlyUndoneAfterTheFirstRows(t *testing.T) {
+func TestReadOnlyRolledBackAfterTheFirstRows(t *testing.T) {
 	for _, read := range []bool{true, false} {
 		s := newShops(t)
 		s.bank.db.TxOptions.ReadOnly = true

@@ -57,7 +57,7 @@ func (r *resourceManager) snapshot(ctx context.Context) (*serverSnapshot, error)
 	case <-mine.done:
 		return mine.c, mine.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for news of InnoDB: %w", ctx.Err())
+		return nil, fmt.Errorf("wait for a new read of INNODB_TRX: %w", ctx.Err())
 	}
 }
 

@@ -49,7 +49,7 @@ func ParseSessionRef(text string) (SessionRef, error) {
 		}
 	}
 	if errConn != nil || errStart != nil || s.Conn == 0 || s.Start <= 0 || s.Table != "" && !markertable.ValidOrigin(s.Table) || s.String() != text {
-		return SessionRef{}, fmt.Errorf("%w: session %q: want a text like %q", txn.ErrInvalid, excerpt.Of(text), SessionRef{Conn: 1, Start: 1795292907})
+		return SessionRef{}, fmt.Errorf("%w: session reference %q: want a text like %q", txn.ErrInvalid, excerpt.Of(text), SessionRef{Conn: 1, Start: 1795292907})
 	}
 	return s, nil
 }

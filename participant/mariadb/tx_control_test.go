@@ -28,15 +28,15 @@ func (m *waitingManager) Wait(ctx context.Context, id txn.ID, _ txn.Goal) (txn.I
 	return info, err
 }
 
-// TestTypedEndWhoseAnswerIsLost: a block of statements ends the transaction, and then the
+// TestEndByTheApplicationWhoseAnswerIsLost: a block of statements ends the transaction, and then the
 // connection is lost. The branch must not be reported as rolled back, nor, if it is the only one
 // and its marker row says so, as committed. After statements that cannot have ended the
 // transaction, it may be.
-func TestTypedEndWhoseAnswerIsLost(t *testing.T) {
+func TestEndByTheApplicationWhoseAnswerIsLost(t *testing.T) {
 	for _, returns := range []error{nil, errors.New("boom")} {
 		for text, c := range map[string]struct {
-			byHand bool
-			bank   int64
+			ended bool
+			bank  int64
 		}{
 			"XA COMMIT":   {true, 70},
 			"XA ROLLBACK": {true, 99},
@@ -44,13 +44,13 @@ func TestTypedEndWhoseAnswerIsLost(t *testing.T) {
 			"KILL CONNECTION_ID()":                               {false, 100},
 		} {
 			for _, branches := range []string{"alone", "beside another"} {
-				lost(t, branches+", "+text, returns, c.byHand, c.bank)
+				lost(t, branches+", "+text, returns, c.ended, c.bank)
 			}
 		}
 	}
 }
 
-func lost(t *testing.T, name string, returns error, byHand bool, bank int64) {
+func lost(t *testing.T, name string, returns error, ended bool, bank int64) {
 	branches, text, _ := strings.Cut(name, ", ")
 	alone := branches == "alone"
 	switch text {
@@ -77,16 +77,16 @@ func lost(t *testing.T, name string, returns error, byHand bool, bank int64) {
 		}
 		return returns
 	})
-	if errors.Is(err, txn.ErrEndedByApplication) != byHand || errors.Is(err, txn.ErrRolledBack) == byHand {
-		t.Errorf("%s, returns %v: told %v", name, returns, err)
+	if errors.Is(err, txn.ErrEndedByApplication) != ended || errors.Is(err, txn.ErrRolledBack) == ended {
+		t.Errorf("%s, returns %v: got %v", name, returns, err)
 	}
 	s.want(t, bank, 100)
 }
 
-// TestWhatCommitsMayEnd: the test executes statements in a read-only transaction and in an XA
+// TestStatementsThatCommitMayEnd: the test executes statements in a read-only transaction and in an XA
 // transaction. mayEnd has to report each statement that ends the transaction, and no other,
 // unless it ends the other kind.
-func TestWhatCommitsMayEnd(t *testing.T) {
+func TestStatementsThatCommitMayEnd(t *testing.T) {
 	b := newBank(t)
 	for query, ends := range map[string]bool{
 		"ANALYZE TABLE account": true, "ANALYZE LOCAL TABLE account": true, "analyze /* x */ no_write_to_binlog tables account": true, "/*! ANALYZE TABLE */ account": true,

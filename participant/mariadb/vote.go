@@ -125,7 +125,7 @@ func (b *branch) rollback(ctx context.Context) error {
 	case b.phase == phaseEnded:
 		return nil
 	case b.phase == phaseUnknown:
-		return fmt.Errorf("mariadb %s: it is not known what became of the transaction", b.db.name)
+		return fmt.Errorf("mariadb %s: the state of the transaction is not known", b.db.name)
 	case b.readOnly:
 		b.phase = phaseUnknown
 		err := b.runFinal(ctx, "ROLLBACK")

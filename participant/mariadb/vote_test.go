@@ -27,7 +27,7 @@ func (b *bank) wantNo(t *testing.T, w *branch, br participant.Branch, why string
 	}
 	// The connection can return to the pool.
 	if w.phase != phaseEnded {
-		t.Errorf("the session is in state %d", w.phase)
+		t.Errorf("the connection is in state %d", w.phase)
 	}
 	_, err = w.conn.ExecContext(t.Context(), "XA START 'fit'")
 	check(t, err)
@@ -139,8 +139,8 @@ func TestLockTimeout(t *testing.T) {
 	}
 }
 
-// TestTransactionEndedByHandIsFoundOut: the server refuses COMMIT, but not XA statements.
-func TestTransactionEndedByHandIsFoundOut(t *testing.T) {
+// TestTransactionEndedByApplicationIsDetected: the server refuses COMMIT, but not XA statements.
+func TestTransactionEndedByApplicationIsDetected(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
 	for name, c := range map[string]struct {
@@ -209,8 +209,8 @@ func TestConnClosedByTheApplication(t *testing.T) {
 	w.Release()
 }
 
-// TestPoisonedConnectionIsDiscarded after each end that leaves a transaction open.
-func TestPoisonedConnectionIsDiscarded(t *testing.T) {
+// TestConnectionWithAnOpenTransactionIsDiscarded after each end that leaves a transaction open.
+func TestConnectionWithAnOpenTransactionIsDiscarded(t *testing.T) {
 	bank := newBank(t)
 	bank.pool.SetMaxOpenConns(1)
 	r := bank.opened(t, nil)
@@ -263,7 +263,7 @@ func TestEnlistedBeforeTheFirstStatement(t *testing.T) {
 		s, err := ParseSessionRef(session)
 		check(t, err)
 		if s.Conn != conn || !s.hasMarker() {
-			t.Errorf("session %v of connection %d", s, conn)
+			t.Errorf("session reference %v of connection %d", s, conn)
 		}
 		all, err := innodb.Transactions(ctx, r.db)
 		check(t, err)
@@ -299,7 +299,7 @@ func TestOnePhase(t *testing.T) {
 	w = bank.workIn(t, db, newName().XID, "UPDATE account SET balance = 3")
 	bank.exec(t, "SET GLOBAL read_only = ON")
 	if state, err := w.CommitOnePhase(t.Context()); state != 0 || errno.Of(err) != errno.ReadOnly {
-		t.Errorf("on a server that has become read-only, which lets nobody roll back either: %v, %v", state, err)
+		t.Errorf("on a server that has become read-only, which allows no rollback either: %v, %v", state, err)
 	}
 	w.Release()
 	if n := bank.balance(t, "alice"); n != 2 {

@@ -55,10 +55,10 @@ const (
 // Prepare implements [txn.Resource].
 func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
 	b.workEnded.Store(true)
-	byHand := b.endedByApplication()
+	ended := b.endedByApplication()
 	b.phase = phaseUnknown
 	switch {
-	case byHand:
+	case ended:
 		return 0, b.endedByApplicationError(ctx)
 	case b.conn.Conn().PgConn().TxStatus() == statusFailed:
 		if err := b.Rollback(ctx); err != nil {

@@ -112,14 +112,14 @@ func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err 
 		return nil, fmt.Errorf("postgres %s: begin: %w", db.name, err)
 	}
 	b.tx = &managedTx{inner: inner, branch: b, topLevel: true}
-	session := ""
+	sessionRef := ""
 	if !b.readOnly {
 		if b.sessionRef, err = identify(ctx, inner); err != nil {
-			return nil, fmt.Errorf("postgres %s: identify the session: %w", db.name, err)
+			return nil, fmt.Errorf("postgres %s: identify the connection: %w", db.name, err)
 		}
-		session = b.sessionRef.String()
+		sessionRef = b.sessionRef.String()
 	}
-	enlisted, err := enlist(ctx, session, nil)
+	enlisted, err := enlist(ctx, sessionRef, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 // Why a transaction is in progress although its backend does not run it.
 var (
 	errPrepared     = errors.New("its work is prepared")
-	errNotInSession = errors.New("its session does not run it")
+	errNotInBackend = errors.New("its connection does not run it")
 )
 
 // fence terminates the backend if it still runs the branch's transaction: the same process,
@@ -45,19 +45,19 @@ func (r *resourceManager) fence(ctx context.Context, s SessionRef) (why, err err
 		// The branch may also have prepared meanwhile, under its own name: the next query finds it.
 		return fmt.Errorf("%w under the name %q", errPrepared, excerpt.Of(otherName)), nil
 	case !found:
-		return fmt.Errorf("%w: transaction %d is in progress, but not in process %d", errNotInSession, s.XID, s.PID), nil
+		return fmt.Errorf("%w: transaction %d is in progress, but not in process %d", errNotInBackend, s.XID, s.PID), nil
 	case !r.fenced:
 		return fmt.Errorf("%w: process %d has to end it by itself, because of fence=off", errStillOpen, s.PID), nil
 	}
-	return fmt.Errorf("%w: process %d was told to terminate", errStillOpen, s.PID), nil
+	return fmt.Errorf("%w: process %d was signalled to terminate", errStillOpen, s.PID), nil
 }
 
-// terminateSession terminates the backend of a transaction whose status was "in progress", or
+// terminateBackend terminates the backend of a transaction whose status was "in progress", or
 // determines that the server has assigned the number to another transaction (anothers).
 // stillOpen says what to wait for.
-func (r *resourceManager) terminateSession(ctx context.Context, s SessionRef, e xactStatus) (anothers bool, stillOpen, err error) {
+func (r *resourceManager) terminateBackend(ctx context.Context, s SessionRef, e xactStatus) (anothers bool, stillOpen, err error) {
 	stillOpen, err = r.fence(ctx, s)
-	if err != nil || !e.crashRecovered || !errors.Is(stillOpen, errNotInSession) {
+	if err != nil || !e.crashRecovered || !errors.Is(stillOpen, errNotInBackend) {
 		return false, stillOpen, err
 	}
 	// The transaction may have ended between the two queries. If it is still in progress, the

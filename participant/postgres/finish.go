@@ -37,7 +37,7 @@ func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ p
 // commitNotPrepared determines the outcome of a branch that is not prepared. That another client
 // may have committed it is not proof: yet another may have rolled it back.
 func (r *resourceManager) commitNotPrepared(ctx context.Context, b participant.Branch) (participant.Result, error) {
-	why := "no session is on record"
+	why := "no session reference is recorded"
 	if s, err := ParseSessionRef(b.SessionRef); err == nil {
 		// A branch that voted yes was on disk with its number: restarts do not matter.
 		e, err := r.xactStatus(ctx, s)
@@ -126,7 +126,7 @@ const (
 )
 
 // errStillOpen is the reason if a branch has not ended within fenceTimeout.
-var errStillOpen = errors.New("its session still holds its work")
+var errStillOpen = errors.New("its connection still holds its transaction open")
 
 // Rollback implements [participant.Participant].
 func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
@@ -195,7 +195,7 @@ func (r *resourceManager) isPrepared(ctx context.Context, xid string) (found boo
 // rollbackNotPrepared determines the outcome of a branch that is not prepared, and terminates its
 // backend if that still runs it.
 func (r *resourceManager) rollbackNotPrepared(ctx context.Context, b participant.Branch) (_ participant.Result, stillOpen, err error) {
-	never := participant.Result{Outcome: participant.RolledBack, Detail: "it is not prepared; no session is on record"}
+	never := participant.Result{Outcome: participant.RolledBack, Detail: "it is not prepared; no session reference is recorded"}
 	if b.MayBeCommitted() {
 		never.Outcome = participant.Unknown // another client has ended it, one way or the other
 	}
@@ -214,7 +214,7 @@ func (r *resourceManager) rollbackNotPrepared(ctx context.Context, b participant
 	case e.status == xactInProgress && r.fenced:
 		// This holds even if the server seems to have begun a new lifetime: if the backend
 		// exists, it has not.
-		anothers, stillOpen, err := r.terminateSession(ctx, s, e)
+		anothers, stillOpen, err := r.terminateBackend(ctx, s, e)
 		if err != nil || !anothers || b.Vote == txn.VotePrepared {
 			return participant.Result{}, stillOpen, err
 		}
@@ -229,11 +229,11 @@ func (r *resourceManager) rollbackNotPrepared(ctx context.Context, b participant
 		ending, how := e.outcome(b.Vote == txn.VotePrepared || !e.crashRecovered)
 		return participant.Result{Outcome: ending, Detail: how}, nil, nil
 	case e.status == xactInProgress:
-		never.Detail = "it is not prepared; its session is still open and not to be fenced off"
+		never.Detail = "it is not prepared; its connection is still open, and fencing is off (fence=off)"
 	default:
 		never.Detail = "it is not prepared; the server does not know its transaction number"
 	}
 	return never, nil, nil
 }
 
-const recoveredDetail = "it is not prepared; the server has restarted, failed over or been restored since its session began"
+const recoveredDetail = "it is not prepared; the server has restarted, failed over or been restored since its connection was opened"

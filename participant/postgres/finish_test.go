@@ -60,11 +60,11 @@ func TestTwoDatabasesInOneCluster(t *testing.T) {
 	}
 	all, err := atWrong.(participant.LockInspector).InspectLocks(t.Context())
 	if err != nil || len(all) != 1 || all[0].XID != br.XID || all[0].Owner != list[0].Owner {
-		t.Errorf("the survey of the server has %v, %v", all, err)
+		t.Errorf("InspectLocks of the server has %v, %v", all, err)
 	}
-	told, err := atWrong.(participant.Inspector).Inspect(t.Context(), br)
-	if err != nil || !told.Prepared || !strings.Contains(told.Detail, "register that database") {
-		t.Errorf("got %v, %v", told, err)
+	report, err := atWrong.(participant.Inspector).Inspect(t.Context(), br)
+	if err != nil || !report.Prepared || !strings.Contains(report.Detail, "register that database") {
+		t.Errorf("got %v, %v", report, err)
 	}
 	d := healthCheck(t, atWrong, "databases")
 	if d.Level != participant.OK || !strings.Contains(d.Message, "1 in "+right.name) {
@@ -87,7 +87,7 @@ func TestSessionOfAnotherServerProvesNothing(t *testing.T) {
 	br := newBranch()
 	br.SessionRef = s.String()
 	for name, do := range map[string]func(context.Context, participant.Branch) (participant.Result, error){"commit": p.Commit, "rollback": p.Rollback} {
-		if r, err := do(t.Context(), br); err == nil || !strings.Contains(err.Error(), "was on another server") {
+		if r, err := do(t.Context(), br); err == nil || !strings.Contains(err.Error(), "is to another server") {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
 	}
@@ -113,12 +113,12 @@ func TestCommitOfABranchThatIsGone(t *testing.T) {
 		{"proved committed", participant.Branch{SessionRef: committed.SessionRef}, participant.Committed, "pg_xact_status"},
 		{"proved aborted", participant.Branch{SessionRef: aborted.SessionRef}, participant.RolledBack, "pg_xact_status"},
 		{"proved aborted beats a lost answer", participant.Branch{SessionRef: aborted.SessionRef, Attempts: 3, ClientCompletes: true}, participant.RolledBack, "pg_xact_status"},
-		{"no session, first attempt", participant.Branch{}, participant.Unknown, "no session is on record"},
+		{"no session, first attempt", participant.Branch{}, participant.Unknown, "no session reference is recorded"},
 		{"no session, an answer was lost", participant.Branch{Attempts: 1}, participant.Unknown, "an attempt whose answer was lost may have"},
 		{"no session, the application may have", participant.Branch{ClientCompletes: true}, participant.Unknown, "the application may have"},
-		{"unreadable session", participant.Branch{SessionRef: "pid=1"}, participant.Unknown, "no session is on record"},
-		{"number of the future", participant.Branch{SessionRef: future.String()}, participant.Unknown, "not given out"},
-		{"number of the future, an answer was lost", participant.Branch{SessionRef: future.String(), Attempts: 1}, participant.Unknown, "not given out"},
+		{"unreadable session", participant.Branch{SessionRef: "pid=1"}, participant.Unknown, "no session reference is recorded"},
+		{"number of the future", participant.Branch{SessionRef: future.String()}, participant.Unknown, "not assigned"},
+		{"number of the future, an answer was lost", participant.Branch{SessionRef: future.String(), Attempts: 1}, participant.Unknown, "not assigned"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.branch.XID = newBranch().XID
@@ -185,7 +185,7 @@ func TestErrorsSayWhetherTheAttemptCounts(t *testing.T) {
 		}
 	}
 	if sqlstate.NoEffect(&pgconn.PgError{SeverityUnlocalized: "FATAL", Code: "XX000"}) || sqlstate.NoEffect(io.ErrUnexpectedEOF) || sqlstate.NoEffect(nil) {
-		t.Error("a session that ends has done nothing for sure")
+		t.Error("a connection that ends is said to have had no effect")
 	}
 }
 
@@ -213,7 +213,7 @@ func TestBackendTerminatedDuringPhaseTwo(t *testing.T) {
 	}
 	check(t, p.Check(t.Context()))
 	if terminate() != 1 { // the first commit finds this one dead, however quick all are
-		t.Error("the coordinator has no session")
+		t.Error("the coordinator has no connection")
 	}
 	const each = 60
 	phaseTwo(t, bank, p, each, func() {

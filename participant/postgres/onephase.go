@@ -22,11 +22,11 @@ func (b *branch) OnePhase() bool {
 // CommitOnePhase implements [txn.OnePhaseCommitter].
 func (b *branch) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
 	b.workEnded.Store(true)
-	byHand := b.endedByApplication()
+	ended := b.endedByApplication()
 	b.phase = phaseUnknown
 	conn := b.conn.Conn().PgConn()
 	switch {
-	case byHand:
+	case ended:
 		return 0, b.endedByApplicationError(ctx)
 	case conn.TxStatus() == statusFailed:
 		if err := b.Rollback(ctx); err != nil {

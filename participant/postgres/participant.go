@@ -123,7 +123,7 @@ func (r *resourceManager) Check(ctx context.Context) (err error) {
 	case standby:
 		return errors.New("the server is a standby, which cannot finish transactions; connect to the primary, for example with target_session_attrs=read-write")
 	case slots == 0:
-		return errors.New("the server takes no prepared transactions; run ALTER SYSTEM SET max_prepared_transactions = 200 and restart it")
+		return errors.New("the server allows no prepared transactions; run ALTER SYSTEM SET max_prepared_transactions = 200 and restart it")
 	case foreignUser != "" && !super:
 		return fmt.Errorf("user %s prepared branches here, which %s may not finish; connect as %s or as a superuser", foreignUser, user, foreignUser)
 	}

@@ -49,7 +49,7 @@ type preparedInfo struct {
 }
 
 func (r *resourceManager) serverInfo(ctx context.Context) (_ *serverInfo, err error) {
-	ctx, fail := r.call(ctx, "examine")
+	ctx, fail := r.call(ctx, "check health")
 	defer fail(&err)
 	var f serverInfo
 	var idle, lock, statement int64
@@ -134,7 +134,7 @@ func (f *serverInfo) checkAge() participant.Check {
 	}
 	return participant.Check{
 		Level: participant.Warning, Subject: subject,
-		Message: strings.Join(found, "; ") + ": they hold their locks and stop VACUUM from clearing up, in the whole server",
+		Message: strings.Join(found, "; ") + ": they hold their locks and prevent VACUUM from removing dead rows, in the whole server",
 		Remedy:  strings.Join(fix, "; "),
 	}
 }

@@ -86,7 +86,7 @@ func ParseSessionRef(text string) (SessionRef, error) {
 		errs[4] = s.parseOptional(words[4:])
 	}
 	if errs != [5]error{} || s.String() != text || s.PID == 0 || s.XID == 0 || s.Written != 0 && s.Timeline == 0 || s.Replayed != 0 && s.Started.IsZero() {
-		return SessionRef{}, fmt.Errorf("%w: session %q: want a text like %q", txn.ErrInvalid, excerpt.Of(text), SessionRef{PID: 1, XID: 1})
+		return SessionRef{}, fmt.Errorf("%w: session reference %q: want a text like %q", txn.ErrInvalid, excerpt.Of(text), SessionRef{PID: 1, XID: 1})
 	}
 	return s, nil
 }

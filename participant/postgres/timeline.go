@@ -47,11 +47,11 @@ func (r *resourceManager) lineage(ctx context.Context, s SessionRef, now timelin
 	case s.Timeline == 0 && (now.id == 1 || e.startRecorded && !e.crashRecovered):
 		return sameTimeline, "", nil // the backend cannot have been on another
 	case s.Timeline == 0:
-		return unknownHistory, fmt.Sprintf("the session did not record its timeline, and the server has failed over or been restored at least once (timeline %d)", now.id), nil
+		return unknownHistory, fmt.Sprintf("the session reference has no timeline, and the server has failed over or been restored at least once (timeline %d)", now.id), nil
 	case s.Timeline == now.id && lsn(s.Written) > now.end:
 		return notInHistory, fmt.Sprintf("the server's log ends at %v, before the branch (%v): it was restored, or lost its latest log in a crash", now.end, lsn(s.Written)), nil
 	case s.Timeline == now.id && e.crashRecovered && now.replayed != 0 && lsn(s.Written) > now.replayed:
-		return unknownHistory, fmt.Sprintf("the server recovered up to %v since, and the branch came later (%v): it lost that in a crash, was restored, or is not the one that the session was on", now.replayed, lsn(s.Written)), nil
+		return unknownHistory, fmt.Sprintf("the server recovered up to %v since, and the branch came later (%v): it lost that in a crash, was restored, or is not the server of the connection", now.replayed, lsn(s.Written)), nil
 	case s.Timeline == now.id:
 		return sameTimeline, "", nil
 	}
@@ -65,7 +65,7 @@ func (r *resourceManager) lineage(ctx context.Context, s SessionRef, now timelin
 	case !found:
 		return unknownHistory, moved + ", and its history does not have that timeline", nil
 	case s.Written == 0:
-		return unknownHistory, moved + ", and the session did not record its place in the write-ahead log", nil
+		return unknownHistory, moved + ", and the session reference has no place in the write-ahead log", nil
 	case lsn(s.Written) > left:
 		return notInHistory, fmt.Sprintf("%s, with the log up to %v, and the branch came later (%v)", moved, left, lsn(s.Written)), nil
 	}

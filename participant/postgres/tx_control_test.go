@@ -50,9 +50,9 @@ func randomText(r *rand.Rand) string {
 	return b.String()
 }
 
-// TestTypedEndIsWhatTheServerReads: no random text that is accepted as harmless ends the
+// TestTxControlIsWhatTheServerReads: no random text that is accepted as harmless ends the
 // transaction.
-func TestTypedEndIsWhatTheServerReads(t *testing.T) {
+func TestTxControlIsWhatTheServerReads(t *testing.T) {
 	bank := newBank(t)
 	ctx := t.Context()
 	cfg, err := pgx.ParseConfig(bank.dsn)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestServersThatWillNotDo: unsupported servers are recognized by their version and product.
-func TestServersThatWillNotDo(t *testing.T) {
+// TestUnsupportedServers: unsupported servers are recognized by their version and product.
+func TestUnsupportedServers(t *testing.T) {
 	for version, why := range map[string]string{
 		"10.11.19-MariaDB-0+deb12u1":           "",
 		"5.5.5-10.5.0-MariaDB":                 "",

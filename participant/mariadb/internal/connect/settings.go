@@ -159,7 +159,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	inner, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the connection string in %s does not fit together (it is not shown because it may hold a password)", txn.ErrInvalid, c.secretRef.Source)
+		return nil, fmt.Errorf("%w: the connection string in %s has contradictory parameters (it is not shown because it may hold a password)", txn.ErrInvalid, c.secretRef.Source)
 	}
 	conn, err := inner.Connect(ctx)
 	if err != nil {

@@ -36,7 +36,7 @@ func (t Table) Kind(ctx context.Context, db *sql.DB, xid string) (kind int, err 
 func (t Table) CheckSame(ctx context.Context, db *sql.DB, origin string) error {
 	here, err := t.Origin(ctx, db)
 	if err == nil && here != origin {
-		err = fmt.Errorf("the application keeps its proof in another table (%s; the one here is %s): register the database that it uses, and the same proof; or the table was dropped since, and with it the proof of what is not prepared any more", origin, here)
+		err = fmt.Errorf("the application writes its marker rows to another table (%s; the one here is %s): register the database that it uses, with the same commit_marker; or the table was dropped since, and with it the proof of commits", origin, here)
 	}
 	return err
 }

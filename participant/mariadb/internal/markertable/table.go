@@ -89,7 +89,7 @@ func (t Table) Ensure(ctx context.Context, on querier) (origin string, err error
 	if n := errno.Of(err); n == errno.TableDenied || n == errno.DatabaseDenied {
 		return "", fmt.Errorf("the marker table %s does not exist, or this user may not use it; a user with the privilege has to run: %s; %s: %w", t, create, t.Grant(connect.CurrentUser(ctx, on)), err)
 	}
-	return "", fmt.Errorf("make the table %s: %w", t, err)
+	return "", fmt.Errorf("create the table %s: %w", t, err)
 }
 
 // Grant is the statement that gives a user the privileges on the table.
@@ -110,9 +110,9 @@ func (t Table) Origin(ctx context.Context, on querier) (string, error) {
 	case err != nil:
 		return "", err
 	case engine.String != "InnoDB":
-		return "", fmt.Errorf("the table %s is of engine %s, and must be of InnoDB; drop it, it is made anew", t, engine.String)
+		return "", fmt.Errorf("the table %s has the engine %s, and must have InnoDB; drop it, and it is created again", t, engine.String)
 	case !ValidOrigin(origin.String):
-		return "", fmt.Errorf("the table %s is not one that txmgr made; give another name as proof", t)
+		return "", fmt.Errorf("the table %s was not created by txmgr; configure another name (commit_marker)", t)
 	}
 	return origin.String, nil
 }

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestGistLeavesTextsOut(t *testing.T) {
+func TestSummarizeOmitsQuotedTexts(t *testing.T) {
 	for statement, want := range map[string]string{
 		"":                                      "",
 		"UPDATE account\n\tSET balance = $1":    "UPDATE account SET balance = $1",
@@ -30,7 +30,7 @@ func TestGistLeavesTextsOut(t *testing.T) {
 	}
 }
 
-func FuzzGist(f *testing.F) {
+func FuzzSummarize(f *testing.F) {
 	f.Add("SELECT ", "s3cret")
 	f.Add("SELECT $1, E'\\'", "x")
 	f.Add(`"`, "'$$")

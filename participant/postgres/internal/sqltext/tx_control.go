@@ -27,7 +27,7 @@ func RejectTxControl(sql string, readOnly, escapes bool) error {
 	case setSnapshot:
 		advice = `it has to come before the first query, which is the SDK's: use another DB (New) for this transaction, with a TxOptions.BeginQuery like "BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '...'"`
 	case resetAll:
-		advice = "it resets " + MarkSetting + ", by which a transaction that only reads is told from others; RESET what is meant by its name"
+		advice = "it resets " + MarkSetting + ", which identifies a read-only transaction; RESET single settings by their names"
 	}
 	return fmt.Errorf("%w: %s was not sent: %s", txn.ErrManaged, what, advice)
 }
