@@ -15,7 +15,7 @@ import (
 type busyParticipant struct{ *fakeParticipant }
 
 func (busyParticipant) Commit(context.Context, participant.Branch) (participant.Result, error) {
-	return participant.Result{}, errors.New("its session still holds its work")
+	return participant.Result{}, errors.New("its connection still holds its transaction open")
 }
 
 func (busyParticipant) Inspect(context.Context, participant.Branch) (participant.BranchReport, error) {

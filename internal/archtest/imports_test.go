@@ -34,6 +34,9 @@ var importRules = []importRule{
 	{"adaptive/...", []string{"adaptive"}, "any Go server can use the pool"},
 
 	{"participant", []string{"txn", "txn/admin"}, "the contract of a participant, in the types of `txn`"},
+	{"participant/internal/excerpt", nil, "it shortens texts for error messages"},
+	{"participant/mariadb/...", []string{"participant", "participant/internal/...", "participant/mariadb/internal/...", "txn", "txn/admin"}, "one driver and its parts: it depends neither on other drivers nor on recovery"},
+	{"participant/postgres/...", []string{"participant", "participant/internal/...", "participant/postgres/internal/...", "txn", "txn/admin"}, "one driver and its parts: it depends neither on other drivers nor on recovery"},
 	{"participant/...", []string{"participant", "txn", "txn/admin"}, "one driver each: it depends neither on other drivers nor on recovery"},
 	{"recovery", []string{"adaptive", "participant", "timeout", "timeout/wheel", "timeout/heap", "timeout/hashbelt", "txn", "txn/admin", "internal/failpoint"}, "it drives branches to the decision, and does not decide"},
 

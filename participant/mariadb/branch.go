@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/sqltext"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/xa"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -19,40 +21,23 @@ import (
 // It keeps its connection until Release: only the connection that prepared can commit at once.
 type branch struct {
 	db               *DB
-	conn             *sql.Conn
+	conn             *branchConn
 	sessionRef       SessionRef
 	xid              string
 	name             string // as a literal
 	savepoint        string // its random name is unique to this branch: it exists as long as the transaction is the branch's
-	markers          markerTable
+	markers          markertable.Table
 	readOnly         bool
 	workEnded        atomic.Bool // no further statements are accepted
 	serverRolledBack atomic.Bool // the server has rolled back the transaction, which is read-only
-	mayHaveEnded     atomic.Bool // a statement was sent that may have ended it, see [mayEnd] and [mayRunXA]; set before it is sent
+	mayHaveEnded     atomic.Bool // a statement was sent that may have ended it, see [sqltext.MayEnd]; set before it is sent
 	managed          *sql.DB     // the pool of [DB.Conn]; nil until it is used
 	exposedConn      *sql.Conn
 	phase            branchPhase
-
-	connMu   sync.Mutex // held while the driver's connection is used directly; guards the two below
-	released bool       // another transaction may use the connection
-	prepared map[*managedStmt]bool
-
-	lifetime    context.Context // ends with Release, which also closes open rows
-	endLifetime context.CancelFunc
 }
 
-func newBranch(db *DB, conn *sql.Conn, markers markerTable) *branch {
-	b := &branch{db: db, conn: conn, markers: markers, savepoint: "txmgr_" + rand.Text(), readOnly: db.TxOptions.ReadOnly}
-	b.lifetime, b.endLifetime = context.WithCancel(context.Background())
-	return b
-}
-
-// boundContext returns a context for a query whose rows may outlive the call: it ends with the
-// branch's lifetime too.
-func (b *branch) boundContext(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(b.lifetime, cancel)
-	return ctx
+func newBranch(db *DB, conn *sql.Conn, markers markertable.Table) *branch {
+	return &branch{db: db, conn: newBranchConn(conn), markers: markers, savepoint: "txmgr_" + rand.Text(), readOnly: db.TxOptions.ReadOnly}
 }
 
 // branchPhase is the state of a branch.
@@ -74,16 +59,16 @@ var isolations = map[sql.IsolationLevel]string{
 }
 
 // errProxy means that two statements of one connection reached different server connections.
-var errProxy = errors.New("the connection is not the one that was enlisted: something between application and server shares out connections; connect to the server itself")
+var errProxy = errors.New("the connection is not the one that was enlisted: a proxy between application and server shares connections; connect to the server directly")
 
 // start starts the branch's transaction in one round trip: the statements are sent as a block,
 // which MariaDB runs up to the first error.
 func (b *branch) start(ctx context.Context, xid string, level sql.IsolationLevel) error {
-	n, err := nameOf(xid)
+	n, err := xa.ParseName(xid)
 	if err != nil {
 		return err
 	}
-	b.xid, b.name = xid, n.literal()
+	b.xid, b.name = xid, n.Literal()
 	block := "BEGIN NOT ATOMIC "
 	if level != sql.LevelDefault {
 		name, known := isolations[level]
@@ -101,7 +86,7 @@ func (b *branch) start(ctx context.Context, xid string, level sql.IsolationLevel
 	if b.readOnly || b.markers == "" {
 		_, err = b.conn.ExecContext(ctx, block+"END")
 	} else {
-		err = b.startWithMarker(ctx, block+b.markers.insert(xid)+"; END")
+		err = b.startWithMarker(ctx, block+b.markers.Insert(xid)+"; END")
 	}
 	if err != nil {
 		return b.startError(err)
@@ -121,7 +106,7 @@ func (b *branch) startWithMarker(ctx context.Context, block string) error {
 	case got.Conn != b.sessionRef.Conn:
 		return errProxy
 	case got.Table != b.sessionRef.Table:
-		return fmt.Errorf("the marker table, %s, has been made anew; try again", b.markers)
+		return fmt.Errorf("the marker table %s was created again; retry", b.markers)
 	}
 	return nil
 }
@@ -129,10 +114,10 @@ func (b *branch) startWithMarker(ctx context.Context, block string) error {
 // startError explains why the transaction did not start. The connection is discarded.
 func (b *branch) startError(err error) error {
 	b.db.forget()
-	switch numberOf(err) {
-	case codeDuplicate:
+	switch errno.Of(err) {
+	case errno.Duplicate:
 		return fmt.Errorf("%w: the coordinator has rolled the branch back already: %w", txn.ErrNotActive, err)
-	case codeRMFail, codeOutside:
+	case errno.RMFail, errno.Outside:
 		return fmt.Errorf("the pool has returned a connection with an open transaction; it has been closed: %w", err)
 	}
 	return err
@@ -158,32 +143,13 @@ func (b *branch) check(query string) error {
 	if err := b.checkOpen(); err != nil {
 		return err
 	}
-	if err := rejectTxControl(query); err != nil {
+	if err := sqltext.RejectTxControl(query); err != nil {
 		return err
 	}
-	if mayEnd(query) && (b.readOnly || mayRunXA(query)) {
+	if sqltext.MayEnd(query) && (b.readOnly || sqltext.MayRunXA(query)) {
 		b.mayHaveEnded.Store(true)
 	}
 	return nil
-}
-
-// raw calls f with the driver's connection, exclusively: neither the connection nor its
-// statements and rows are safe for concurrent use. It bypasses [sql.Conn], which would wait for
-// ever for rows that the application has not closed. After Release it does not call f.
-func (b *branch) raw(f func(c any) error) (err error) {
-	b.connMu.Lock()
-	defer b.connMu.Unlock()
-	if b.released {
-		return errBranchEnded
-	}
-	raw := b.conn.Raw(func(c any) error {
-		err = f(c)
-		return nil // an error could close the connection, with the same wait
-	})
-	if raw != nil {
-		return raw
-	}
-	return err
 }
 
 func (b *branch) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
@@ -205,7 +171,7 @@ func (b *branch) query(ctx context.Context, query string, args ...any) (*sql.Row
 		}
 		return conn.QueryContext(ctx, query, args...)
 	}
-	rows, err := b.conn.QueryContext(b.boundContext(ctx), query, args...)
+	rows, err := b.conn.QueryContext(b.conn.boundContext(ctx), query, args...)
 	return rows, b.checkError(ctx, err)
 }
 
@@ -213,7 +179,7 @@ func (b *branch) queryRow(ctx context.Context, query string, args ...any) Row {
 	if err := b.check(query); err != nil {
 		return row{err: err}
 	}
-	return row{inner: b.conn.QueryRowContext(b.boundContext(ctx), query, args...), branch: b, ctx: ctx}
+	return row{inner: b.conn.QueryRowContext(b.conn.boundContext(ctx), query, args...), branch: b, ctx: ctx}
 }
 
 // row is a row, or the error instead of one.
@@ -237,35 +203,8 @@ func (r row) Scan(dest ...any) error {
 // would wait for it to end.
 func (b *branch) Release() {
 	b.workEnded.Store(true)
-	defer b.endLifetime()
 	if b.managed != nil {
 		_ = b.managed.Close() // it holds nothing
 	}
-	b.detachConn()
-	if b.phase == phaseEnded {
-		_ = b.conn.Close() // it is back in the pool
-		return
-	}
-	// Close may wait for rows that the application has not closed.
-	go func() { _ = b.conn.Close() }()
-}
-
-// detachConn separates the branch from its connection, and closes the connection unless it may
-// return to the pool.
-func (b *branch) detachConn() {
-	_ = b.raw(func(c any) error {
-		conn, ok := c.(driver.Conn)
-		switch {
-		case b.phase == phaseEnded:
-			for s := range b.prepared {
-				_ = s.inner.Close() // the server keeps it as long as the connection lives
-			}
-		case ok:
-			_ = conn.Close() // statements in flight may still arrive
-		}
-		return nil
-	})
-	b.connMu.Lock()
-	defer b.connMu.Unlock()
-	b.released = true
+	b.conn.release(b.phase == phaseEnded)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -90,7 +91,7 @@ func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
 // begin takes a connection for a branch, enlists it and starts its XA transaction, before its
 // first work.
 func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err error) {
-	markers, err := newMarkerTable(db.MarkerTable)
+	markers, err := markertable.Parse(db.MarkerTable)
 	if err != nil {
 		return nil, err
 	}
@@ -104,14 +105,14 @@ func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err 
 			b.Release() // the branch has no work yet
 		}
 	}()
-	session := ""
+	sessionRef := ""
 	if !b.readOnly {
 		if b.sessionRef, err = db.identify(ctx, conn, markers); err != nil {
-			return nil, fmt.Errorf("mariadb %s: identify the session: %w", db.name, err)
+			return nil, fmt.Errorf("mariadb %s: identify the connection: %w", db.name, err)
 		}
-		session = b.sessionRef.String()
+		sessionRef = b.sessionRef.String()
 	}
-	enlisted, err := enlist(ctx, session, nil)
+	enlisted, err := enlist(ctx, sessionRef, nil)
 	if err != nil {
 		b.phase = phaseEnded
 		return nil, err
@@ -122,11 +123,11 @@ func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err 
 	return b, nil
 }
 
-// maxSessions bounds the cache of session references: most are of closed connections.
-const maxSessions = 512
+// maxSessionRefs bounds the cache of session references: most are of closed connections.
+const maxSessionRefs = 512
 
 // identify returns the session reference of a connection, which is queried once.
-func (db *DB) identify(ctx context.Context, conn *sql.Conn, markers markerTable) (SessionRef, error) {
+func (db *DB) identify(ctx context.Context, conn *sql.Conn, markers markertable.Table) (SessionRef, error) {
 	var driverConn any
 	if err := conn.Raw(func(c any) error { driverConn = c; return nil }); err != nil {
 		return SessionRef{}, err
@@ -141,7 +142,7 @@ func (db *DB) identify(ctx context.Context, conn *sql.Conn, markers markerTable)
 	}
 	var err error
 	if origin == "" && markers != "" {
-		if origin, err = markers.ensure(ctx, conn); err != nil {
+		if origin, err = markers.Ensure(ctx, conn); err != nil {
 			return SessionRef{}, err
 		}
 	}
@@ -151,7 +152,7 @@ func (db *DB) identify(ctx context.Context, conn *sql.Conn, markers markerTable)
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if db.sessionRefs == nil || len(db.sessionRefs) >= maxSessions {
+	if db.sessionRefs == nil || len(db.sessionRefs) >= maxSessionRefs {
 		db.sessionRefs = map[any]SessionRef{}
 	}
 	db.sessionRefs[driverConn], db.origin = s, origin

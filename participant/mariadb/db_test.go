@@ -214,7 +214,7 @@ func TestConnectionGoesBackToThePool(t *testing.T) {
 			first = conn
 		}
 		if conn != first {
-			t.Error("the pool threw the session away")
+			t.Error("the pool closed the connection")
 		}
 	}
 	s.want(t, 98, 100)
@@ -400,8 +400,8 @@ func TestOnlyBranchCommitsInOnePhase(t *testing.T) {
 	s.want(t, 2, 100)
 }
 
-// TestSessionsOfAllSorts: the application configures its connections as it wants.
-func TestSessionsOfAllSorts(t *testing.T) {
+// TestConnectionsWithAnySettings: the application configures its connections as it wants.
+func TestConnectionsWithAnySettings(t *testing.T) {
 	for _, parameters := range []string{
 		"autocommit=0", "sql_mode=ORACLE", "sql_mode='ANSI_QUOTES,NO_BACKSLASH_ESCAPES'", "completion_type=1", "tx_isolation='SERIALIZABLE'",
 		"time_zone='-11:00'", "multiStatements=true", "interpolateParams=true&parseTime=true&clientFoundRows=true", "charset=utf8mb3", "lc_messages=de_DE",
@@ -437,7 +437,7 @@ func TestSessionsOfAllSorts(t *testing.T) {
 func BenchmarkBranch(b *testing.B) {
 	bank := newBank(b)
 	p := bank.opened(b, nil)
-	byHand := func(b *testing.B) {
+	manual := func(b *testing.B) {
 		conn, err := bank.pool.Conn(b.Context())
 		check(b, err)
 		defer func() { check(b, conn.Close()) }()
@@ -449,7 +449,7 @@ func BenchmarkBranch(b *testing.B) {
 			}
 		}
 	}
-	b.Run("by hand", byHand)
+	b.Run("manual", manual)
 	for _, c := range []struct {
 		name   string
 		commit func(*branch, participant.Branch) error

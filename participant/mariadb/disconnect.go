@@ -5,19 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-)
 
-// killConnection ends a connection (KILL), and does not wait until it has ended.
-func (r *resourceManager) killConnection(ctx context.Context, conn uint64) error {
-	_, err := r.db.ExecContext(ctx, "KILL CONNECTION "+strconv.FormatUint(conn, 10))
-	switch numberOf(err) {
-	case codeNoThread:
-		return nil
-	case codeKillDenied:
-		return fmt.Errorf("%w (connection %d), which the coordinator's user may not end; run GRANT CONNECTION ADMIN ON *.* TO %s: %w", errStillOpen, conn, user(ctx, r.db), err)
-	}
-	return err
-}
+	"github.com/txmgr/txmgr/participant/mariadb/internal/innodb"
+)
 
 // disconnect ensures that a prepared branch is bound to no connection: until then, an XA COMMIT
 // from another connection may report success and lose the branch. If why is nil, the branch is
@@ -32,7 +22,7 @@ func (t *task) disconnect(ctx context.Context, c *serverSnapshot) (why, err erro
 	if err := t.r.killConnection(ctx, t.s.Conn); err != nil {
 		return nil, err
 	}
-	return fmt.Errorf("it is prepared, and its connection %d has been told to end", t.s.Conn), nil
+	return fmt.Errorf("it is prepared, and KILL was sent to its connection %d", t.s.Conn), nil
 }
 
 // awaitUnbound handles a branch whose connection is not recorded. It returns when every
@@ -55,7 +45,7 @@ func (r *resourceManager) awaitUnbound(ctx context.Context) error {
 		for s := range suspects {
 			names = append(names, strconv.FormatUint(s.conn, 10))
 		}
-		return fmt.Errorf("which connection prepared it is not on record, and it may still be bound to one of these, whose transactions are open: %s; end the right one (KILL) or wait: %w", strings.Join(names, ", "), err)
+		return fmt.Errorf("no session reference is recorded, and it may still be bound to one of these connections, whose transactions are open: %s; end the connection that prepared it (KILL), or wait: %w", strings.Join(names, ", "), err)
 	}
 	return err
 }
@@ -68,14 +58,14 @@ type boundTx struct {
 
 // boundTransactions lists the transactions that belong to connections, except the driver's own.
 func (r *resourceManager) boundTransactions(ctx context.Context) (map[boundTx]bool, error) {
-	all, err := r.transactions(ctx)
+	all, err := innodb.Transactions(ctx, r.db)
 	if err != nil {
 		return nil, err
 	}
 	open := map[boundTx]bool{}
 	for _, x := range all {
-		if x.conn != 0 {
-			open[boundTx{x.conn, x.id, x.started}] = true
+		if x.Conn != 0 {
+			open[boundTx{x.Conn, x.ID, x.Started}] = true
 		}
 	}
 	return open, nil

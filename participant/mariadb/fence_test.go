@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestHangingSessionLosesItsRowLocks: another client waits for a row that a connection holds which
+// TestHangingConnectionLosesItsRowLocks: another client waits for a row that a connection holds which
 // is idle, or runs a statement that never ends. The rollback releases the row.
-func TestHangingSessionLosesItsRowLocks(t *testing.T) {
+func TestHangingConnectionLosesItsRowLocks(t *testing.T) {
 	for name, hang := range map[string]string{"idle": "DO 1", "at a statement": "DO SLEEP(3600)"} {
 		t.Run(name, func(t *testing.T) {
 			bank := newBank(t)
@@ -47,14 +48,14 @@ func TestHangingSessionLosesItsRowLocks(t *testing.T) {
 				t.Error("the statement came to its end")
 			}
 			if err := w.Rollback(t.Context()); err == nil {
-				t.Error("a session that is gone claims to have rolled back")
+				t.Error("a connection that has ended claims to have rolled back")
 			}
 			w.Release()
 		})
 	}
 }
 
-func TestFenceOffLeavesTheSessionAlone(t *testing.T) {
+func TestFenceOffEndsNoConnection(t *testing.T) {
 	bank := newBank(t)
 	br := newName()
 	w := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 1)")
@@ -63,7 +64,7 @@ func TestFenceOffLeavesTheSessionAlone(t *testing.T) {
 	res, err := r.Rollback(t.Context(), br)
 	wantEnd(t, res, err, participant.RolledBack)
 	if vote, err := w.Prepare(t.Context()); vote != txn.VotePrepared {
-		t.Errorf("the session was ended: %v, %v", vote, err)
+		t.Errorf("the connection was ended: %v, %v", vote, err)
 	}
 	// The connection has prepared and is idle; only its end lets another one finish the branch.
 	res, err = r.Rollback(t.Context(), br)
@@ -74,9 +75,9 @@ func TestFenceOffLeavesTheSessionAlone(t *testing.T) {
 	}
 }
 
-// TestPooledSessionAtOtherWorkIsNotKilled: the branch has ended, its connection is back in the pool
+// TestPooledConnectionAtOtherWorkIsNotEnded: the branch has ended, its connection is back in the pool
 // and serves another transaction, and many workers roll the branch back.
-func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
+func TestPooledConnectionAtOtherWorkIsNotEnded(t *testing.T) {
 	bank := newBank(t)
 	bank.pool.SetMaxOpenConns(1)
 	coordinators := []*resourceManager{bank.opened(t, nil), bank.opened(t, nil)}
@@ -96,7 +97,7 @@ func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 			w.Release()
 			next := bank.work(t, newName().XID, "REPLACE INTO account VALUES ('four', 1)")
 			if next.sessionRef.Conn != w.sessionRef.Conn {
-				t.Fatalf("the pool has another session: %d, not %d", next.sessionRef.Conn, w.sessionRef.Conn)
+				t.Fatalf("the pool has another connection: %d, not %d", next.sessionRef.Conn, w.sessionRef.Conn)
 			}
 			var wg sync.WaitGroup
 			for _, r := range coordinators {
@@ -113,7 +114,7 @@ func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 			}
 			wg.Wait()
 			if vote, err := next.Prepare(t.Context()); vote != txn.VotePrepared {
-				t.Fatalf("the session was killed: %v, %v", vote, err)
+				t.Fatalf("the connection was killed: %v, %v", vote, err)
 			}
 			check(t, next.Commit(t.Context()))
 			next.Release()
@@ -139,17 +140,17 @@ func TestSlowCoordinatorIsNotTakenForTheApplication(t *testing.T) {
 			check(t, err)
 		}
 	}
-	run("DO GET_LOCK('"+lockName(br.XID)+"', 0)", "BEGIN", "INSERT INTO txmgr_branch (xid, kind) VALUES ('"+br.XID+"', 2)")
+	run("DO GET_LOCK('"+markertable.LockName(br.XID)+"', 0)", "BEGIN", "INSERT INTO txmgr_branch (xid, kind) VALUES ('"+br.XID+"', 2)")
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()
-	if res, err := r.Rollback(ctx, br); !errors.Is(err, errBusy) {
+	if res, err := r.Rollback(ctx, br); !errors.Is(err, markertable.ErrBusy) {
 		t.Errorf("%v, %v", res, err)
 	}
 	run("COMMIT", "DO RELEASE_ALL_LOCKS()")
 	res, err := r.Rollback(t.Context(), br)
 	wantEnd(t, res, err, participant.RolledBack)
 	if vote, err := w.Prepare(t.Context()); vote != txn.VotePrepared {
-		t.Errorf("the session was ended: %v, %v", vote, err)
+		t.Errorf("the connection was ended: %v, %v", vote, err)
 	}
 	check(t, w.Rollback(t.Context()))
 	w.Release()
@@ -172,15 +173,15 @@ func TestConnectionIDOfAnEarlierServer(t *testing.T) {
 		wantEnd(t, res, err, participant.RolledBack)
 	}
 	if vote, err := w.Prepare(t.Context()); vote != txn.VotePrepared {
-		t.Errorf("the session was killed: %v, %v", vote, err)
+		t.Errorf("the connection was killed: %v, %v", vote, err)
 	}
 	check(t, w.Rollback(t.Context()))
 	w.Release()
 }
 
-// TestPreparedByAConnectionThatIsNotOnRecord: as long as any connection has a transaction open, it
+// TestPreparedByAConnectionThatIsNotRecorded: as long as any connection has a transaction open, it
 // may be the one that prepared, and the branch is not finished.
-func TestPreparedByAConnectionThatIsNotOnRecord(t *testing.T) {
+func TestPreparedByAConnectionThatIsNotRecorded(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
 	for name, do := range verbs(r) {
@@ -193,7 +194,7 @@ func TestPreparedByAConnectionThatIsNotOnRecord(t *testing.T) {
 		res, err := do(ctx, br)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), fmt.Sprintf("open: %d", w.sessionRef.Conn)) {
-			t.Errorf("%s while its session lives: %v, %v", name, res, err)
+			t.Errorf("%s while its connection exists: %v, %v", name, res, err)
 		}
 		// Other transactions begin and end meanwhile.
 		ctx, cancel = context.WithCancel(t.Context())

@@ -7,6 +7,10 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/xa"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -27,7 +31,7 @@ type task struct {
 	r              *resourceManager
 	b              participant.Branch
 	s              SessionRef // zero: none is recorded
-	n              xaName
+	n              xa.Name
 	resolveOnly    bool // only determine the outcome
 	fenced         bool // fence was called
 	restartChecked bool // serverRestarted has compared the starts of the server
@@ -83,7 +87,7 @@ func (t *task) poll(ctx context.Context, try func(context.Context) (result, erro
 
 // Commit implements [participant.Participant].
 func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "commit "+clip(b.XID))
+	ctx, fail := r.call(ctx, "commit "+excerpt.Of(b.XID))
 	defer fail(&err)
 	t, err := r.task(b)
 	if err != nil {
@@ -94,11 +98,11 @@ func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ p
 
 // commit makes one attempt.
 func (t *task) commit(ctx context.Context) (result, error) {
-	row, err := t.r.marker(ctx, t.b.XID)
+	row, err := t.r.markers.Kind(ctx, t.r.db, t.b.XID)
 	if err != nil {
 		return result{}, &participant.NoEffectError{Err: err}
 	}
-	if row != markerNone {
+	if row != markertable.None {
 		return t.byMarker(ctx, row)
 	}
 	old, err := t.serverRestarted(ctx)
@@ -141,17 +145,17 @@ func (t *task) serverRestarted(ctx context.Context) (bool, error) {
 
 // byMarker returns the outcome that the marker row proves.
 func (t *task) byMarker(ctx context.Context, row int) (result, error) {
-	if row == markerBarrier {
+	if row == markertable.Barrier {
 		if t.b.MayBeCommitted() && !t.s.hasMarker() {
 			return finalResult(participant.Unknown, t.lostReason())
 		}
-		return finalResult(participant.RolledBack, "it was kept from beginning: a barrier is in "+string(t.r.markers))
+		return finalResult(participant.RolledBack, "it cannot begin any more: a barrier is in "+string(t.r.markers))
 	}
-	switch err := t.r.confirmDurable(ctx, t.b.XID); {
-	case numberOf(err) == codeLockTimeout:
-		return retry(errBusy)
+	switch err := t.r.markers.ConfirmDurable(ctx, t.r.db, t.b.XID); {
+	case errno.Of(err) == errno.LockTimeout:
+		return retry(markertable.ErrBusy)
 	case err != nil:
-		return result{}, &participant.NoEffectError{Err: fmt.Errorf("see to it that its end is on disk: %w", err)}
+		return result{}, &participant.NoEffectError{Err: fmt.Errorf("confirm that its commit is on disk: %w", err)}
 	}
 	return finalResult(participant.Committed, "its row is in "+string(t.r.markers))
 }
@@ -159,25 +163,31 @@ func (t *task) byMarker(ctx context.Context, row int) (result, error) {
 // checkCommitted determines the outcome after XA COMMIT.
 func (t *task) checkCommitted(ctx context.Context, err error) (result, error) {
 	switch {
-	case numberOf(err) == codeNOTA, rolledBackBy(err):
-		return retry(errBoundElsewhere) // the next census tells
+	case errno.Of(err) == errno.NOTA, errno.IsRolledBack(err):
+		return retry(errBoundElsewhere) // the next snapshot decides
 	case err != nil:
 		return result{}, err
 	case !t.s.hasMarker():
 		return finalResult(participant.Committed, xaCommit)
 	}
-	row, err := t.r.marker(ctx, t.b.XID)
+	row, err := t.r.markers.Kind(ctx, t.r.db, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
-	case row == markerCommit:
+	case row == markertable.Commit:
 		return finalResult(participant.Committed, xaCommit)
 	}
-	if err := t.r.checkSameTable(ctx, t.s); err != nil {
+	if err := t.r.markers.CheckSame(ctx, t.r.db, t.s.Table); err != nil {
 		return result{}, err
 	}
 	return result{}, fmt.Errorf("XA COMMIT was answered with success, but the branch is not committed: %w", errOrphaned)
 }
+
+// The reasons why a branch has not ended yet.
+var (
+	errStillOpen = errors.New("its connection still holds its transaction open")
+	errOrphaned  = errors.New("the server holds its locks, but neither lists it as prepared nor has a connection for it: either it is still being rolled back after a crash, or a commit or rollback was sent too early and the server has lost the branch; in that case restart the server, which lists it again")
+)
 
 // errBoundElsewhere says why the server does not know a prepared branch in this connection.
 var errBoundElsewhere = errors.New("it is prepared, but bound to a connection: one that is finishing it, or one that is not recorded")
@@ -185,19 +195,19 @@ var errBoundElsewhere = errors.New("it is prepared, but bound to a connection: o
 // notPrepared determines the outcome of a branch that is not prepared. The list was read before
 // the row: a committed branch has its row before it leaves the list.
 func (t *task) notPrepared(ctx context.Context, c *serverSnapshot) (result, error) {
-	row, err := t.r.marker(ctx, t.b.XID)
+	row, err := t.r.markers.Kind(ctx, t.r.db, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
-	case row != markerNone:
+	case row != markertable.None:
 		return t.byMarker(ctx, row)
 	case !t.s.hasMarker():
 		return finalResult(participant.Unknown, "it is not prepared; "+t.noMarkerReason())
 	}
-	if err := t.r.checkSameTable(ctx, t.s); err != nil {
+	if err := t.r.markers.CheckSame(ctx, t.r.db, t.s.Table); err != nil {
 		return result{}, err
 	}
-	held, err := t.r.markerLocked(ctx, t.b.XID)
+	held, err := t.r.markers.Locked(ctx, t.r.db, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
@@ -219,12 +229,12 @@ func (t *task) lostReason() string {
 
 // noMarkerReason says why nothing proves the outcome of a branch that is not prepared.
 func (t *task) noMarkerReason() string {
-	why := "no session is on record"
+	why := "no session reference is recorded"
 	switch {
 	case t.s.recorded() && t.r.markers == "":
-		why = "no proof is kept (commit_marker=off)"
+		why = "no marker rows are written (commit_marker=off)"
 	case t.s.recorded():
-		why = "its session wrote no marker row"
+		why = "its connection wrote no marker row"
 	}
 	switch {
 	case t.b.Attempts > 0:
@@ -238,12 +248,12 @@ func (t *task) noMarkerReason() string {
 // finish runs one of the statements. An error means that the branch may or may
 // not have been finished, unless it is a [participant.NoEffectError].
 func (t *task) finish(ctx context.Context, statement string) error {
-	_, err := t.r.db.ExecContext(ctx, statement+" "+t.n.literal())
-	none := noEffect(err)
-	switch numberOf(err) {
-	case codeLockTimeout:
-		err = fmt.Errorf("a backup, or FLUSH TABLES WITH READ LOCK, holds up all commits: %w", err)
-	case codeReadOnly:
+	_, err := t.r.db.ExecContext(ctx, statement+" "+t.n.Literal())
+	none := errno.NoEffect(err)
+	switch errno.Of(err) {
+	case errno.LockTimeout:
+		err = fmt.Errorf("a backup, or FLUSH TABLES WITH READ LOCK, blocks all commits: %w", err)
+	case errno.ReadOnly:
 		err = fmt.Errorf("the server is read-only; connect to the primary: %w", err)
 	}
 	if none {

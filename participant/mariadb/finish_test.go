@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -21,10 +22,10 @@ func verbs(p participant.Participant) map[string]verb {
 	return map[string]verb{"commit": p.Commit, "rollback": p.Rollback}
 }
 
-// TestFinishedByHandIsToldExactly: the marker row proves how an operator finished the branch. An
+// TestManualFinishIsReportedExactly: the marker row proves how an operator finished the branch. An
 // XA ROLLBACK is not on disk at once; after a crash the branch may be prepared again, and then it
 // ends as decided.
-func TestFinishedByHandIsToldExactly(t *testing.T) {
+func TestManualFinishIsReportedExactly(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
 	for statement, want := range map[string]participant.BranchOutcome{xaCommit: participant.Committed, xaRollback: participant.RolledBack} {
@@ -45,7 +46,7 @@ func TestFinishedByHandIsToldExactly(t *testing.T) {
 					want = participant.Committed
 				}
 				if err != nil || res.Outcome != want {
-					t.Errorf("%s after %s by hand (restart: %v): %v, %v", name, statement, restart, res, err)
+					t.Errorf("%s after %s, sent manually (restart: %v): %v, %v", name, statement, restart, res, err)
 				}
 			}
 		}
@@ -70,10 +71,10 @@ func TestCommitOfABranchThatIsGone(t *testing.T) {
 	}{
 		{"proved", r, participant.Branch{SessionRef: known.SessionRef}, participant.RolledBack, "no row in txmgr_branch"},
 		{"proved beats a lost answer", r, participant.Branch{SessionRef: known.SessionRef, Attempts: 3, ClientCompletes: true}, participant.RolledBack, "no row in txmgr_branch"},
-		{"no session", r, participant.Branch{}, participant.Unknown, "no session is on record"},
+		{"no session", r, participant.Branch{}, participant.Unknown, "no session reference is recorded"},
 		{"no session, an answer was lost", r, participant.Branch{Attempts: 1}, participant.Unknown, "an attempt whose answer was lost may have"},
 		{"no session, the application may have", r, participant.Branch{ClientCompletes: true}, participant.Unknown, "the application may have"},
-		{"unreadable session", r, participant.Branch{SessionRef: "conn=1"}, participant.Unknown, "no session is on record"},
+		{"unreadable session", r, participant.Branch{SessionRef: "conn=1"}, participant.Unknown, "no session reference is recorded"},
 		{"session without proof", r, participant.Branch{SessionRef: noProof}, participant.Unknown, "wrote no marker row"},
 		{"proof is off", off, participant.Branch{SessionRef: known.SessionRef}, participant.Unknown, "commit_marker=off"},
 	} {
@@ -108,12 +109,12 @@ func TestRollbackWithoutProof(t *testing.T) {
 	w := bank.work(t, br.XID, "INSERT INTO account VALUES ('bob', 1)")
 	br.SessionRef = w.sessionRef.String()
 	if strings.Contains(br.SessionRef, "table") {
-		t.Errorf("session %q", br.SessionRef)
+		t.Errorf("session reference %q", br.SessionRef)
 	}
 	res, err = off.Rollback(t.Context(), br)
 	wantEnd(t, res, err, participant.RolledBack)
 	if vote, err := w.Prepare(t.Context()); vote != txn.VotePrepared {
-		t.Errorf("a session was ended that may be at anything: %v, %v", vote, err)
+		t.Errorf("a connection was ended that may do other work: %v, %v", vote, err)
 	}
 	w.Release()
 	res, err = off.Rollback(t.Context(), br)
@@ -169,7 +170,7 @@ func TestErrorsSayWhetherTheAttemptCounts(t *testing.T) {
 	wantEnd(t, res, err, participant.Committed)
 
 	for _, err := range []error{nil, errors.New("x"), context.Canceled} {
-		if noEffect(err) {
+		if errno.NoEffect(err) {
 			t.Errorf("%v is said to have no effect", err)
 		}
 	}

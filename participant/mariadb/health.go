@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/connect"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/innodb"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
 )
 
 // healthCheck checks one subject.
@@ -15,7 +19,7 @@ type healthCheck func(ctx context.Context, r *resourceManager) []participant.Che
 
 // CheckHealth implements [participant.HealthChecker].
 func (r *resourceManager) CheckHealth(ctx context.Context) (all []participant.Check) {
-	ctx, fail := r.call(ctx, "examine")
+	ctx, fail := r.call(ctx, "check health")
 	var none error
 	defer fail(&none)
 	version, err := r.version(ctx)
@@ -38,15 +42,15 @@ func (r *resourceManager) version(ctx context.Context) (version string, err erro
 
 // unreachableCheck is the check if no connection can be made.
 func unreachableCheck(err error) participant.Check {
-	if u := new(unsupportedServerError); errors.As(err, &u) {
-		return participant.Check{Level: participant.Failure, Subject: u.subject, Message: u.message, Remedy: u.remedy}
+	if u := new(connect.UnsupportedServerError); errors.As(err, &u) {
+		return participant.Check{Level: participant.Failure, Subject: u.Subject, Message: u.Message, Remedy: u.Remedy}
 	}
 	return participant.Check{Level: participant.Failure, Subject: "connection", Message: err.Error(), Remedy: "check the connection string, the network and the server"}
 }
 
 // skippedCheck is the check of a subject that could not be queried.
 func skippedCheck(subject string, err error) []participant.Check {
-	return []participant.Check{{Level: participant.Warning, Subject: subject, Message: "it could not be looked at: " + err.Error()}}
+	return []participant.Check{{Level: participant.Warning, Subject: subject, Message: "it could not be checked: " + err.Error()}}
 }
 
 // checkMarkerTable checks that the marker table exists and can be used.
@@ -55,22 +59,22 @@ func checkMarkerTable(ctx context.Context, r *resourceManager) []participant.Che
 	if r.markers == "" {
 		return []participant.Check{{
 			Level: participant.Warning, Subject: subject,
-			Message: "none is kept (commit_marker=off): a branch that is not prepared any more is a heuristic outcome, whatever became of it",
+			Message: "there is none (commit_marker=off): a branch that is not prepared any more is reported as a heuristic outcome, whether it was committed or not",
 			Remedy:  "register the participant again without commit_marker=off, and leave MarkerTable empty in the application",
 		}}
 	}
-	_, err := r.markers.origin(ctx, r.db)
+	_, err := r.markers.Origin(ctx, r.db)
 	if err == nil {
-		err = r.markers.usable(ctx, r.db)
+		err = r.markers.Usable(ctx, r.db)
 	}
 	switch {
-	case errors.Is(err, errNoMarkerTable):
+	case errors.Is(err, markertable.ErrMissing):
 		return []participant.Check{{
-			Level: participant.Warning, Subject: subject, Message: "the table " + string(r.markers) + " is not there yet; it is made at its first use, if the user may",
-			Remedy: r.markers.create(newOrigin()) + "; " + r.markers.grant(user(ctx, r.db)),
+			Level: participant.Warning, Subject: subject, Message: "the table " + string(r.markers) + " does not exist yet; it is created at its first use, if the user has the privilege",
+			Remedy: r.markers.Create(markertable.NewOrigin()) + "; " + r.markers.Grant(connect.CurrentUser(ctx, r.db)),
 		}}
 	case err != nil:
-		return []participant.Check{{Level: participant.Failure, Subject: subject, Message: err.Error(), Remedy: r.markers.grant(user(ctx, r.db))}}
+		return []participant.Check{{Level: participant.Failure, Subject: subject, Message: err.Error(), Remedy: r.markers.Grant(connect.CurrentUser(ctx, r.db))}}
 	}
 	return []participant.Check{{Level: participant.OK, Subject: subject, Message: string(r.markers)}}
 }
@@ -91,8 +95,8 @@ func checkPrivileges(ctx context.Context, r *resourceManager) []participant.Chec
 	}
 	return []participant.Check{{
 		Level: participant.Warning, Subject: subject,
-		Message: "only connections of the same user can be ended: where the application is another one, its hanging sessions are not fenced off, and its prepared branches wait until their connections end",
-		Remedy:  "GRANT CONNECTION ADMIN ON *.* TO " + user(ctx, r.db),
+		Message: "only connections of the same user can be ended: if the application is another one, its hanging connections are not fenced, and its prepared branches wait until their connections end",
+		Remedy:  "GRANT CONNECTION ADMIN ON *.* TO " + connect.CurrentUser(ctx, r.db),
 	}}
 }
 
@@ -121,7 +125,7 @@ func checkSettings(ctx context.Context, r *resourceManager) []participant.Check 
 
 func (s serverSettings) checks() (all []participant.Check) {
 	add := func(bad participant.HealthLevel, isBad bool, subject, found, fix string) {
-		d := participant.Check{Level: participant.OK, Subject: subject, Message: "as it should be"}
+		d := participant.Check{Level: participant.OK, Subject: subject, Message: "the setting is correct"}
 		if isBad {
 			d.Level, d.Message, d.Remedy = bad, found, fix
 		}
@@ -131,16 +135,16 @@ func (s serverSettings) checks() (all []participant.Check) {
 	add(participant.Warning, s.flush != 1, "innodb_flush_log_at_trx_commit",
 		fmt.Sprintf("it is %d: a crash of the machine loses branches that have voted yes, and commits that were acknowledged", s.flush), "SET GLOBAL innodb_flush_log_at_trx_commit = 1, and in the server's configuration")
 	add(participant.Warning, s.binlog, "log_bin",
-		"the binary log is on: a crash of the server in the middle of XA PREPARE can leave the log and InnoDB of two opinions, and replicas take the locks of a branch when it prepares; run txmgr recover scan after each crash of the server", "")
+		"the binary log is on: a crash of the server in the middle of XA PREPARE can leave the log and InnoDB inconsistent, and replicas take the locks of a branch when it prepares; run txmgr recover scan after each crash of the server", "")
 	add(participant.Warning, s.binlog && s.syncBinlog != 1, "sync_binlog",
 		fmt.Sprintf("it is %d: after a crash of the machine the binary log lacks branches that InnoDB has", s.syncBinlog), "SET GLOBAL sync_binlog = 1, and in the server's configuration")
 	add(participant.Warning, s.isolation == "READ-UNCOMMITTED", "isolation",
 		"the default is READ UNCOMMITTED: the application reads what a global transaction may still roll back", "SET GLOBAL tx_isolation = 'REPEATABLE-READ', and in the server's configuration")
 	if s.isolation != "SERIALIZABLE" {
-		all[len(all)-1].Message += "; XA PREPARE gives up locks that were taken for reading only, unless the isolation is SERIALIZABLE: do not let a rule hang on them alone"
+		all[len(all)-1].Message += "; XA PREPARE releases locks that were taken for reading only, unless the isolation level is SERIALIZABLE: do not rely on such locks alone"
 	}
 	add(participant.Warning, s.wait < int64(shortWait/time.Second), "wait_timeout",
-		fmt.Sprintf("it is %d s: the server cuts off an application that thinks longer, and with it its branch", s.wait), "SET GLOBAL wait_timeout = 28800, and in the server's configuration")
+		fmt.Sprintf("it is %d s: the server closes the connection of an application that pauses for longer, and its branch is lost", s.wait), "SET GLOBAL wait_timeout = 28800, and in the server's configuration")
 	return all
 }
 
@@ -163,11 +167,11 @@ func checkConnection(ctx context.Context, r *resourceManager) []participant.Chec
 	}
 	if first != second || !there {
 		return []participant.Check{{
-			Level: participant.Failure, Subject: subject, Message: "the statements of one connection reach the server by several: XA and fencing do not work through what stands between",
-			Remedy: "connect to the server itself, or switch multiplexing off for this user",
+			Level: participant.Failure, Subject: subject, Message: "the statements of one connection reach the server through several connections: XA and fencing do not work through the proxy between them",
+			Remedy: "connect to the server directly, or switch multiplexing off for this user",
 		}}
 	}
-	return []participant.Check{{Level: participant.OK, Subject: subject, Message: "it is one session of the server"}}
+	return []participant.Check{{Level: participant.OK, Subject: subject, Message: "it is one connection of the server"}}
 }
 
 // oldPrepared is the age at which a prepared branch of another application is reported.
@@ -209,13 +213,13 @@ func checkPreparedBranches(ctx context.Context, r *resourceManager) []participan
 	all := []participant.Check{{Level: participant.OK, Subject: subject, Message: fmt.Sprintf("%d, of which %d are not of this cluster", len(held)-len(lost), len(foreign))}}
 	if len(foreign) > 0 && oldest > oldPrepared {
 		all[0].Level = participant.Warning
-		all[0].Message += fmt.Sprintf(" (%s); the oldest that is left to itself has held its locks for %v", clip(strings.Join(foreign, " ")), oldest.Round(time.Minute))
-		all[0].Remedy = "find out whose they are: XA RECOVER FORMAT='SQL'; and finish them there, or with XA ROLLBACK"
+		all[0].Message += fmt.Sprintf(" (%s); the oldest without a connection has held its locks for %v", excerpt.Of(strings.Join(foreign, " ")), oldest.Round(time.Minute))
+		all[0].Remedy = "find their owner: XA RECOVER FORMAT='SQL'; finish them there, or with XA ROLLBACK"
 	}
 	if unlisted := stayed - (len(held) - len(lost)); len(lost) > 0 || unlisted > 0 {
 		all = append(all, participant.Check{
 			Level: participant.Failure, Subject: "lost branches",
-			Message: fmt.Sprintf("%d transactions hold locks for no connection, and are not listed as prepared (%s)", max(len(lost), unlisted), clip(strings.Join(lost, " "))),
+			Message: fmt.Sprintf("%d transactions hold locks for no connection, and are not listed as prepared (%s)", max(len(lost), unlisted), excerpt.Of(strings.Join(lost, " "))),
 			Remedy:  "restart the server, which then lists them again",
 		})
 	}
@@ -224,11 +228,11 @@ func checkPreparedBranches(ctx context.Context, r *resourceManager) []participan
 
 // unboundTransactions returns the transactions that belong to no connection, with their ages.
 func (r *resourceManager) unboundTransactions(ctx context.Context) (map[string]time.Duration, error) {
-	all, err := r.transactions(ctx)
+	all, err := innodb.Transactions(ctx, r.db)
 	ages := map[string]time.Duration{}
 	for _, x := range all {
-		if x.conn == 0 && x.state != "ROLLING BACK" {
-			ages[x.id] = x.age
+		if x.Conn == 0 && x.State != "ROLLING BACK" {
+			ages[x.ID] = x.Age
 		}
 	}
 	return ages, err

@@ -6,17 +6,18 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/innodb"
 )
 
-// TestTurnOfAFrozenCoordinatorStopsNobody: a holder of the lock that makes no progress (a node that
+// TestReadLockOfAFrozenCoordinatorBlocksNoOther: a holder of the lock that makes no progress (a node that
 // lost its network, any user of the server) must not stop recovery.
-func TestTurnOfAFrozenCoordinatorStopsNobody(t *testing.T) {
+func TestReadLockOfAFrozenCoordinatorBlocksNoOther(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
 	frozen, err := bank.pool.Conn(t.Context())
 	check(t, err)
 	var got int
-	check(t, frozen.QueryRowContext(t.Context(), "SELECT GET_LOCK("+innoDBReadLock+", 1)").Scan(&got))
+	check(t, frozen.QueryRowContext(t.Context(), "SELECT GET_LOCK("+innodb.ReadLock+", 1)").Scan(&got))
 	if got != 1 {
 		t.Fatal("no lock")
 	}
@@ -28,8 +29,8 @@ func TestTurnOfAFrozenCoordinatorStopsNobody(t *testing.T) {
 	_ = frozen.Close()
 }
 
-// TestBranchAtWorkIsNotSaidToBeRolledBack: a branch at work is not rolled back.
-func TestBranchAtWorkIsNotSaidToBeRolledBack(t *testing.T) {
+// TestBranchAtWorkIsNotReportedAsRolledBack: a branch at work is not rolled back.
+func TestBranchAtWorkIsNotReportedAsRolledBack(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
 	br := newName()

@@ -10,6 +10,11 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/connect"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/xa"
 )
 
 // lockOwner is the transaction that holds a branch's marker row, and with it all locks of the
@@ -32,7 +37,7 @@ const probeMark = "/* txmgr traces a branch */"
 
 // traceBatch is how many branches are traced at a time: each probe takes a connection of the
 // pool, and two more are needed to watch them.
-const traceBatch = maxConns - 2
+const traceBatch = connect.MaxConns - 2
 
 // lockOwners determines the transactions that hold the marker rows of branches. InnoDB does not
 // report which transaction has which name; but it reports which one waits for which, so a probe
@@ -73,15 +78,15 @@ func (r *resourceManager) findLockOwners(ctx context.Context, xids []string, fou
 // probe waits for a branch's row: long enough for two reads by watch if the row is locked, and
 // otherwise not at all.
 func (r *resourceManager) probe(ctx context.Context, xid string) error {
-	rows, err := r.db.QueryContext(ctx, "SET STATEMENT max_statement_time = 0.4, innodb_lock_wait_timeout = 1 FOR SELECT "+probeMark+" kind FROM "+r.markers.quoted()+
-		" WHERE xid = "+bytesLiteral(xid)+" FOR UPDATE")
+	rows, err := r.db.QueryContext(ctx, "SET STATEMENT max_statement_time = 0.4, innodb_lock_wait_timeout = 1 FOR SELECT "+probeMark+" kind FROM "+r.markers.Quoted()+
+		" WHERE xid = "+xa.BytesLiteral(xid)+" FOR UPDATE")
 	if err == nil {
 		for rows.Next() {
 		}
 		err = errors.Join(rows.Err(), rows.Close())
 	}
-	switch numberOf(err) {
-	case codeLockTimeout, codeStatementTime, codeNoTable, codeReadOnly, codeTableDenied:
+	switch errno.Of(err) {
+	case errno.LockTimeout, errno.StatementTime, errno.NoTable, errno.ReadOnly, errno.TableDenied:
 		return nil // the probe has waited; or it may not, and the owner remains unknown
 	}
 	return err
@@ -89,7 +94,7 @@ func (r *resourceManager) probe(ctx context.Context, xid string) error {
 
 // watch reads which transactions the probes wait for, until the probes end or all are known.
 func (r *resourceManager) watch(ctx context.Context, over <-chan struct{}, want int, found map[string]lockOwner) error {
-	const copyAge = 110 * time.Millisecond // see transactions
+	const copyAge = 110 * time.Millisecond // see [innodb.Transactions]
 	tick := time.NewTicker(copyAge)
 	defer tick.Stop()
 	for before := len(found); ; {
@@ -147,7 +152,7 @@ func probed(query string) (xid string, ok bool) {
 // list other locks.
 func (r *resourceManager) describe(ctx context.Context, h *lockOwner) error {
 	if _, err := strconv.ParseUint(h.trx, 10, 64); err != nil {
-		return fmt.Errorf("number of a transaction %q: %w", clip(h.trx), err)
+		return fmt.Errorf("number of a transaction %q: %w", excerpt.Of(h.trx), err)
 	}
 	if err := r.describeWait(ctx, h); err != nil {
 		return err
@@ -174,7 +179,7 @@ func (r *resourceManager) describe(ctx context.Context, h *lockOwner) error {
 // describeWait adds the lock that a transaction waits for, and its holder.
 func (r *resourceManager) describeWait(ctx context.Context, h *lockOwner) error {
 	if strings.Trim(h.wanted, "0123456789:") != "" {
-		return fmt.Errorf("number of a lock %q", clip(h.wanted))
+		return fmt.Errorf("number of a lock %q", excerpt.Of(h.wanted))
 	}
 	if h.wanted == "" {
 		return nil

@@ -27,8 +27,8 @@ func wantLines(t *testing.T, what string, lines []string, texts ...string) {
 	}
 }
 
-// TestSurvey lists the cluster's branches and those of others, with their locks and waiters.
-func TestSurvey(t *testing.T) {
+// TestInspectLocks lists the cluster's branches and those of others, with their locks and waiters.
+func TestInspectLocks(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
 	bank.exec(t, "INSERT INTO account VALUES ('alice', 100), ('bob', 100)")
@@ -105,7 +105,7 @@ func TestInspect(t *testing.T) {
 	want(br, participant.BranchReport{Prepared: true}, "it is prepared", conn+" (root@")
 	w.Release()
 	bank.waitGone(t, w.sessionRef.Conn)
-	want(br, participant.BranchReport{Prepared: true}, "it is prepared", conn+" has gone")
+	want(br, participant.BranchReport{Prepared: true}, "it is prepared", conn+" has ended")
 	_, err = r.Commit(t.Context(), br)
 	check(t, err)
 	want(br, participant.BranchReport{Outcome: participant.Committed}, "its row is in txmgr_branch")
@@ -113,14 +113,14 @@ func TestInspect(t *testing.T) {
 	done := bank.prepared(t, "INSERT INTO account VALUES ('bob', 1)")
 	_, err = r.Rollback(t.Context(), done)
 	check(t, err)
-	want(done, participant.BranchReport{Outcome: participant.RolledBack}, "no row in txmgr_branch", "has gone")
+	want(done, participant.BranchReport{Outcome: participant.RolledBack}, "no row in txmgr_branch", "has ended")
 	_, err = r.Rollback(t.Context(), done)
 	check(t, err)
 	want(done, participant.BranchReport{Outcome: participant.RolledBack}, "a barrier is in txmgr_branch")
 	never := newName()
-	want(never, participant.BranchReport{Outcome: participant.RolledBack}, "not prepared", "no session is on record")
+	want(never, participant.BranchReport{Outcome: participant.RolledBack}, "not prepared", "no session reference is recorded")
 	never.Vote = txn.VotePrepared
-	want(never, participant.BranchReport{Outcome: participant.Unknown}, "no session is on record")
+	want(never, participant.BranchReport{Outcome: participant.Unknown}, "no session reference is recorded")
 	if _, err := bank.opened(t, map[string]string{"dsn": "root@tcp(127.0.0.1:1)/bank"}).Inspect(t.Context(), br); err == nil {
 		t.Error("a server that is not there says something")
 	}
@@ -172,9 +172,9 @@ func TestInspectABranchInALockWait(t *testing.T) {
 	waits.Release()
 }
 
-// TestLostBranchIsSeenEverywhere: all reports show orphaned locks, and a restart lists the branch
+// TestOrphanedLocksAreReportedEverywhere: all reports show orphaned locks, and a restart lists the branch
 // again. The test makes them with the unsafe order.
-func TestLostBranchIsSeenEverywhere(t *testing.T) {
+func TestOrphanedLocksAreReportedEverywhere(t *testing.T) {
 	s := testdb.OpenMariaDB(t, testdb.MariaDBConfig{NoFsync: true})
 	bank := newBankOn(t, s)
 	r := bank.opened(t, nil)
@@ -187,7 +187,7 @@ func TestLostBranchIsSeenEverywhere(t *testing.T) {
 	t.Logf("%d branches lost after %d", len(lost), done)
 	br := lost[0].branch
 	if !errors.Is(lost[0].err, errOrphaned) {
-		t.Errorf("the loss was told as %v", lost[0].err)
+		t.Errorf("the loss was reported as %v", lost[0].err)
 	}
 	for name, do := range verbs(r) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -210,7 +210,7 @@ func TestLostBranchIsSeenEverywhere(t *testing.T) {
 	}
 	for _, l := range lost {
 		if !ghosts[l.branch.XID] {
-			t.Errorf("%s is not in the survey: %v", l.branch.XID, held)
+			t.Errorf("%s is not in the list: %v", l.branch.XID, held)
 		}
 	}
 	found := false

@@ -68,7 +68,7 @@ func (c *managedConn) PrepareContext(ctx context.Context, query string) (driver.
 		}
 		stmt, err := inner.PrepareContext(ctx, query)
 		if err == nil {
-			s = c.branch.trackStmt(stmt)
+			s = c.branch.conn.trackStmt(c.branch, stmt)
 		}
 		return err
 	})
@@ -99,7 +99,7 @@ func (c *managedConn) QueryContext(ctx context.Context, query string, args []dri
 		if !ok {
 			return driver.ErrSkip
 		}
-		rows, err = inner.QueryContext(c.branch.boundContext(ctx), query, args)
+		rows, err = inner.QueryContext(c.branch.conn.boundContext(ctx), query, args)
 		return err
 	})
 	return c.branch.rows(ctx, rows, err)
@@ -110,7 +110,7 @@ func (c *managedConn) CheckNamedValue(v *driver.NamedValue) error {
 	if c.branch.workEnded.Load() {
 		return nil // the statement itself is refused, with the reason
 	}
-	return c.branch.raw(func(conn any) error {
+	return c.branch.conn.raw(func(conn any) error {
 		if inner, ok := conn.(driver.NamedValueChecker); ok {
 			return inner.CheckNamedValue(v)
 		}

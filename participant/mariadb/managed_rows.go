@@ -35,13 +35,13 @@ func (b *branch) rows(ctx context.Context, rows driver.Rows, err error) (driver.
 
 // Next implements [driver.Rows].
 func (r *managedRows) Next(dest []driver.Value) error {
-	r.failed = r.branch.raw(func(any) error { return r.Rows.Next(dest) })
+	r.failed = r.branch.conn.raw(func(any) error { return r.Rows.Next(dest) })
 	return managedError(r.failed)
 }
 
 // Close implements [driver.Rows].
 func (r *managedRows) Close() error {
-	err := r.branch.raw(func(any) error { return r.Rows.Close() })
+	err := r.branch.conn.raw(func(any) error { return r.Rows.Close() })
 	for _, failed := range []error{r.failed, err} { // err is from the rows that were not read
 		_ = r.branch.checkError(r.ctx, failed) // it may query the server, so only after the rows are closed
 	}
@@ -54,7 +54,7 @@ func (r *managedRows) HasNextResultSet() (has bool) {
 	if !ok {
 		return false
 	}
-	err := r.branch.raw(func(any) error { has = inner.HasNextResultSet(); return nil })
+	err := r.branch.conn.raw(func(any) error { has = inner.HasNextResultSet(); return nil })
 	return err == nil && has
 }
 
@@ -64,7 +64,7 @@ func (r *managedRows) NextResultSet() error {
 	if !ok {
 		return io.EOF
 	}
-	r.failed = r.branch.raw(func(any) error { return inner.NextResultSet() })
+	r.failed = r.branch.conn.raw(func(any) error { return inner.NextResultSet() })
 	return managedError(r.failed)
 }
 

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// runStatement is [branch.raw] for a statement of the application. It checks under the lock whether
+// runStatement is [branchConn.raw] for a statement of the application. It checks under the lock whether
 // the statement may be sent: no statement may follow the end of the branch.
 func (b *branch) runStatement(query string, f func(c any) error) error {
-	return b.raw(func(c any) error {
+	return b.conn.raw(func(c any) error {
 		if err := b.check(query); err != nil {
 			return err
 		}
@@ -31,26 +31,16 @@ var (
 	_ driver.NamedValueChecker = (*managedStmt)(nil)
 )
 
-// trackStmt records a prepared statement until it is closed. The caller holds connMu.
-func (b *branch) trackStmt(inner driver.Stmt) *managedStmt {
-	s := &managedStmt{branch: b, inner: inner}
-	if b.prepared == nil {
-		b.prepared = map[*managedStmt]bool{}
-	}
-	b.prepared[s] = true
-	return s
-}
-
 // Close implements [driver.Stmt]. After the end of the branch it does nothing.
 func (s *managedStmt) Close() error {
-	s.branch.connMu.Lock()
-	released := s.branch.released
-	s.branch.connMu.Unlock()
+	s.branch.conn.mu.Lock()
+	released := s.branch.conn.released
+	s.branch.conn.mu.Unlock()
 	if released {
 		return nil
 	}
-	return s.branch.raw(func(any) error {
-		delete(s.branch.prepared, s)
+	return s.branch.conn.raw(func(any) error {
+		delete(s.branch.conn.prepared, s)
 		return s.inner.Close()
 	})
 }
@@ -85,7 +75,7 @@ func (s *managedStmt) QueryContext(ctx context.Context, args []driver.NamedValue
 		if !ok {
 			return fmt.Errorf("a statement of type %T cannot query", s.inner)
 		}
-		rows, err = inner.QueryContext(s.branch.boundContext(ctx), args)
+		rows, err = inner.QueryContext(s.branch.conn.boundContext(ctx), args)
 		return err
 	})
 	return s.branch.rows(ctx, rows, err)

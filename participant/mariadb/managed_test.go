@@ -42,8 +42,8 @@ func TestPreparedStatementAfterTheEnd(t *testing.T) {
 	s.want(t, 88, 102)
 }
 
-// TestForgottenStatementsAreClosed before their connection returns to the pool.
-func TestForgottenStatementsAreClosed(t *testing.T) {
+// TestUnclosedStatementsAreClosed before their connection returns to the pool.
+func TestUnclosedStatementsAreClosed(t *testing.T) {
 	s := newShops(t)
 	s.bank.pool.SetMaxOpenConns(1)
 	check(t, txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {

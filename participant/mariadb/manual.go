@@ -2,7 +2,9 @@ package mariadb
 
 import (
 	"fmt"
-	"strings"
+
+	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/xa"
 )
 
 // Script has the SQL of a branch for an application that does not use this package: in any
@@ -24,18 +26,21 @@ type Script struct {
 	Commit, Rollback string
 }
 
+// FormatID marks the XA names that this package makes: "txm1" in ASCII.
+const FormatID = xa.FormatID
+
 // ManualSQL returns the script for a branch. proof is the name of the marker table, as in
 // [DB.MarkerTable]. The error is [txn.ErrInvalid].
 func ManualSQL(xid, proof string) (Script, error) {
-	n, err := nameOf(xid)
+	n, err := xa.ParseName(xid)
 	if err != nil {
 		return Script{}, err
 	}
-	t, err := newMarkerTable(proof)
+	t, err := markertable.Parse(proof)
 	if err != nil {
 		return Script{}, err
 	}
-	name := n.readable()
+	name := n.Readable()
 	s := Script{
 		Session:  "SELECT CONCAT('conn=', CONNECTION_ID(), ' start=', " + startQuery + ")",
 		Begin:    []string{"XA START " + name},
@@ -44,21 +49,9 @@ func ManualSQL(xid, proof string) (Script, error) {
 		Rollback: xaRollback + " " + name,
 	}
 	if t != "" {
-		s.Table = t.create(newOrigin())
-		s.Session = "SELECT CONCAT('conn=', CONNECTION_ID(), ' start=', " + startQuery + ", ' table=', " + t.originQuery() + ")"
-		s.Begin = append(s.Begin, fmt.Sprintf("INSERT INTO %s (xid, kind) VALUES (%s, %d)", t.quoted(), readableBytes(xid), markerCommit))
+		s.Table = t.Create(markertable.NewOrigin())
+		s.Session = "SELECT CONCAT('conn=', CONNECTION_ID(), ' start=', " + startQuery + ", ' table=', " + t.OriginQuery() + ")"
+		s.Begin = append(s.Begin, fmt.Sprintf("INSERT INTO %s (xid, kind) VALUES (%s, %d)", t.Quoted(), xa.ReadableBytes(xid), markertable.Commit))
 	}
 	return s, nil
-}
-
-// readable is [xaName.literal] in readable form, if the bytes allow it.
-func (n xaName) readable() string {
-	return fmt.Sprintf("%s,%s,%d", readableBytes(n.gtrid), readableBytes(n.bqual), n.format)
-}
-
-func readableBytes(s string) string {
-	if strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789_-") == "" {
-		return "'" + s + "'"
-	}
-	return bytesLiteral(s)
 }

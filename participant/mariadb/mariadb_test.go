@@ -18,6 +18,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/xa"
 	"github.com/txmgr/txmgr/participant/participanttest"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
@@ -198,10 +199,10 @@ func (b *bank) exec(t testing.TB, query string, args ...any) {
 // prepared it has ended.
 func (b *bank) finishManually(t *testing.T, statement, xid string, s SessionRef) {
 	t.Helper()
-	n, err := nameOf(xid)
+	n, err := xa.ParseName(xid)
 	check(t, err)
 	b.waitGone(t, s.Conn)
-	b.exec(t, statement+" "+n.literal())
+	b.exec(t, statement+" "+n.Literal())
 }
 
 // waitGone returns when a connection has ended in the server.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -18,13 +20,13 @@ func TestLatePrepareIsRefused(t *testing.T) {
 	for name, do := range map[string]verb{"rollback": r.Rollback, "settle": r.ResolveOutcome} {
 		conn, err := bank.pool.Conn(t.Context())
 		check(t, err)
-		origin, err := markerTable(DefaultMarkerTable).ensure(t.Context(), bank.pool)
+		origin, err := markertable.Table(markertable.Default).Ensure(t.Context(), bank.pool)
 		check(t, err)
-		s, err := bank.db.identify(t.Context(), conn, DefaultMarkerTable)
+		s, err := bank.db.identify(t.Context(), conn, markertable.Default)
 		check(t, err)
 		check(t, conn.Close())
 		if s.Table != origin {
-			t.Errorf("session %v, table %s", s, origin)
+			t.Errorf("session reference %v, table %s", s, origin)
 		}
 		br := newName()
 		br.SessionRef = s.String() // it was enlisted, and hangs before its first statement
@@ -41,9 +43,9 @@ func TestLatePrepareIsRefused(t *testing.T) {
 	bank.wantNothingLeft(t, r)
 }
 
-// TestProofDeletedByHand: a marker row that is deleted manually is as if the branch had not
+// TestMarkerRowDeletedManually: a marker row that is deleted manually is as if the branch had not
 // committed. If commit is decided, that is a heuristic outcome; it is never a success.
-func TestProofDeletedByHand(t *testing.T) {
+func TestMarkerRowDeletedManually(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
 	br := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
@@ -75,9 +77,9 @@ func TestProofDeletedByHand(t *testing.T) {
 	}
 }
 
-// TestTableOfProofMadeAnew: the rows of the old marker table are lost, which the error says, and an
+// TestMarkerTableCreatedAgain: the rows of the old marker table are lost, which the error says, and an
 // application that used the old one gets an error that says to try again.
-func TestTableOfProofMadeAnew(t *testing.T) {
+func TestMarkerTableCreatedAgain(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
 	br := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
@@ -90,23 +92,23 @@ func TestTableOfProofMadeAnew(t *testing.T) {
 		}
 	}
 	// The application has the old table cached, for one attempt.
-	if _, err := bank.begin(t, bank.db, newName().XID); err == nil || !strings.Contains(err.Error(), "has been made anew") {
+	if _, err := bank.begin(t, bank.db, newName().XID); err == nil || !strings.Contains(err.Error(), "was created again") {
 		t.Errorf("begin: %v", err)
 	}
 	res, err := r.Commit(t.Context(), bank.prepared(t, "INSERT INTO account VALUES ('bob', 1)"))
 	wantEnd(t, res, err, participant.Committed)
 
 	bank.exec(t, "DROP TABLE txmgr_branch")
-	if _, err := bank.begin(t, bank.db, newName().XID); numberOf(err) != codeNoTable {
+	if _, err := bank.begin(t, bank.db, newName().XID); errno.Of(err) != errno.NoTable {
 		t.Errorf("begin: %v", err)
 	}
 	res, err = r.Commit(t.Context(), bank.prepared(t, "INSERT INTO account VALUES ('carol', 1)"))
 	wantEnd(t, res, err, participant.Committed)
 }
 
-// TestProofInAnotherDatabase: the registration does not match the application, and nothing is
+// TestMarkerTableInAnotherDatabase: the registration does not match the application, and nothing is
 // concluded from a table that the application does not write to.
-func TestProofInAnotherDatabase(t *testing.T) {
+func TestMarkerTableInAnotherDatabase(t *testing.T) {
 	right, wrong := newBank(t), newBank(t)
 	r := wrong.opened(t, nil)
 	check(t, r.Check(t.Context()))
@@ -122,15 +124,15 @@ func TestProofInAnotherDatabase(t *testing.T) {
 	w.Release()
 }
 
-// TestTableThatIsNotOurs: a table that txmgr did not create is not touched.
-func TestTableThatIsNotOurs(t *testing.T) {
+// TestTableOfAnotherOwner: a table that txmgr did not create is not touched.
+func TestTableOfAnotherOwner(t *testing.T) {
 	for create, why := range map[string]string{
-		"CREATE TABLE txmgr_branch (id int) ENGINE=InnoDB":                                        "not one that txmgr made",
-		"CREATE TABLE txmgr_branch (origin char(16) DEFAULT '0123456789abcdef') ENGINE=MyISAM":    "must be of InnoDB",
-		"CREATE TABLE txmgr_branch (origin char(16) DEFAULT 'x') ENGINE=InnoDB":                   "not one that txmgr made",
-		"CREATE VIEW txmgr_branch AS SELECT 1 AS origin":                                          "must be of InnoDB",
-		"CREATE TABLE txmgr_branch (xid int, origin char(16) DEFAULT (UUID_SHORT()))":             "not one that txmgr made",
-		"CREATE TABLE txmgr_branch (xid int) ENGINE=Aria COMMENT='somebody thought of it before'": "must be of InnoDB",
+		"CREATE TABLE txmgr_branch (id int) ENGINE=InnoDB":                                        "was not created by txmgr",
+		"CREATE TABLE txmgr_branch (origin char(16) DEFAULT '0123456789abcdef') ENGINE=MyISAM":    "must have InnoDB",
+		"CREATE TABLE txmgr_branch (origin char(16) DEFAULT 'x') ENGINE=InnoDB":                   "was not created by txmgr",
+		"CREATE VIEW txmgr_branch AS SELECT 1 AS origin":                                          "must have InnoDB",
+		"CREATE TABLE txmgr_branch (xid int, origin char(16) DEFAULT (UUID_SHORT()))":             "was not created by txmgr",
+		"CREATE TABLE txmgr_branch (xid int) ENGINE=Aria COMMENT='somebody thought of it before'": "must have InnoDB",
 	} {
 		bank := newBank(t)
 		bank.exec(t, create)
@@ -143,9 +145,9 @@ func TestTableThatIsNotOurs(t *testing.T) {
 	}
 }
 
-// TestReadProofIsConfirmed: the test cannot produce a row that is not on disk yet, but it can
+// TestMarkerRowIsConfirmedDurable: the test cannot produce a row that is not on disk yet, but it can
 // observe the write that puts it there.
-func TestReadProofIsConfirmed(t *testing.T) {
+func TestMarkerRowIsConfirmedDurable(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
 	w := bank.work(t, newName().XID, "INSERT INTO account VALUES ('alice', 1)")

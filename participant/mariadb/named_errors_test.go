@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -24,7 +25,7 @@ func TestErrorsOfWorkNameTheParticipant(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newShops(t)
 			err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return work(ctx, s.shop.db, tx) })
-			if numberOf(err) != 1146 || !strings.Contains(err.Error(), ": shop: ") || strings.Count(err.Error(), "shop: ") != 1 {
+			if errno.Of(err) != 1146 || !strings.Contains(err.Error(), ": shop: ") || strings.Count(err.Error(), "shop: ") != 1 {
 				t.Errorf("%v", err)
 			}
 		})

@@ -9,12 +9,19 @@ import (
 	"sync"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/connect"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/xa"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Kind is the kind of participant under which a database is registered.
 const Kind = "mariadb"
+
+// DefaultMarkerTable is the name of the marker table if none is configured.
+const DefaultMarkerTable = markertable.Default
 
 // Driver makes the coordinator's side of one database. It does not connect. It
 // implements [participant.Driver]. The settings, of which the first three exclude
@@ -24,20 +31,25 @@ const Kind = "mariadb"
 //	dsn_env   an environment variable of each node that holds it
 //	dsn       the connection string itself, without a password
 //	fence     on or off: whether a rollback ends the application's connection; defaults to on
-//	proof     the name of the marker table, which is created if it does not exist, or off;
+//	commit_marker
+//	          the name of the marker table, which is created if it does not exist, or off;
 //	          defaults to [DefaultMarkerTable]
 //
 // A connection string has the format of go-sql-driver, and names the database:
 // user:password@tcp(host:3306)/database.
 func Driver(_ context.Context, p admin.Participant, cluster string) (participant.Participant, error) {
-	s, err := readSettings(p)
+	s, err := connect.ReadSettings(p)
 	if err != nil {
 		return nil, err
 	}
+	markers, err := markertable.Parse(s.Markers)
+	if err != nil {
+		return nil, fmt.Errorf("mariadb %s: %w", p.Name, err)
+	}
 	closing, closed := context.WithCancelCause(context.Background())
 	return &resourceManager{
-		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.fence, markers: s.markers,
-		db: s.pool(), closing: closing, closed: closed,
+		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.Fence, markers: markers,
+		db: s.Pool(), closing: closing, closed: closed,
 	}, nil
 }
 
@@ -46,7 +58,7 @@ type resourceManager struct {
 	name           string
 	prefix         string
 	fenced         bool
-	markers        markerTable
+	markers        markertable.Table
 	db             *sql.DB
 	closing        context.Context // ends with Close
 	closed         context.CancelCauseFunc
@@ -79,11 +91,11 @@ func (r *resourceManager) call(ctx context.Context, what string) (_ context.Cont
 }
 
 // own rejects branches of other clusters, and returns the XA name of the branch.
-func (r *resourceManager) own(b participant.Branch) (xaName, error) {
+func (r *resourceManager) own(b participant.Branch) (xa.Name, error) {
 	if !strings.HasPrefix(b.XID, r.prefix) {
-		return xaName{}, fmt.Errorf("%w: branch %q is not of this cluster", txn.ErrInvalid, clip(b.XID))
+		return xa.Name{}, fmt.Errorf("%w: branch %q is not of this cluster", txn.ErrInvalid, excerpt.Of(b.XID))
 	}
-	return nameOf(b.XID)
+	return xa.ParseName(b.XID)
 }
 
 // Prepared implements [participant.Participant]. A server has one list for all
@@ -96,15 +108,15 @@ func (r *resourceManager) Prepared(ctx context.Context, prefix string) (list []p
 		return nil, err
 	}
 	for _, n := range names {
-		if text := n.text(); strings.HasPrefix(text, prefix) {
+		if text := n.Text(); strings.HasPrefix(text, prefix) {
 			list = append(list, participant.Prepared{XID: text})
 		}
 	}
-	return list, r.addTimes(ctx, list)
+	return list, r.markers.AddTimes(ctx, r.db, list)
 }
 
 // xaRecover lists all prepared branches of the server.
-func (r *resourceManager) xaRecover(ctx context.Context) (names []xaName, err error) {
+func (r *resourceManager) xaRecover(ctx context.Context) (names []xa.Name, err error) {
 	rows, err := r.db.QueryContext(ctx, "XA RECOVER FORMAT='SQL'")
 	if err != nil {
 		return nil, err
@@ -117,7 +129,7 @@ func (r *resourceManager) xaRecover(ctx context.Context) (names []xaName, err er
 		if err := rows.Scan(&format, &gtridLen, &bqualLen, &data); err != nil {
 			return nil, err
 		}
-		n, err := parseRecovered(format, gtridLen, bqualLen, data)
+		n, err := xa.ParseRecovered(format, gtridLen, bqualLen, data)
 		if err != nil {
 			return nil, err
 		}
@@ -127,10 +139,10 @@ func (r *resourceManager) xaRecover(ctx context.Context) (names []xaName, err er
 }
 
 // isPrepared reports whether a branch is prepared.
-func (r *resourceManager) isPrepared(ctx context.Context, n xaName) (bool, error) {
+func (r *resourceManager) isPrepared(ctx context.Context, n xa.Name) (bool, error) {
 	all, err := r.xaRecover(ctx)
 	for _, other := range all {
-		if other.gtrid == n.gtrid && other.bqual == n.bqual {
+		if other.Gtrid == n.Gtrid && other.Bqual == n.Bqual {
 			return true, err // the format does not distinguish branches
 		}
 	}
@@ -151,10 +163,10 @@ func (r *resourceManager) Check(ctx context.Context) (err error) {
 	if r.markers == "" {
 		return nil
 	}
-	if _, err = r.markers.ensure(ctx, r.db); err != nil {
+	if _, err = r.markers.Ensure(ctx, r.db); err != nil {
 		return err
 	}
-	return r.markers.usable(ctx, r.db)
+	return r.markers.Usable(ctx, r.db)
 }
 
 // Close implements [participant.Participant]. Calls in flight end with an error.

@@ -13,8 +13,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestTidy removes the rows of ended branches of this cluster, oldest first, and never waits.
-func TestTidy(t *testing.T) {
+// TestPrune removes the rows of ended branches of this cluster, oldest first, and never waits.
+func TestPrune(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
 	if n, err := r.Prune(t.Context(), 10, nil); n != 0 || err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/innodb"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -73,7 +74,7 @@ func (b *bank) race(t *testing.T, r *resourceManager, workers int, n int64) (all
 
 // TestCommitWithinAMillisecondOfThePreparersClose: MariaDB answers XA COMMIT with success, and
 // loses the branch, if it comes while the connection that prepared it is closing.
-// TestLostBranchIsSeenEverywhere has the same race with the unsafe order.
+// TestOrphanedLocksAreReportedEverywhere has the same race with the unsafe order.
 func TestCommitWithinAMillisecondOfThePreparersClose(t *testing.T) {
 	const n = 10_000
 	bank := newBank(t)
@@ -95,11 +96,11 @@ func (b *bank) wantNothingLeft(t *testing.T, r *resourceManager) {
 	if left, err := r.Prepared(t.Context(), txn.ClusterPrefix("test")); err != nil || len(left) != 0 {
 		t.Errorf("left prepared: %v, %v", left, err)
 	}
-	all, err := r.transactions(t.Context())
+	all, err := innodb.Transactions(t.Context(), r.db)
 	check(t, err)
 	for _, x := range all {
-		if x.conn == 0 {
-			t.Errorf("a transaction belongs to nobody: %+v", x)
+		if x.Conn == 0 {
+			t.Errorf("a transaction belongs to no connection: %+v", x)
 		}
 	}
 }

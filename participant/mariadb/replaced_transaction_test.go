@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestReplacedTransactionIsEndedByHand: a block of statements ends the branch's
+// TestReplacedTransactionIsEndedByApplication: a block of statements ends the branch's
 // transaction and begins another one of the same name. That one is neither prepared nor
 // committed, and rolling it back is not a rollback of the branch.
-func TestReplacedTransactionIsEndedByHand(t *testing.T) {
+func TestReplacedTransactionIsEndedByApplication(t *testing.T) {
 	const work = "UPDATE account SET balance = balance - 1; "
 	for _, returns := range []error{nil, errors.New("boom")} {
 		for name, c := range map[string]struct {
@@ -41,7 +42,7 @@ func TestReplacedTransactionIsEndedByHand(t *testing.T) {
 					return returns
 				})
 				if !errors.Is(err, txn.ErrEndedByApplication) || errors.Is(err, txn.ErrRolledBack) {
-					t.Errorf("%s, %s, returns %v: told %v", branches, name, returns, err)
+					t.Errorf("%s, %s, returns %v: got %v", branches, name, returns, err)
 				}
 				s.want(t, c.bank, 100)
 			}
@@ -103,7 +104,7 @@ func TestDeadlockOfAReplacedTransaction(t *testing.T) {
 				lock := func(id string) error {
 					return s.bank.db.QueryRow(ctx, tx, "SELECT balance FROM account WHERE id = ? LOCK IN SHARE MODE", id).Scan(new(int))
 				}
-				if lost := s.bank.deadlock(ctx, t, lock); numberOf(lost) != codeDeadlock {
+				if lost := s.bank.deadlock(ctx, t, lock); errno.Of(lost) != errno.Deadlock {
 					t.Fatalf("got %v", lost)
 				}
 				if n := s.bank.balance(t, "alice"); n != want {
@@ -112,22 +113,22 @@ func TestDeadlockOfAReplacedTransaction(t *testing.T) {
 				return returns
 			})
 			if errors.Is(err, txn.ErrEndedByApplication) != replaced || errors.Is(err, txn.ErrRolledBack) == replaced {
-				t.Errorf("returns %v, replaced %v: told %v", returns, replaced, err)
+				t.Errorf("returns %v, replaced %v: got %v", returns, replaced, err)
 			}
 		}
 	}
 }
 
-// TestReleasedIsOfALaterStatement: an error that RELEASE SAVEPOINT itself may return proves nothing
+// TestErrorAfterReleaseSavepoint: an error that RELEASE SAVEPOINT itself may return proves nothing
 // about a transaction that may have been ended.
-func TestReleasedIsOfALaterStatement(t *testing.T) {
+func TestErrorAfterReleaseSavepoint(t *testing.T) {
 	b := newBank(t)
 	w := b.work(t, newName().XID, "INSERT INTO account VALUES ('alice', 7)")
 	defer w.Release()
 	check(t, w.run(t.Context(), "XA END "+w.name)) // XA ROLLBACK would succeed
 	w.mayHaveEnded.Store(true)
 	why := w.run(t.Context(), "SET STATEMENT max_statement_time = 0.01 FOR SELECT SLEEP(10)")
-	if numberOf(why) != codeStatementTime {
+	if errno.Of(why) != errno.StatementTime {
 		why = w.run(t.Context(), "SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 1969")
 	}
 	if undone, err := w.rollbackAfter(t.Context(), why); undone || !errors.Is(err, why) {

@@ -6,11 +6,14 @@ import (
 	"fmt"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
 )
 
 // Rollback implements [participant.Participant].
 func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "rollback "+clip(b.XID))
+	ctx, fail := r.call(ctx, "rollback "+excerpt.Of(b.XID))
 	defer fail(&err)
 	t, err := r.task(b)
 	if err != nil {
@@ -22,32 +25,17 @@ func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (_
 	return t.poll(ctx, t.rollback)
 }
 
-// ResolveOutcome implements [participant.OutcomeResolver].
-func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "settle "+clip(b.XID))
-	defer fail(&err)
-	t, err := r.task(b)
-	if err != nil {
-		return participant.Result{}, err
-	}
-	if !t.s.hasMarker() {
-		return participant.Result{Outcome: participant.Unknown, Detail: t.noMarkerReason()}, nil
-	}
-	t.resolveOnly = true
-	return t.poll(ctx, t.rollbackByBarrier)
-}
-
 // rollbackByBarrier writes the barrier, which determines with certainty whether the branch still
 // holds its work. If it does, its connection is ended, and a prepared branch is rolled back.
 func (t *task) rollbackByBarrier(ctx context.Context) (result, error) {
-	row, err := t.r.marker(ctx, t.b.XID)
-	if err == nil && row == markerNone {
-		err = t.r.checkSameTable(ctx, t.s)
+	row, err := t.r.markers.Kind(ctx, t.r.db, t.b.XID)
+	if err == nil && row == markertable.None {
+		err = t.r.markers.CheckSame(ctx, t.r.db, t.s.Table)
 	}
 	switch {
 	case err != nil:
 		return result{}, err
-	case row != markerNone:
+	case row != markertable.None:
 		return t.byMarker(ctx, row)
 	}
 	held, res, err := t.writeBarrier(ctx)
@@ -56,11 +44,11 @@ func (t *task) rollbackByBarrier(ctx context.Context) (result, error) {
 	}
 	// The row was locked, by none of the coordinators. If it still cannot be read, the branch
 	// itself holds it.
-	row, err = t.r.marker(ctx, t.b.XID)
+	row, err = t.r.markers.Kind(ctx, t.r.db, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
-	case row != markerNone:
+	case row != markertable.None:
 		return t.byMarker(ctx, row)
 	}
 	old, err := t.serverRestarted(ctx)
@@ -83,18 +71,18 @@ func (t *task) rollbackByBarrier(ctx context.Context) (result, error) {
 	case !c.isBound(t.s):
 		return retry(errOrphaned)
 	case !t.r.fenced:
-		return finalResult(participant.RolledBack, "it is not prepared; its session is still open and not to be fenced off")
+		return finalResult(participant.RolledBack, "it is not prepared; its connection is still open, and fencing is off (fence=off)")
 	}
-	return retry(fmt.Errorf("%w: connection %d has been told to end", errStillOpen, t.s.Conn))
+	return retry(fmt.Errorf("%w: KILL was sent to connection %d", errStillOpen, t.s.Conn))
 }
 
 // writeBarrier writes the barrier. If held is true, the branch's row is locked; otherwise the
 // result says whether to retry.
 func (t *task) writeBarrier(ctx context.Context) (held bool, _ result, err error) {
-	written, held, err := t.r.writeBarrier(ctx, t.b.XID)
+	written, held, err := t.r.markers.WriteBarrier(ctx, t.r.db, t.b.XID)
 	var res result
 	switch {
-	case errors.Is(err, errBusy):
+	case errors.Is(err, markertable.ErrBusy):
 		res, err = retry(err)
 	case err != nil || held:
 	case !written:
@@ -102,24 +90,9 @@ func (t *task) writeBarrier(ctx context.Context) (held bool, _ result, err error
 	case t.b.MayBeCommitted() && !t.s.hasMarker():
 		res, err = finalResult(participant.Unknown, t.lostReason())
 	default:
-		res, err = finalResult(participant.RolledBack, "it is not prepared, and kept from beginning by a barrier in "+string(t.r.markers))
+		res, err = finalResult(participant.RolledBack, "it is not prepared, and cannot begin any more: a barrier is in "+string(t.r.markers))
 	}
 	return held, res, err
-}
-
-// fence ends the connection that holds the branch's row, if it is of this start of the server and
-// the branch is not prepared: then it cannot serve other work.
-func (t *task) fence(ctx context.Context) (result, error) {
-	t.fenced = true
-	listed, err := t.r.isPrepared(ctx, t.n)
-	if err != nil || listed {
-		return retryUnless(errStillOpen, err)
-	}
-	start, err := t.r.start(ctx)
-	if err == nil && start == t.s.Start {
-		err = t.r.killConnection(ctx, t.s.Conn)
-	}
-	return retryUnless(fmt.Errorf("%w: connection %d has been told to end", errStillOpen, t.s.Conn), err)
 }
 
 // retryUnless is [retry], unless there is an error.
@@ -144,14 +117,14 @@ func (t *task) rollbackPrepared(ctx context.Context, c *serverSnapshot) (result,
 // checkRolledBack determines the outcome after XA ROLLBACK.
 func (t *task) checkRolledBack(ctx context.Context, err error) (result, error) {
 	switch {
-	case numberOf(err) == codeNOTA:
+	case errno.Of(err) == errno.NOTA:
 		return retry(errBoundElsewhere) // the next attempt decides
-	case err != nil && !rolledBackBy(err):
+	case err != nil && !errno.IsRolledBack(err):
 		return result{}, err
 	case !t.s.hasMarker():
 		return finalResult(participant.RolledBack, xaRollback)
 	}
-	held, err := t.r.markerLocked(ctx, t.b.XID)
+	held, err := t.r.markers.Locked(ctx, t.r.db, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
@@ -170,22 +143,22 @@ func (t *task) rollback(ctx context.Context) (result, error) {
 	if c.isPrepared(t.n) {
 		return t.rollbackPrepared(ctx, c)
 	}
-	row, err := t.r.marker(ctx, t.b.XID)
+	row, err := t.r.markers.Kind(ctx, t.r.db, t.b.XID)
 	switch {
 	case err != nil:
 		return result{}, err
-	case row != markerNone:
+	case row != markertable.None:
 		return t.byMarker(ctx, row)
 	case t.r.markers != "":
 		held, res, err := t.writeBarrier(ctx)
 		if held {
-			return retry(fmt.Errorf("%w, and which one that is is not on record", errStillOpen))
+			return retry(fmt.Errorf("%w, and no session reference identifies that connection", errStillOpen))
 		}
 		return res, err
 	case t.b.MayBeCommitted():
 		return finalResult(participant.Unknown, t.lostReason())
 	case c.isBound(t.s):
-		return finalResult(participant.RolledBack, "it is not prepared; whether its session still has its work cannot be told without proof")
+		return finalResult(participant.RolledBack, "it is not prepared; without a marker row it is not known whether its connection still holds its transaction open")
 	}
 	return finalResult(participant.RolledBack, "it is not prepared")
 }

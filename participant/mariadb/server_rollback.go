@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -15,8 +16,8 @@ var errRolledBackByServer = errors.New("the server has rolled the transaction ba
 // checkError converts the error of a statement as [managedError] does, and records that the server
 // has rolled back a read-only transaction. ctx is the statement's.
 func (b *branch) checkError(ctx context.Context, err error) error {
-	switch numberOf(err) {
-	case codeDeadlock, codeLockTimeout, codeChanged:
+	switch errno.Of(err) {
+	case errno.Deadlock, errno.LockTimeout, errno.Changed:
 		// For an XA transaction the server keeps that state itself. Whether it rolls back after
 		// a timeout is one of its settings.
 		if b.readOnly && !b.inTransaction(ctx) {
@@ -30,12 +31,12 @@ func (b *branch) checkError(ctx context.Context, err error) error {
 // determined.
 func (b *branch) inTransaction(ctx context.Context) bool {
 	var value [1]driver.Value
-	err := b.raw(func(c any) error {
+	err := b.conn.raw(func(c any) error {
 		conn, ok := c.(driver.QueryerContext)
 		if !ok {
 			return fmt.Errorf("a connection of type %T cannot query", c)
 		}
-		rows, err := conn.QueryContext(b.boundContext(ctx), "SELECT IF(@@in_transaction, 'yes', 'no')", nil)
+		rows, err := conn.QueryContext(b.conn.boundContext(ctx), "SELECT IF(@@in_transaction, 'yes', 'no')", nil)
 		if err != nil {
 			return err
 		}
@@ -52,9 +53,9 @@ func (b *branch) inTransaction(ctx context.Context) bool {
 // that follows a rollback by the server.
 func managedError(err error) error {
 	switch {
-	case numberOf(err) != codeRMFail:
+	case errno.Of(err) != errno.RMFail:
 		return err
-	case rollbackOnly(err):
+	case errno.IsRollbackOnly(err):
 		return fmt.Errorf("the server has rolled the transaction back, after a deadlock or a timeout: %w", err)
 	}
 	return fmt.Errorf("%w: end the global one: %w", txn.ErrManaged, err)

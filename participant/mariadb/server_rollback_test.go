@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -23,9 +24,9 @@ var readers = map[string]func(ctx context.Context, db *DB, tx *txn.Tx, id string
 	},
 }
 
-// TestReadOnlyUndoneByTheServer: a rollback by the server is not reported as one by the
+// TestReadOnlyRolledBackByTheServer: a rollback by the server is not reported as one by the
 // application, and nothing is autocommitted afterwards.
-func TestReadOnlyUndoneByTheServer(t *testing.T) {
+func TestReadOnlyRolledBackByTheServer(t *testing.T) {
 	strict := testdb.OpenMariaDB(t, testdb.MariaDBConfig{NoFsync: true, Settings: map[string]string{"innodb-rollback-on-timeout": "ON"}})
 	type read func(id string) error
 	for name, c := range map[string]struct {
@@ -33,10 +34,10 @@ func TestReadOnlyUndoneByTheServer(t *testing.T) {
 		number uint16
 		work   func(ctx context.Context, t *testing.T, s *shops, tx *txn.Tx, read read) error
 	}{
-		"deadlock": {server, codeDeadlock, func(ctx context.Context, t *testing.T, s *shops, _ *txn.Tx, read read) error {
+		"deadlock": {server, errno.Deadlock, func(ctx context.Context, t *testing.T, s *shops, _ *txn.Tx, read read) error {
 			return s.bank.deadlock(ctx, t, read)
 		}},
-		"lock timeout": {strict, codeLockTimeout, func(ctx context.Context, t *testing.T, s *shops, tx *txn.Tx, read read) error {
+		"lock timeout": {strict, errno.LockTimeout, func(ctx context.Context, t *testing.T, s *shops, tx *txn.Tx, read read) error {
 			other, err := s.bank.pool.BeginTx(ctx, nil)
 			check(t, err)
 			_, err = other.ExecContext(ctx, "UPDATE account SET balance = 51 WHERE id = 'bob'")
@@ -47,7 +48,7 @@ func TestReadOnlyUndoneByTheServer(t *testing.T) {
 			check(t, other.Rollback())
 			return lost
 		}},
-		"changed since": {server, codeChanged, func(ctx context.Context, t *testing.T, s *shops, tx *txn.Tx, read read) error {
+		"changed since": {server, errno.Changed, func(ctx context.Context, t *testing.T, s *shops, tx *txn.Tx, read read) error {
 			_, err := s.bank.db.Exec(ctx, tx, "SET SESSION innodb_snapshot_isolation = ON")
 			check(t, err)
 			check(t, s.bank.db.QueryRow(ctx, tx, "SELECT balance FROM account WHERE id = 'alice'").Scan(new(int)))
@@ -64,7 +65,7 @@ func TestReadOnlyUndoneByTheServer(t *testing.T) {
 					_, err := s.shop.db.Exec(ctx, tx, "UPDATE account SET balance = 1")
 					check(t, err)
 					err = c.work(ctx, t, s, tx, func(id string) error { return reader(ctx, s.bank.db, tx, id) })
-					if numberOf(err) != c.number {
+					if errno.Of(err) != c.number {
 						t.Errorf("got %v", err)
 					}
 					if _, err := s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = 77"); !errors.Is(err, errRolledBackByServer) {
@@ -95,7 +96,7 @@ func TestReadOnlyGoesOnAfterALockTimeout(t *testing.T) {
 				check(t, err)
 				_, err = s.bank.db.Exec(ctx, tx, "SET SESSION innodb_lock_wait_timeout = 0")
 				check(t, err)
-				if err := reader(ctx, s.bank.db, tx, "alice"); numberOf(err) != codeLockTimeout {
+				if err := reader(ctx, s.bank.db, tx, "alice"); errno.Of(err) != errno.LockTimeout {
 					t.Errorf("got %v", err)
 				}
 				check(t, other.Rollback())
@@ -131,9 +132,9 @@ func (b *bank) deadlock(ctx context.Context, t *testing.T, lock func(id string) 
 	return lost
 }
 
-// TestReadOnlyUndoneAfterTheFirstRows: the deadlock comes after some rows have been returned, and
+// TestReadOnlyRolledBackAfterTheFirstRows: the deadlock comes after some rows have been returned, and
 // is detected whether the rows are read or not.
-func TestReadOnlyUndoneAfterTheFirstRows(t *testing.T) {
+func TestReadOnlyRolledBackAfterTheFirstRows(t *testing.T) {
 	for _, read := range []bool{true, false} {
 		s := newShops(t)
 		s.bank.db.TxOptions.ReadOnly = true
@@ -157,7 +158,7 @@ func TestReadOnlyUndoneAfterTheFirstRows(t *testing.T) {
 				}
 				return errors.New("no row came before the deadlock")
 			})
-			if numberOf(lost) != codeDeadlock {
+			if errno.Of(lost) != errno.Deadlock {
 				t.Errorf("got %v", lost)
 			}
 			if _, err := s.bank.db.Exec(ctx, tx, "UPDATE account SET balance = 77"); !errors.Is(err, errRolledBackByServer) {

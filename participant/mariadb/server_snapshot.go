@@ -4,19 +4,22 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/txmgr/txmgr/participant/mariadb/internal/innodb"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/xa"
 )
 
 // serverSnapshot is the state of the server at one time, read in this order: its prepared branches,
 // then the transactions that are bound to connections.
 type serverSnapshot struct {
 	start       int64 // of the server
-	prepared    map[xaName]bool
+	prepared    map[xa.Name]bool
 	connections map[uint64]bool // connections that InnoDB has a transaction for
 }
 
 // isPrepared reports whether a branch is prepared.
-func (c *serverSnapshot) isPrepared(n xaName) bool {
-	n.format = 0 // the format does not distinguish branches
+func (c *serverSnapshot) isPrepared(n xa.Name) bool {
+	n.Format = 0 // the format does not distinguish branches
 	return c.prepared[n]
 }
 
@@ -54,7 +57,7 @@ func (r *resourceManager) snapshot(ctx context.Context) (*serverSnapshot, error)
 	case <-mine.done:
 		return mine.c, mine.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for news of InnoDB: %w", ctx.Err())
+		return nil, fmt.Errorf("wait for a new read of INNODB_TRX: %w", ctx.Err())
 	}
 }
 
@@ -78,22 +81,22 @@ func (r *resourceManager) runSnapshots() {
 }
 
 func (r *resourceManager) takeSnapshot(ctx context.Context) (*serverSnapshot, error) {
-	c := &serverSnapshot{prepared: map[xaName]bool{}, connections: map[uint64]bool{}}
+	c := &serverSnapshot{prepared: map[xa.Name]bool{}, connections: map[uint64]bool{}}
 	names, err := r.xaRecover(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, n := range names {
-		n.format = 0
+		n.Format = 0
 		c.prepared[n] = true
 	}
 	if c.start, err = r.start(ctx); err != nil {
 		return c, err
 	}
-	all, err := r.transactions(ctx)
+	all, err := innodb.Transactions(ctx, r.db)
 	for _, x := range all {
-		if x.conn != 0 {
-			c.connections[x.conn] = true
+		if x.Conn != 0 {
+			c.connections[x.Conn] = true
 		}
 	}
 	return c, err

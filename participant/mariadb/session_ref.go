@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -21,8 +23,9 @@ type SessionRef struct {
 	Table string // the marker table's origin, 16 hexadecimal digits; empty: no marker row
 }
 
-// originLen is the length of a marker table's origin, which identifies the table.
-const originLen = 16
+// startQuery returns the second in which the server started. Both times are of the beginning of
+// the statement: setting the clock does not change the result.
+const startQuery = "(SELECT CAST(UNIX_TIMESTAMP() AS SIGNED) - CAST(VARIABLE_VALUE AS SIGNED) FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'UPTIME')"
 
 // String returns the text form.
 func (s SessionRef) String() string {
@@ -45,8 +48,8 @@ func ParseSessionRef(text string) (SessionRef, error) {
 			s.Table = strings.TrimPrefix(words[2], "table=")
 		}
 	}
-	if errConn != nil || errStart != nil || s.Conn == 0 || s.Start <= 0 || s.Table != "" && !validOrigin(s.Table) || s.String() != text {
-		return SessionRef{}, fmt.Errorf("%w: session %q: want a text like %q", txn.ErrInvalid, clip(text), SessionRef{Conn: 1, Start: 1795292907})
+	if errConn != nil || errStart != nil || s.Conn == 0 || s.Start <= 0 || s.Table != "" && !markertable.ValidOrigin(s.Table) || s.String() != text {
+		return SessionRef{}, fmt.Errorf("%w: session reference %q: want a text like %q", txn.ErrInvalid, excerpt.Of(text), SessionRef{Conn: 1, Start: 1795292907})
 	}
 	return s, nil
 }
@@ -56,7 +59,3 @@ func (s SessionRef) hasMarker() bool { return s.Table != "" }
 
 // recorded reports whether a session reference was recorded at all.
 func (s SessionRef) recorded() bool { return s.Conn != 0 }
-
-func validOrigin(s string) bool {
-	return len(s) == originLen && strings.Trim(s, "0123456789abcdef") == ""
-}

@@ -7,11 +7,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestFormOfASession must never be rewritten: logs contain this text.
-func TestFormOfASession(t *testing.T) {
+// TestSessionRefText must never be rewritten: logs contain this text.
+func TestSessionRefText(t *testing.T) {
 	for want, s := range map[string]SessionRef{
 		"conn=1234 start=1795292907 table=5f0c7d1e9a3b2846": {Conn: 1234, Start: 1795292907, Table: "5f0c7d1e9a3b2846"},
 		"conn=18446744073709551615 start=1":                 {Conn: 1<<64 - 1, Start: 1},
@@ -25,7 +26,7 @@ func TestFormOfASession(t *testing.T) {
 	}
 }
 
-func TestParseSessionTakesNoOtherForm(t *testing.T) {
+func TestParseSessionRefAcceptsNoOtherForm(t *testing.T) {
 	for _, text := range []string{
 		"",
 		"conn=1",
@@ -51,7 +52,7 @@ func TestParseSessionTakesNoOtherForm(t *testing.T) {
 	}
 }
 
-func TestEverySessionIsReadAsItWasWritten(t *testing.T) {
+func TestSessionRefIsParsedAsItWasFormatted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := SessionRef{
 			Conn:  rapid.Uint64Min(1).Draw(t, "conn"),
@@ -67,7 +68,7 @@ func TestEverySessionIsReadAsItWasWritten(t *testing.T) {
 	})
 }
 
-func FuzzParseSession(f *testing.F) {
+func FuzzParseSessionRef(f *testing.F) {
 	f.Add("conn=1234 start=1795292907 table=5f0c7d1e9a3b2846")
 	f.Add("conn=1 start=1")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -114,9 +115,9 @@ func TestStartOfTheServerStaysTheSame(t *testing.T) {
 	}
 }
 
-// TestScriptByHand: branches of applications that do not use this package are recovered like this
+// TestManualSQL: branches of applications that do not use this package are recovered like this
 // package's own.
-func TestScriptByHand(t *testing.T) {
+func TestManualSQL(t *testing.T) {
 	for _, proof := range []string{"", "off", "other_table"} {
 		t.Run("proof "+proof, func(t *testing.T) {
 			bank := newBank(t)
@@ -145,7 +146,7 @@ func TestScriptByHand(t *testing.T) {
 					res, err := r.Rollback(t.Context(), br)
 					wantEnd(t, res, err, participant.RolledBack)
 					run(s.Begin[0])
-					if _, err := conn.ExecContext(t.Context(), s.Begin[1]); numberOf(err) != codeDuplicate {
+					if _, err := conn.ExecContext(t.Context(), s.Begin[1]); errno.Of(err) != errno.Duplicate {
 						t.Errorf("a branch begins that was rolled back: %v", err)
 					}
 					run(s.Prepare[0], s.Rollback)

@@ -52,7 +52,7 @@ func TestSettingsAreRefused(t *testing.T) {
 func TestNoErrorShowsAPassword(t *testing.T) {
 	at := strings.TrimPrefix(server.DSN("nowhere"), "root")
 	for name, dsn := range map[string]string{
-		"nobody listens":      "me:s3cret@tcp(127.0.0.1:1)/bank",
+		"no listener":         "me:s3cret@tcp(127.0.0.1:1)/bank",
 		"no such user":        "me:s3cret" + at,
 		"no such database":    "root" + at,
 		"no database":         "me:s3cret@tcp(127.0.0.1:1)/",
@@ -103,7 +103,7 @@ func TestConnectionStringIsReadAnewAtEachConnect(t *testing.T) {
 	}
 	check(t, os.WriteFile(file, []byte("root@tcp(127.0.0.1:1)/bank"), 0o600))
 	if err := p.Check(t.Context()); err == nil {
-		t.Error("connected to nobody")
+		t.Error("connected without a server")
 	}
 	bank.exec(t, "CREATE USER changing@'127.0.0.1' IDENTIFIED BY 'first'")
 	bank.exec(t, "GRANT ALL ON *.* TO changing@'127.0.0.1'")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -27,15 +28,15 @@ func (m *waitingManager) Wait(ctx context.Context, id txn.ID, _ txn.Goal) (txn.I
 	return info, err
 }
 
-// TestTypedEndWhoseAnswerIsLost: a block of statements ends the transaction, and then the
+// TestEndByTheApplicationWhoseAnswerIsLost: a block of statements ends the transaction, and then the
 // connection is lost. The branch must not be reported as rolled back, nor, if it is the only one
 // and its marker row says so, as committed. After statements that cannot have ended the
 // transaction, it may be.
-func TestTypedEndWhoseAnswerIsLost(t *testing.T) {
+func TestEndByTheApplicationWhoseAnswerIsLost(t *testing.T) {
 	for _, returns := range []error{nil, errors.New("boom")} {
 		for text, c := range map[string]struct {
-			byHand bool
-			bank   int64
+			ended bool
+			bank  int64
 		}{
 			"XA COMMIT":   {true, 70},
 			"XA ROLLBACK": {true, 99},
@@ -43,13 +44,13 @@ func TestTypedEndWhoseAnswerIsLost(t *testing.T) {
 			"KILL CONNECTION_ID()":                               {false, 100},
 		} {
 			for _, branches := range []string{"alone", "beside another"} {
-				lost(t, branches+", "+text, returns, c.byHand, c.bank)
+				lost(t, branches+", "+text, returns, c.ended, c.bank)
 			}
 		}
 	}
 }
 
-func lost(t *testing.T, name string, returns error, byHand bool, bank int64) {
+func lost(t *testing.T, name string, returns error, ended bool, bank int64) {
 	branches, text, _ := strings.Cut(name, ", ")
 	alone := branches == "alone"
 	switch text {
@@ -76,53 +77,16 @@ func lost(t *testing.T, name string, returns error, byHand bool, bank int64) {
 		}
 		return returns
 	})
-	if errors.Is(err, txn.ErrEndedByApplication) != byHand || errors.Is(err, txn.ErrRolledBack) == byHand {
-		t.Errorf("%s, returns %v: told %v", name, returns, err)
+	if errors.Is(err, txn.ErrEndedByApplication) != ended || errors.Is(err, txn.ErrRolledBack) == ended {
+		t.Errorf("%s, returns %v: got %v", name, returns, err)
 	}
 	s.want(t, bank, 100)
 }
 
-// TestMayEnd: which statements may end a transaction although they are not refused.
-func TestMayEnd(t *testing.T) {
-	for _, query := range []string{
-		"", "SELECT 1", "(SELECT 1)", " /* x */ update t SET s = 'a; b'", "ROLLBACK TO x", "SET @a = 1", "KILL 1",
-		"SELECT `a;b` -- ;", "WITH a AS (SELECT 1) SELECT * FROM a", "SELECT 1 -- it's", "SELECT /* don't */ 'a'",
-	} {
-		if mayEnd(query) {
-			t.Errorf("%q cannot", query)
-		}
-	}
-	for _, query := range []string{
-		"BEGIN NOT ATOMIC SELECT 1; END", "CALL p()", "EXECUTE s", "EXECUTE IMMEDIATE 'XA END 1'", "SELECT 1; CALL p()", "SELECT 'a'';'; CALL p()",
-		"SET STATEMENT max_statement_time = 1 FOR CALL p()", "/*! CALL p() */", "SELECT 1 /*! ; CALL p() */", "IF 1 THEN CALL p(); END IF",
-		"SELECT 1 /* don't */; CALL p()", "SELECT 1 -- it's\n; CALL p()", "SELECT 1 # it's\n; CALL p()", "SELECT 'a\\'; CALL p()", "; CALL p()", "\xa0CALL p()",
-		"INSERT INTO t VALUES (\"a\\\"; b\");", `SELECT 'a\'; CALL p(); -- '`, // by the mode NO_BACKSLASH_ESCAPES
-		`SELECT 'a\'b'; CALL p(); SELECT 'c\'d'`, // by every other mode
-		"/*!999999 SELECT */ COMMIT", "SELECT 1 /*M! + 1 */", "SELECT '?'", "SELECT 1 /* ? */", "SELECT 'a",
-		"LOAD INDEX INTO CACHE t", // it commits, according to the manual
-	} {
-		if !mayEnd(query) {
-			t.Errorf("%q may", query)
-		}
-	}
-}
-
-// TestMayRunXA: in an XA transaction no other statements matter.
-func TestMayRunXA(t *testing.T) {
-	for query, want := range map[string]bool{
-		"SET STATEMENT innodb_lock_wait_timeout = 0 FOR UPDATE t SET n = 1": false, "BEGIN NOT ATOMIC UPDATE t SET n = 1; COMMIT; END": false,
-		"BEGIN NOT ATOMIC xa END 'n'; END": true, "call p()": true, "Execute s": true, "SELECT '?'": true,
-	} {
-		if mayRunXA(query) != want {
-			t.Errorf("%q: want %v", query, want)
-		}
-	}
-}
-
-// TestWhatCommitsMayEnd: the test executes statements in a read-only transaction and in an XA
+// TestStatementsThatCommitMayEnd: the test executes statements in a read-only transaction and in an XA
 // transaction. mayEnd has to report each statement that ends the transaction, and no other,
 // unless it ends the other kind.
-func TestWhatCommitsMayEnd(t *testing.T) {
+func TestStatementsThatCommitMayEnd(t *testing.T) {
 	b := newBank(t)
 	for query, ends := range map[string]bool{
 		"ANALYZE TABLE account": true, "ANALYZE LOCAL TABLE account": true, "analyze /* x */ no_write_to_binlog tables account": true, "/*! ANALYZE TABLE */ account": true,
@@ -139,12 +103,12 @@ func TestWhatCommitsMayEnd(t *testing.T) {
 		if ended != ends {
 			t.Errorf("%s: ended %v, want %v", query, ended, ends)
 		}
-		if ends && !mayEnd(query) {
+		if ends && !sqltext.MayEnd(query) {
 			t.Errorf("%s: ends a transaction, and is not taken for one that may", query)
 		}
 	}
 	for _, query := range []string{"ANALYZE SELECT 1", "ANALYZE FORMAT=JSON SELECT 1", "LOAD DATA INFILE '/dev/null' INTO TABLE account", "SET NAMES utf8mb4", "DESC account", "DO 1"} {
-		if mayEnd(query) {
+		if sqltext.MayEnd(query) {
 			t.Errorf("%s: cannot end a transaction", query)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// TestUnknownXIDIsNoEnd: MariaDB answers XAER_NOTA, unknown XID, also for a branch that is
+// TestUnknownXIDIsNoOutcome: MariaDB answers XAER_NOTA, unknown XID, also for a branch that is
 // prepared, as long as the connection that prepared it exists. It says nothing about the outcome.
-func TestUnknownXIDIsNoEnd(t *testing.T) {
+func TestUnknownXIDIsNoOutcome(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
 	r.skipDisconnect = true // sends XA COMMIT without reading INNODB_TRX
@@ -23,7 +23,7 @@ func TestUnknownXIDIsNoEnd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if res, err := r.Commit(ctx, br); !errors.Is(err, errBoundElsewhere) {
-		t.Errorf("a commit beside the session: %v, %v", res, err)
+		t.Errorf("a commit while the connection exists: %v, %v", res, err)
 	}
 	r.skipDisconnect = false
 	w.Release()

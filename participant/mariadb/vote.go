@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -41,7 +42,7 @@ func (b *branch) runFinal(ctx context.Context, statements string) error {
 
 // run runs a statement of this package.
 func (b *branch) run(ctx context.Context, statement string) error {
-	return b.raw(func(c any) error {
+	return b.conn.raw(func(c any) error {
 		conn, ok := c.(driver.ExecerContext)
 		if !ok {
 			return fmt.Errorf("a connection of type %T cannot execute", c)
@@ -60,25 +61,25 @@ func (b *branch) rollbackAfter(ctx context.Context, why error) (undone bool, _ e
 	if errors.Is(why, driver.ErrBadConn) || errors.Is(why, mysql.ErrBusyBuffer) {
 		return false, fmt.Errorf("the connection is broken, or rows of an earlier query are still open: %w", why)
 	}
-	if !isStatementError(why) {
+	if !errno.IsStatementError(why) {
 		return false, why
 	}
-	if numberOf(why) == codeNoSavepoint {
+	if errno.Of(why) == errno.NoSavepoint {
 		ended := b.run(ctx, "XA END "+b.name)
-		if !rollbackOnly(ended) || b.mayHaveEnded.Load() {
+		if !errno.IsRollbackOnly(ended) || b.mayHaveEnded.Load() {
 			_ = b.run(ctx, xaRollback+" "+b.name) // of any transaction with this name; the answer proves nothing
 			return false, endedByApplicationError("an XA statement", errors.Join(why, ended))
 		}
 		why = ended
-	} else if b.mayHaveEnded.Load() && !failedAfterSavepoint(why) {
+	} else if b.mayHaveEnded.Load() && !errno.FailedAfterSavepoint(why) {
 		return false, why // the caller adds unprovenError
 	}
 	err := b.run(ctx, xaRollback+" "+b.name)
-	switch n := numberOf(err); {
-	case err == nil, rolledBackBy(err), n == codeNOTA && (rollbackOnly(why) || numberOf(why) == codeLockTimeout):
+	switch n := errno.Of(err); {
+	case err == nil, errno.IsRolledBack(err), n == errno.NOTA && (errno.IsRollbackOnly(why) || errno.Of(why) == errno.LockTimeout):
 		b.phase = phaseEnded
 		return true, managedError(why)
-	case notInXA(err):
+	case errno.NotInXA(err):
 		why = endedByApplicationError("an XA statement", why)
 	default:
 		why = errors.Join(why, err)
@@ -93,23 +94,10 @@ func (b *branch) commitReadOnly(ctx context.Context) (txn.Vote, error) {
 	case err == nil:
 		b.phase = phaseEnded
 		return txn.VoteReadOnly, nil
-	case numberOf(err) == codeNoSavepoint || notInXA(err):
+	case errno.Of(err) == errno.NoSavepoint || errno.NotInXA(err):
 		return 0, b.readOnlyEndedError(err)
 	}
 	return 0, fmt.Errorf("commit: %w", err)
-}
-
-// endedByApplicationError is the error of a transaction that the application has ended.
-func endedByApplicationError(by string, err error) error {
-	return fmt.Errorf("%w: by %s; what it did, and each statement after that, may be committed: %w", txn.ErrEndedByApplication, by, err)
-}
-
-// readOnlyEndedError explains why a read-only transaction does not exist any more.
-func (b *branch) readOnlyEndedError(err error) error {
-	if b.serverRolledBack.Load() && !b.mayHaveEnded.Load() {
-		return fmt.Errorf("%w: %w", errRolledBackByServer, err)
-	}
-	return endedByApplicationError("a COMMIT or ROLLBACK", err)
 }
 
 // Commit implements [txn.Resource].
@@ -129,16 +117,6 @@ func (b *branch) Rollback(ctx context.Context) error {
 	return b.unprovenError(err)
 }
 
-// unprovenError explains a failure after which the coordinator can only determine whether the
-// branch's work is committed or not: that does not show what a statement that ended the branch
-// has committed. It is called after the failure, when nothing more can be sent.
-func (b *branch) unprovenError(err error) error {
-	if b.mayHaveEnded.Load() && !errors.Is(err, txn.ErrEndedByApplication) && !errors.Is(err, errRolledBackByServer) {
-		return fmt.Errorf("%w, or may have been: which transaction was open at the end is not known, and a statement was sent that may have ended it (a block, EXECUTE, CALL, several at once, or one that commits): %w", txn.ErrEndedByApplication, err)
-	}
-	return err
-}
-
 func (b *branch) rollback(ctx context.Context) error {
 	b.workEnded.Store(true)
 	switch {
@@ -147,7 +125,7 @@ func (b *branch) rollback(ctx context.Context) error {
 	case b.phase == phaseEnded:
 		return nil
 	case b.phase == phaseUnknown:
-		return fmt.Errorf("mariadb %s: it is not known what became of the transaction", b.db.name)
+		return fmt.Errorf("mariadb %s: the state of the transaction is not known", b.db.name)
 	case b.readOnly:
 		b.phase = phaseUnknown
 		err := b.runFinal(ctx, "ROLLBACK")
@@ -155,7 +133,7 @@ func (b *branch) rollback(ctx context.Context) error {
 		case err == nil:
 			b.phase = phaseEnded
 			return nil
-		case numberOf(err) == codeNoSavepoint || notInXA(err):
+		case errno.Of(err) == errno.NoSavepoint || errno.NotInXA(err):
 			return b.readOnlyEndedError(err)
 		}
 		return fmt.Errorf("mariadb %s: roll back: %w", b.db.name, err)
@@ -172,12 +150,6 @@ func (b *branch) rollback(ctx context.Context) error {
 	return nil
 }
 
-// notInXA reports whether an error says that the connection is not in its XA transaction.
-func notInXA(err error) bool {
-	n := numberOf(err)
-	return n == codeNOTA || n == codeRMFail || n == codeOutside
-}
-
 func (b *branch) finish(ctx context.Context, statement string) error {
 	b.phase = phaseUnknown
 	if err := b.run(ctx, statement); err != nil {
@@ -185,26 +157,4 @@ func (b *branch) finish(ctx context.Context, statement string) error {
 	}
 	b.phase = phaseEnded
 	return nil
-}
-
-// OnePhase implements [txn.OnePhaseCommitter].
-func (b *branch) OnePhase() bool { return b.markers != "" && !b.readOnly }
-
-// CommitOnePhase implements [txn.OnePhaseCommitter].
-func (b *branch) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
-	b.workEnded.Store(true)
-	if b.phase != phaseOpen {
-		return 0, errors.New("there is no transaction to commit")
-	}
-	b.phase = phaseUnknown
-	err := b.runFinal(ctx, "XA END "+b.name+"; "+xaCommit+" "+b.name+" ONE PHASE")
-	if err == nil {
-		b.phase = phaseEnded
-		return txn.BranchCommitted, nil
-	}
-	undone, err := b.rollbackAfter(ctx, err)
-	if !undone {
-		return 0, b.unprovenError(fmt.Errorf("commit: %w", err))
-	}
-	return txn.BranchRolledBack, fmt.Errorf("commit: %w", err)
 }

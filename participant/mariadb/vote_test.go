@@ -10,6 +10,8 @@ import (
 
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/innodb"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -25,7 +27,7 @@ func (b *bank) wantNo(t *testing.T, w *branch, br participant.Branch, why string
 	}
 	// The connection can return to the pool.
 	if w.phase != phaseEnded {
-		t.Errorf("the session is in state %d", w.phase)
+		t.Errorf("the connection is in state %d", w.phase)
 	}
 	_, err = w.conn.ExecContext(t.Context(), "XA START 'fit'")
 	check(t, err)
@@ -67,7 +69,7 @@ func deadlock(t *testing.T, again bool) {
 	} else {
 		check(t, <-waited)
 	}
-	if numberOf(err) != codeDeadlock {
+	if errno.Of(err) != errno.Deadlock {
 		t.Fatalf("no deadlock: %v", err)
 	}
 	if again {
@@ -88,11 +90,11 @@ func (b *bank) waitForWaiters(t *testing.T, n int) {
 	t.Helper()
 	r := b.opened(t, nil)
 	eventually(t, func() error {
-		all, err := r.transactions(t.Context())
+		all, err := innodb.Transactions(t.Context(), r.db)
 		check(t, err)
 		waiting := 0
 		for _, x := range all {
-			if x.state == "LOCK WAIT" {
+			if x.State == "LOCK WAIT" {
 				waiting++
 			}
 		}
@@ -117,7 +119,7 @@ func TestLockTimeout(t *testing.T) {
 			br := newName()
 			w := bank.work(t, br.XID, "INSERT INTO account VALUES ('bob', 1)")
 			_, err = w.exec(t.Context(), "SET STATEMENT innodb_lock_wait_timeout = 0 FOR UPDATE account SET balance = 1 WHERE id = 'alice'")
-			if numberOf(err) != codeLockTimeout {
+			if errno.Of(err) != errno.LockTimeout {
 				t.Fatalf("got %v", err)
 			}
 			check(t, other.Rollback())
@@ -137,8 +139,8 @@ func TestLockTimeout(t *testing.T) {
 	}
 }
 
-// TestTransactionEndedByHandIsFoundOut: the server refuses COMMIT, but not XA statements.
-func TestTransactionEndedByHandIsFoundOut(t *testing.T) {
+// TestTransactionEndedByApplicationIsDetected: the server refuses COMMIT, but not XA statements.
+func TestTransactionEndedByApplicationIsDetected(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
 	for name, c := range map[string]struct {
@@ -207,8 +209,8 @@ func TestConnClosedByTheApplication(t *testing.T) {
 	w.Release()
 }
 
-// TestPoisonedConnectionIsDiscarded after each end that leaves a transaction open.
-func TestPoisonedConnectionIsDiscarded(t *testing.T) {
+// TestConnectionWithAnOpenTransactionIsDiscarded after each end that leaves a transaction open.
+func TestConnectionWithAnOpenTransactionIsDiscarded(t *testing.T) {
 	bank := newBank(t)
 	bank.pool.SetMaxOpenConns(1)
 	r := bank.opened(t, nil)
@@ -261,9 +263,9 @@ func TestEnlistedBeforeTheFirstStatement(t *testing.T) {
 		s, err := ParseSessionRef(session)
 		check(t, err)
 		if s.Conn != conn || !s.hasMarker() {
-			t.Errorf("session %v of connection %d", s, conn)
+			t.Errorf("session reference %v of connection %d", s, conn)
 		}
-		all, err := r.transactions(ctx)
+		all, err := innodb.Transactions(ctx, r.db)
 		check(t, err)
 		if len(all) != 0 {
 			t.Errorf("it has begun: %v", all)
@@ -296,8 +298,8 @@ func TestOnePhase(t *testing.T) {
 	db := New("bank", openPool(t, server.DSNAs("plain", bank.name)))
 	w = bank.workIn(t, db, newName().XID, "UPDATE account SET balance = 3")
 	bank.exec(t, "SET GLOBAL read_only = ON")
-	if state, err := w.CommitOnePhase(t.Context()); state != 0 || numberOf(err) != codeReadOnly {
-		t.Errorf("on a server that has become read-only, which lets nobody roll back either: %v, %v", state, err)
+	if state, err := w.CommitOnePhase(t.Context()); state != 0 || errno.Of(err) != errno.ReadOnly {
+		t.Errorf("on a server that has become read-only, which allows no rollback either: %v, %v", state, err)
 	}
 	w.Release()
 	if n := bank.balance(t, "alice"); n != 2 {

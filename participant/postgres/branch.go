@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -28,7 +30,7 @@ type branch struct {
 	onePhase    bool        // requested; see [DB.OnePhase]
 	workEnded   atomic.Bool // no further statements are accepted
 	phase       branchPhase
-	mark        string      // identifies a transaction that only reads; see [markSetting]
+	mark        string      // identifies a transaction that only reads; see [sqltext.MarkSetting]
 	connExposed atomic.Bool // the application was given the connection itself
 	appEnded    atomic.Bool // the application's own statements have ended it, or may have
 	endedErr    error       // how, as the server reported
@@ -53,10 +55,10 @@ const (
 // Prepare implements [txn.Resource].
 func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
 	b.workEnded.Store(true)
-	byHand := b.endedByApplication()
+	ended := b.endedByApplication()
 	b.phase = phaseUnknown
 	switch {
-	case byHand:
+	case ended:
 		return 0, b.endedByApplicationError(ctx)
 	case b.conn.Conn().PgConn().TxStatus() == statusFailed:
 		if err := b.Rollback(ctx); err != nil {
@@ -67,7 +69,7 @@ func (b *branch) Prepare(ctx context.Context) (txn.Vote, error) {
 	if b.readOnly {
 		return b.commitReadOnly(ctx)
 	}
-	name, err := literal(b.xid)
+	name, err := sqltext.Literal(b.xid)
 	if err != nil {
 		return 0, err
 	}
@@ -98,16 +100,16 @@ func (b *branch) checkPrepared(ctx context.Context, results []*pgconn.Result) (t
 // it returned the branch's number.
 func (b *branch) prepareError(ctx context.Context, results []*pgconn.Result, err error) (txn.Vote, error) {
 	switch {
-	case !isStatementError(err) || b.conn.Conn().PgConn().TxStatus() != statusIdle:
+	case !sqlstate.IsStatementError(err) || b.conn.Conn().PgConn().TxStatus() != statusIdle:
 		return 0, b.unprovenError(fmt.Errorf("prepare: %w", err))
 	case len(results) == 0 || single(results[0]) != fmt.Sprint(b.sessionRef.XID):
 		return 0, fmt.Errorf("%w (%w)", b.txReplacedError(ctx), err)
 	}
 	b.phase = phaseEnded
-	switch stateOf(err) {
-	case stateFull:
+	switch sqlstate.Of(err) {
+	case sqlstate.Full:
 		return txn.VoteNo, fmt.Errorf("prepare: no room for another prepared transaction; raise max_prepared_transactions and restart the server: %w", err)
-	case stateBusy:
+	case sqlstate.Busy:
 		return txn.VoteNo, fmt.Errorf("prepare: run ALTER SYSTEM SET max_prepared_transactions = 200 and restart the server: %w", err)
 	}
 	return txn.VoteNo, fmt.Errorf("prepare: %w", err)
@@ -117,7 +119,7 @@ func (b *branch) prepareError(ctx context.Context, results []*pgconn.Result, err
 // read-only write; it then has a number.
 func (b *branch) commitReadOnly(ctx context.Context) (txn.Vote, error) {
 	var number, mark *string
-	err := b.conn.QueryRow(ctx, "SELECT pg_current_xact_id_if_assigned()::text, current_setting('"+markSetting+"', true)", pgx.QueryExecModeSimpleProtocol).Scan(&number, &mark)
+	err := b.conn.QueryRow(ctx, "SELECT pg_current_xact_id_if_assigned()::text, current_setting('"+sqltext.MarkSetting+"', true)", pgx.QueryExecModeSimpleProtocol).Scan(&number, &mark)
 	if err != nil {
 		return 0, b.unprovenError(fmt.Errorf("ask whether the transaction wrote: %w", err))
 	}
@@ -132,7 +134,7 @@ func (b *branch) commitReadOnly(ctx context.Context) (txn.Vote, error) {
 	}
 	tag, err := b.conn.Exec(ctx, "COMMIT", pgx.QueryExecModeSimpleProtocol)
 	switch {
-	case err != nil && !isStatementError(err):
+	case err != nil && !sqlstate.IsStatementError(err):
 		return 0, fmt.Errorf("commit: %w", err)
 	case err != nil:
 		b.phase = phaseEnded

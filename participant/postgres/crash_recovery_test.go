@@ -130,9 +130,9 @@ func killBackendOf(t *testing.T, s *testdb.Postgres) {
 	})
 }
 
-// TestEveryRecoveryIsNoticed, even if the session reference has no time of the statistics: a
+// TestEveryRecoveryIsDetected, even if the session reference has no time of the statistics: a
 // number that another transaction got in the meantime is not taken for the branch's.
-func TestEveryRecoveryIsNoticed(t *testing.T) {
+func TestEveryRecoveryIsDetected(t *testing.T) {
 	s := startPostgres(t)
 	bank := newBankOn(t, s)
 	p := bank.opened(t, nil)
@@ -151,13 +151,13 @@ func TestEveryRecoveryIsNoticed(t *testing.T) {
 				}
 				bank.resetStatistics(t)
 				for _, asked := range []participant.Branch{br, forget(t, br, noStatistics)} {
-					wantResolved(t, p, asked, participant.Unknown, "may have given the number to another")
+					wantResolved(t, p, asked, participant.Unknown, "may have assigned the number to another")
 				}
 				r, err := p.Commit(t.Context(), voted) // its number was on disk
 				wantEnd(t, r, err, participant.Committed)
 				return
 			}
-			t.Error("no number was given out again")
+			t.Error("no number was assigned again")
 		})
 	}
 }
@@ -180,7 +180,7 @@ func TestRecoveriesUnderOnePostmasterEndFurtherOn(t *testing.T) {
 			return err
 		})
 		if now.Started.IsZero() || !last.Started.IsZero() && (!now.Started.Equal(last.Started) || now.Replayed <= last.Replayed) {
-			t.Fatalf("session %v, after the recovery %v", last, now)
+			t.Fatalf("session reference %v, after the recovery %v", last, now)
 		}
 		last = now
 		killBackendOf(t, s)
@@ -188,10 +188,10 @@ func TestRecoveriesUnderOnePostmasterEndFurtherOn(t *testing.T) {
 	}
 }
 
-// TestTypedCommitBeforeACrash: a branch that never voted, and that the application committed on
+// TestCommitByTheApplicationBeforeACrash: a branch that never voted, and that the application committed on
 // the connection itself, is not taken for rolled back because the server has recovered since.
 // One whose number the server lost, and another transaction got, is.
-func TestTypedCommitBeforeACrash(t *testing.T) {
+func TestCommitByTheApplicationBeforeACrash(t *testing.T) {
 	s := startPostgres(t)
 	bank := newBankOn(t, s)
 	p := bank.opened(t, nil)
@@ -206,7 +206,7 @@ func TestTypedCommitBeforeACrash(t *testing.T) {
 			recovered()
 			r, err := p.Rollback(t.Context(), typed)
 			wantEnd(t, r, err, participant.Unknown)
-			if !strings.Contains(r.Detail, "may have given the number to another") {
+			if !strings.Contains(r.Detail, "may have assigned the number to another") {
 				t.Errorf("the detail is %q", r.Detail)
 			}
 			if name != "backend killed" && name != "postmaster killed" {
@@ -223,7 +223,7 @@ func TestTypedCommitBeforeACrash(t *testing.T) {
 					return
 				}
 			}
-			t.Error("no number was given out again")
+			t.Error("no number was assigned again")
 		})
 	}
 }

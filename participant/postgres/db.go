@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/txmgr/txmgr/participant/postgres/internal/connect"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -92,7 +94,7 @@ func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
 func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err error) {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("postgres %s: take a connection: %w", db.name, redactError(err))
+		return nil, fmt.Errorf("postgres %s: take a connection: %w", db.name, connect.Redact(err))
 	}
 	b := &branch{name: db.name, conn: conn, readOnly: db.TxOptions.AccessMode == pgx.ReadOnly, onePhase: db.OnePhase}
 	defer func() {
@@ -103,21 +105,21 @@ func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err 
 	options := db.TxOptions
 	if b.readOnly {
 		b.mark = rand.Text()
-		options.BeginQuery = beginQuery(options) + "; SET LOCAL " + markSetting + " = '" + b.mark + "'"
+		options.BeginQuery = beginQuery(options) + "; SET LOCAL " + sqltext.MarkSetting + " = '" + b.mark + "'"
 	}
 	inner, err := conn.BeginTx(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("postgres %s: begin: %w", db.name, err)
 	}
 	b.tx = &managedTx{inner: inner, branch: b, topLevel: true}
-	session := ""
+	sessionRef := ""
 	if !b.readOnly {
 		if b.sessionRef, err = identify(ctx, inner); err != nil {
-			return nil, fmt.Errorf("postgres %s: identify the session: %w", db.name, err)
+			return nil, fmt.Errorf("postgres %s: identify the connection: %w", db.name, err)
 		}
-		session = b.sessionRef.String()
+		sessionRef = b.sessionRef.String()
 	}
-	enlisted, err := enlist(ctx, session, nil)
+	enlisted, err := enlist(ctx, sessionRef, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -225,7 +225,7 @@ func TestConnectionGoesBackIdle(t *testing.T) {
 			first = pid
 		}
 		if pid != first {
-			t.Error("the pool threw the session away")
+			t.Error("the pool closed the connection")
 		}
 	}
 	s.want(t, 98, 100)

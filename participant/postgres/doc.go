@@ -105,7 +105,7 @@
 //
 // For an application that uses the Conn of [DB.Tx] or of rows, it cannot determine whether a
 // transaction that has failed is the branch's own, nor which one was open when the connection
-// was lost. Once the connection was given out, both are reported as [txn.ErrEndedByApplication],
+// was lost. Once it was given the connection, both are reported as [txn.ErrEndedByApplication],
 // which may be wrong, and never as [txn.ErrRolledBack]. A tracer, a [pgx.RowScanner] and the
 // functions of a [pgx.Batch] get the connection without being detected.
 package postgres

@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -28,10 +30,10 @@ func (b *branch) endedByApplication() bool {
 // errUnproven is the error of a branch whose transaction cannot be distinguished from another any
 // more: on the connection itself the application may have ended it, committed other work, and
 // begun another one.
-var errUnproven = fmt.Errorf("%w: its connection was given out (Conn), the transaction there failed or the connection was lost, and whether it was still the branch's cannot be proved: what was sent on Conn may be committed", txn.ErrEndedByApplication)
+var errUnproven = fmt.Errorf("%w: the application was given its connection (Conn), the transaction on it failed or the connection was lost, and it cannot be proved that the transaction was still the branch's: what was sent on Conn may be committed", txn.ErrEndedByApplication)
 
 // errMarkLost is the error of a read-only branch whose mark is not set any more.
-var errMarkLost = fmt.Errorf("%w: the branch was to read only, and its mark, the setting %s, is not there: either the transaction was ended, and %s, or its settings were reset", txn.ErrEndedByApplication, markSetting, autocommitDetail)
+var errMarkLost = fmt.Errorf("%w: the branch is read-only, and its mark, the setting %s, is not set any more: either the transaction was ended, and %s, or its settings were reset", txn.ErrEndedByApplication, sqltext.MarkSetting, autocommitDetail)
 
 // unprovenError is the error of a branch that failed before it was known which transaction is
 // open, which matters only if the application was given the connection.
@@ -64,7 +66,7 @@ const autocommitDetail = "each statement after that was committed at once, outsi
 
 func (b *branch) queryEnded(ctx context.Context) error {
 	if b.readOnly {
-		return fmt.Errorf("%w: the branch was to read only, and %s", txn.ErrEndedByApplication, autocommitDetail)
+		return fmt.Errorf("%w: the branch is read-only, and %s", txn.ErrEndedByApplication, autocommitDetail)
 	}
 	var status, name string
 	err := b.conn.QueryRow(ctx, `
@@ -77,7 +79,7 @@ func (b *branch) queryEnded(ctx context.Context) error {
 	case err == nil && status == xactAborted:
 		return fmt.Errorf("%w: it is rolled back (%s), but %s", txn.ErrEndedByApplication, proof, autocommitDetail)
 	case err == nil && name != "":
-		return fmt.Errorf("%w: it is prepared under the name %q, and %s; end that one: ROLLBACK PREPARED", txn.ErrEndedByApplication, clip(name), autocommitDetail)
+		return fmt.Errorf("%w: it is prepared under the name %q, and %s; end that one: ROLLBACK PREPARED", txn.ErrEndedByApplication, excerpt.Of(name), autocommitDetail)
 	}
 	return errors.Join(errEndedByApplication, err)
 }
@@ -105,15 +107,15 @@ func (b *branch) rollbackOpen(ctx context.Context) error {
 		statements, want = b.identity()+"; ROLLBACK", fmt.Sprint(b.sessionRef.XID)
 	}
 	results, err := conn.Exec(ctx, statements).ReadAll()
-	told, undone := answers(results)
+	value, undone := answers(results)
 	switch {
 	case err != nil:
 		return fmt.Errorf("postgres %s: %w", b.name, b.unprovenError(fmt.Errorf("rollback: %w", err)))
 	case !undone:
 		return fmt.Errorf("postgres %s: %w", b.name, b.unprovenError(errors.New("ROLLBACK was not answered by ROLLBACK")))
-	case told != want && b.readOnly:
+	case value != want && b.readOnly:
 		return fmt.Errorf("postgres %s: %w", b.name, b.setEndedErr(errMarkLost))
-	case told != want:
+	case value != want:
 		return fmt.Errorf("postgres %s: %w", b.name, b.endedByApplicationError(ctx))
 	case failed && b.connExposed.Load():
 		// The recorded transaction was rolled back, now or by the application on the connection.
@@ -125,29 +127,25 @@ func (b *branch) rollbackOpen(ctx context.Context) error {
 
 // answers returns the answer to the query beside a ROLLBACK, "" if there was none, and whether
 // the ROLLBACK was answered as one.
-func answers(results []*pgconn.Result) (told string, undone bool) {
+func answers(results []*pgconn.Result) (value string, undone bool) {
 	for _, r := range results {
 		if r.CommandTag.String() == "ROLLBACK" {
 			undone = true
 		} else {
-			told = single(r)
+			value = single(r)
 		}
 	}
-	return told, undone
+	return value, undone
 }
 
 // identity is the query for what identifies the branch's transaction: its number, or its mark if
 // it has none.
 func (b *branch) identity() string {
 	if b.readOnly {
-		return "SELECT current_setting('" + markSetting + "', true)"
+		return "SELECT current_setting('" + sqltext.MarkSetting + "', true)"
 	}
 	return "SELECT pg_current_xact_id_if_assigned()::text"
 }
-
-// markSetting is a setting local to its transaction: its value, the mark, identifies a
-// transaction that has no number.
-const markSetting = "txmgr.branch"
 
 // single returns the only value of a result, "" if there is none.
 func single(r *pgconn.Result) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -43,8 +44,8 @@ var typed = map[string]string{
 	"SET TRANSACTION SNAPSHOT '00000003-1'": "SET TRANSACTION SNAPSHOT",
 }
 
-// TestTypedEndIsRefused: the statement is not sent, and the transaction continues and commits.
-func TestTypedEndIsRefused(t *testing.T) {
+// TestTxControlIsRefused: the statement is not sent, and the transaction continues and commits.
+func TestTxControlIsRefused(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		check(t, s.move(ctx, tx, 30))
@@ -84,7 +85,7 @@ func TestOtherStatementsAreNotRefused(t *testing.T) {
 		"CREATE OR REPLACE PROCEDURE p(begin int) BEGIN /* */ ATOMIC SELECT 1 AS end; SELECT CASE WHEN true THEN 1 END; END; SELECT 1",
 		"CREATE RULE r AS ON INSERT TO t DO (SELECT 1; SELECT 2)",
 	} {
-		if err := rejectTxControl(sql, false, false); err != nil {
+		if err := sqltext.RejectTxControl(sql, false, false); err != nil {
 			t.Errorf("%q: %v", sql, err)
 		}
 	}
@@ -103,10 +104,10 @@ func past(ctx context.Context, db *DB, tx *txn.Tx, sql string) error {
 	return err
 }
 
-// TestEndedByHandIsNeverRolledBack: the transaction was ended on the connection itself. The error
+// TestEndedByApplicationIsNeverRolledBack: the transaction was ended on the connection itself. The error
 // permits no repetition, every other branch is rolled back, and the coordinator determines the
 // branch's outcome.
-func TestEndedByHandIsNeverRolledBack(t *testing.T) {
+func TestEndedByApplicationIsNeverRolledBack(t *testing.T) {
 	const work = "UPDATE account SET balance = balance - 1 WHERE id = 'alice'"
 	for name, c := range map[string]struct {
 		sql     string
@@ -130,7 +131,7 @@ func TestEndedByHandIsNeverRolledBack(t *testing.T) {
 		"rollback, and the connection is lost":                {"ROLLBACK|" + work + "|BEGIN|SELECT pg_terminate_backend(pg_backend_pid()) -- 1/0", pgx.TxOptions{}, participant.RolledBack, "cannot be proved", 99},
 		"a database that is read, and another fails":          {"COMMIT|" + work + "|BEGIN|SELECT 1/0", pgx.TxOptions{AccessMode: pgx.ReadOnly}, participant.RolledBack, "cannot be proved", 99},
 		"a database that is read, and its settings are reset": {"RESET ALL", pgx.TxOptions{AccessMode: pgx.ReadOnly}, participant.RolledBack, "or its settings were reset", 100},
-		"a database that is read, and committed":              {"COMMIT|" + work + "|BEGIN READ ONLY", pgx.TxOptions{AccessMode: pgx.ReadOnly}, participant.RolledBack, "the branch was to read only", 99},
+		"a database that is read, and committed":              {"COMMIT|" + work + "|BEGIN READ ONLY", pgx.TxOptions{AccessMode: pgx.ReadOnly}, participant.RolledBack, "the branch is read-only", 99},
 	} {
 		ways := []string{"commit"}
 		if slices.Contains([]string{"commit", "rollback and work", "rollback, and another is begun", "rollback, and another fails", "rollback, and the connection is lost"}, name) {
@@ -173,7 +174,7 @@ func TestEndedByHandIsNeverRolledBack(t *testing.T) {
 					t.Errorf("not the function's error: %v", err)
 				}
 				if _, err := s.Commit(t.Context(), s.Last(), txn.CommitRequest{}); !errors.Is(err, txn.ErrEndedByApplication) && !(way == "one phase" && errors.Is(err, txn.ErrConflict)) || errors.Is(err, txn.ErrRolledBack) {
-					t.Errorf("another application is told that %v", err)
+					t.Errorf("another application gets %v", err)
 				}
 				s.want(t, c.bank, 100)
 				b := s.Branch(s.Last(), 1)
@@ -184,8 +185,8 @@ func TestEndedByHandIsNeverRolledBack(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentAfterATypedEnd: further statements would be committed one by one.
-func TestNothingIsSentAfterATypedEnd(t *testing.T) {
+// TestNothingIsSentAfterAnEndByTheApplication: further statements would be committed one by one.
+func TestNothingIsSentAfterAnEndByTheApplication(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		check(t, s.move(ctx, tx, 30))
@@ -219,11 +220,11 @@ func TestNothingIsSentAfterATypedEnd(t *testing.T) {
 	s.want(t, 100, 100)
 }
 
-// TestTypedEndWhoseAnswerIsLost: the transaction is committed on the connection itself, and the
+// TestEndByTheApplicationWhoseAnswerIsLost: the transaction is committed on the connection itself, and the
 // connection is lost before the answer. It must not be reported as rolled back. If the
 // application was not given the connection, this cannot happen, and a lost connection is a
 // rollback.
-func TestTypedEndWhoseAnswerIsLost(t *testing.T) {
+func TestEndByTheApplicationWhoseAnswerIsLost(t *testing.T) {
 	for _, returns := range []error{nil, errors.New("boom")} {
 		for _, typed := range []string{"COMMIT; ", "ROLLBACK; BEGIN; UPDATE account SET balance = balance - 30; COMMIT; ", ""} {
 			s := newShops(t)
@@ -246,7 +247,7 @@ func TestTypedEndWhoseAnswerIsLost(t *testing.T) {
 			case typed == "" && !errors.Is(err, txn.ErrRolledBack):
 				t.Errorf("%s: %v", name, err)
 			case typed != "" && (!errors.Is(err, txn.ErrEndedByApplication) || errors.Is(err, txn.ErrRolledBack) || !strings.Contains(err.Error(), "connection was lost")):
-				t.Errorf("%s: told %v", name, err)
+				t.Errorf("%s: got %v", name, err)
 			}
 			if typed == "" {
 				s.want(t, 100, 100)
@@ -257,8 +258,8 @@ func TestTypedEndWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
-// TestPreparedByHandIsSaid: the error has the name under which the work is prepared.
-func TestPreparedByHandIsSaid(t *testing.T) {
+// TestPrepareByTheApplicationIsReported: the error has the name under which the work is prepared.
+func TestPrepareByTheApplicationIsReported(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		check(t, s.move(ctx, tx, 30))
@@ -311,8 +312,8 @@ func TestFailureWithoutTheConnectionIsARollback(t *testing.T) {
 	}
 }
 
-// TestConnectionOfRowsIsGivenOut: rows give access to the connection, too.
-func TestConnectionOfRowsIsGivenOut(t *testing.T) {
+// TestConnOfRowsExposesTheConnection: rows give access to the connection, too.
+func TestConnOfRowsExposesTheConnection(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		check(t, s.move(ctx, tx, 30))
@@ -330,9 +331,9 @@ func TestConnectionOfRowsIsGivenOut(t *testing.T) {
 	s.want(t, 50, 100)
 }
 
-// TestResetIsRefusedWhereItOnlyReads: RESET ALL would reset the mark. A branch that writes has a
+// TestResetAllIsRefusedIfReadOnly: RESET ALL would reset the mark. A branch that writes has a
 // number instead.
-func TestResetIsRefusedWhereItOnlyReads(t *testing.T) {
+func TestResetAllIsRefusedIfReadOnly(t *testing.T) {
 	for _, mode := range []pgx.TxAccessMode{"", pgx.ReadOnly} {
 		s := newShops(t)
 		s.bank.db.TxOptions.AccessMode = mode

@@ -144,11 +144,11 @@ func TestAnotherTransactionHasTheNumberAfterAFailover(t *testing.T) {
 	s, err := ParseSessionRef(br.SessionRef)
 	check(t, err)
 	if s.Timeline != 1 || s.Written == 0 {
-		t.Fatalf("the session is %v", s)
+		t.Fatalf("the session reference is %v", s)
 	}
 	c.failOver(t)
 	if !c.promoted.again(t, s.XID) {
-		t.Fatal("the number was not given out again")
+		t.Fatal("the number was not assigned again")
 	}
 	if n := c.promoted.balance(t, "alice"); n != 0 {
 		t.Fatalf("the branch is there: %d", n)
@@ -156,10 +156,10 @@ func TestAnotherTransactionHasTheNumberAfterAFailover(t *testing.T) {
 
 	wantSaid(t, c.as(t, "postgres"), br, participant.RolledBack, "the branch came later")
 	teller := c.as(t, "teller") // a user that may not read the history of the timelines
-	wantSaid(t, teller, br, participant.Unknown, "may have given the number to another transaction: the server has failed over or been restored since (timeline 2, not 1)")
+	wantSaid(t, teller, br, participant.Unknown, "may have assigned the number to another transaction: the server has failed over or been restored since (timeline 2, not 1)")
 	for _, b := range []participant.Branch{forget(t, br, noPlace), forget(t, br, noTimeline), forget(t, br, noTimeline, noRecovered)} {
-		wantSaid(t, c.as(t, "postgres"), b, participant.Unknown, "may have given the number to another transaction")
-		wantSaid(t, teller, b, participant.Unknown, "may have given the number to another transaction")
+		wantSaid(t, c.as(t, "postgres"), b, participant.Unknown, "may have assigned the number to another transaction")
+		wantSaid(t, teller, b, participant.Unknown, "may have assigned the number to another transaction")
 	}
 	// A branch that never voted is not prepared, and its backend ended with the primary.
 	br.Vote = 0
@@ -179,8 +179,8 @@ func TestNumberAfterAFailoverThatIsNotCommitted(t *testing.T) {
 	c.failOver(t)
 	super, teller := c.as(t, "postgres"), c.as(t, "teller")
 
-	wantSaid(t, super, br, participant.RolledBack, "the branch came later") // the number was not given out
-	wantSaid(t, teller, br, participant.RolledBack, "not given out")
+	wantSaid(t, super, br, participant.RolledBack, "the branch came later") // the number was not assigned
+	wantSaid(t, teller, br, participant.RolledBack, "not assigned")
 	tx, err := c.promoted.pool.Begin(t.Context())
 	check(t, err)
 	var number uint64
@@ -241,7 +241,7 @@ func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 	}
 
 	wantSaid(t, teller, done, participant.Unknown, "the history of its timelines cannot be read")
-	wantSaid(t, super, forget(t, done, noPlace), participant.Unknown, "did not record its place") // as with wal_level = logical
+	wantSaid(t, super, forget(t, done, noPlace), participant.Unknown, "has no place in the write-ahead log") // as with wal_level = logical
 	c.promoted.exec(t, "GRANT EXECUTE ON FUNCTION pg_read_file(text) TO teller")
 	wantSaid(t, teller, done, participant.Committed, "the number's place came before")
 
@@ -253,7 +253,7 @@ func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 	check(t, finishPrepared(t.Context(), c.promoted.pool, commitPrepared, br.XID))
 	wantSaid(t, teller, br, participant.Committed, "")
 	wantSaid(t, teller, forget(t, br, noTimeline), participant.Committed, "") // it has the server's lifetime
-	wantSaid(t, teller, forget(t, br, noTimeline, noRecovered), participant.Unknown, "did not record its timeline")
+	wantSaid(t, teller, forget(t, br, noTimeline, noRecovered), participant.Unknown, "has no timeline")
 }
 
 // wantUnknown wants the outcome of a branch that never voted to be unknown.
@@ -276,7 +276,7 @@ func TestCrashBeforeAFailover(t *testing.T) {
 	var lost participant.Branch
 	for tries := 0; ; tries++ { // the server may happen to write the number to disk
 		if tries == 5 {
-			t.Fatal("no number was given out again")
+			t.Fatal("no number was assigned again")
 		}
 		var b *branch
 		b, lost = c.alone(t, "INSERT INTO account VALUES ('lost', 1)")
@@ -321,13 +321,13 @@ func TestPointInTimeRecovery(t *testing.T) {
 	s, err := ParseSessionRef(after.SessionRef)
 	check(t, err)
 	if !c.promoted.again(t, s.XID) {
-		t.Fatal("the number was not given out again")
+		t.Fatal("the number was not assigned again")
 	}
 
 	p := c.as(t, "postgres")
 	wantSaid(t, p, before, participant.Committed, "the number's place came before")
 	wantSaid(t, p, after, participant.RolledBack, "the branch came later")
-	wantSaid(t, p, forget(t, after, noPlace), participant.Unknown, "may have given the number to another transaction")
+	wantSaid(t, p, forget(t, after, noPlace), participant.Unknown, "may have assigned the number to another transaction")
 	r, err := p.Commit(t.Context(), kept) // it is prepared again
 	wantEnd(t, r, err, participant.Committed)
 }
@@ -353,11 +353,11 @@ func TestServerThatLostItsLog(t *testing.T) {
 		s, err := ParseSessionRef(br.SessionRef)
 		check(t, err)
 		if s.Timeline != 1 || !c.promoted.again(t, s.XID) {
-			t.Fatalf("the number of %v was not given out again", s)
+			t.Fatalf("the number of %v was not assigned again", s)
 		}
 	}
-	wantSaid(t, p, near, participant.Unknown, "was restored, or is not the one")
-	wantSaid(t, p, forget(t, near, noStatistics), participant.Unknown, "was restored, or is not the one")
+	wantSaid(t, p, near, participant.Unknown, "was restored, or is not the server of the connection")
+	wantSaid(t, p, forget(t, near, noStatistics), participant.Unknown, "was restored, or is not the server of the connection")
 	wantSaid(t, p, far, participant.RolledBack, "before the branch") // the log is not so long again
 	for _, id := range []string{"near", "far"} {
 		if n := c.promoted.balance(t, id); n != 0 {
@@ -398,11 +398,11 @@ func TestTwoServersOnOneTimeline(t *testing.T) {
 	s, err := ParseSessionRef(br.SessionRef)
 	check(t, err)
 	if s.Timeline != 2 || !c.promoted.again(t, s.XID) {
-		t.Fatalf("the number of %v was not given out again", s)
+		t.Fatalf("the number of %v was not assigned again", s)
 	}
 	c.promoted.exec(t, "INSERT INTO account SELECT gen_random_uuid()::text, 1 FROM generate_series(1, 100)") // beyond the branch's place
 	for _, asked := range []participant.Branch{br, forget(t, br, noStatistics)} {
-		wantSaid(t, c.as(t, "postgres"), asked, participant.Unknown, "is not the one that the session was on")
+		wantSaid(t, c.as(t, "postgres"), asked, participant.Unknown, "is not the server of the connection")
 	}
 }
 
@@ -417,7 +417,7 @@ func TestNoRecordForLogicalDecoding(t *testing.T) {
 		br := newBranch()
 		w := bank.work(t, br.XID, "INSERT INTO account VALUES (gen_random_uuid()::text, 1)")
 		if w.sessionRef.Timeline != 1 || w.sessionRef.Written != 0 {
-			t.Errorf("session %v", w.sessionRef)
+			t.Errorf("session reference %v", w.sessionRef)
 		}
 		if vote, err := w.Prepare(t.Context()); vote != txn.VotePrepared {
 			t.Fatal(vote, err)
@@ -432,8 +432,8 @@ func TestNoRecordForLogicalDecoding(t *testing.T) {
 	}
 }
 
-// TestExamineOfStandbys: the health check warns of asynchronous standbys before a failover.
-func TestExamineOfStandbys(t *testing.T) {
+// TestCheckHealthOfStandbys: the health check warns of asynchronous standbys before a failover.
+func TestCheckHealthOfStandbys(t *testing.T) {
 	const subject = "failover"
 	c := newPair(t)
 	c.exec(t, "CREATE ROLE teller LOGIN")
@@ -447,7 +447,7 @@ func TestExamineOfStandbys(t *testing.T) {
 	d := healthCheck(t, super, subject)
 	wantHealthCheck(t, d, participant.OK, "synchronous standbys: s1", "")
 	if strings.Contains(d.Message, "pg_read_file") {
-		t.Errorf("a superuser is told %q", d.Message)
+		t.Errorf("a superuser gets %q", d.Message)
 	}
 	wantHealthCheck(t, healthCheck(t, teller, subject), participant.OK, "user teller may not read which log", "")
 

@@ -15,9 +15,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestHangingSessionLosesItsRowLocks: another client waits for a row that a backend holds which is
+// TestHangingConnectionLosesItsRowLocks: another client waits for a row that a backend holds which is
 // idle, or runs a statement that never ends. The rollback releases the row.
-func TestHangingSessionLosesItsRowLocks(t *testing.T) {
+func TestHangingConnectionLosesItsRowLocks(t *testing.T) {
 	for name, hang := range map[string]string{"idle": "", "at a statement": "SELECT pg_sleep(3600)"} {
 		t.Run(name, func(t *testing.T) {
 			bank := newBank(t)
@@ -42,7 +42,7 @@ func TestHangingSessionLosesItsRowLocks(t *testing.T) {
 				var waiting int
 				check(t, bank.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()").Scan(&waiting))
 				if waiting != 1 {
-					return errors.New("nobody waits for the row")
+					return errors.New("no transaction waits for the row")
 				}
 				return nil
 			})
@@ -56,14 +56,14 @@ func TestHangingSessionLosesItsRowLocks(t *testing.T) {
 				t.Error("the statement came to its end")
 			}
 			if err := b.Rollback(t.Context()); err == nil {
-				t.Error("a session that is gone claims to have rolled back")
+				t.Error("a connection that has ended claims to have rolled back")
 			}
 			b.Release()
 		})
 	}
 }
 
-func TestFenceOffLeavesTheSessionAlone(t *testing.T) {
+func TestFenceOffEndsNoConnection(t *testing.T) {
 	bank := newBank(t)
 	br := newBranch()
 	b := bank.work(t, br.XID, "INSERT INTO account VALUES ('alice', 1)")
@@ -72,15 +72,15 @@ func TestFenceOffLeavesTheSessionAlone(t *testing.T) {
 	r, err := bank.opened(t, map[string]string{"fence": "off"}).Rollback(t.Context(), br)
 	wantEnd(t, r, err, participant.RolledBack)
 	if vote, err := b.Prepare(t.Context()); vote != txn.VotePrepared {
-		t.Errorf("the session was ended: %v, %v", vote, err)
+		t.Errorf("the connection was ended: %v, %v", vote, err)
 	}
 	r, err = bank.opened(t, nil).Rollback(t.Context(), br) // as the sweep does
 	wantEnd(t, r, err, participant.RolledBack)
 }
 
-// TestPooledSessionAtOtherWorkIsNotKilled: a backend is the branch's only if process, start and
+// TestPooledConnectionAtOtherWorkIsNotEnded: a backend is the branch's only if process, start and
 // transaction all match.
-func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
+func TestPooledConnectionAtOtherWorkIsNotEnded(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
 	one := bank.work(t, newBranch().XID, "INSERT INTO account VALUES ('one', 1)")
@@ -103,7 +103,7 @@ func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 	}
 	for _, b := range []*branch{one, two} {
 		if vote, err := b.Prepare(t.Context()); vote != txn.VotePrepared {
-			t.Errorf("a session was killed: %v, %v", vote, err)
+			t.Errorf("a connection was killed: %v, %v", vote, err)
 		}
 		check(t, b.Commit(t.Context()))
 	}
@@ -123,17 +123,17 @@ func TestPooledSessionAtOtherWorkIsNotKilled(t *testing.T) {
 	var pid uint32
 	check(t, tx.QueryRow(t.Context(), "INSERT INTO account VALUES ('four', 1) RETURNING pg_backend_pid()").Scan(&pid))
 	if pid != b.sessionRef.PID {
-		t.Fatalf("the pool has another session: %d, not %d", pid, b.sessionRef.PID)
+		t.Fatalf("the pool has another connection: %d, not %d", pid, b.sessionRef.PID)
 	}
 	r, err := p.Rollback(t.Context(), br)
 	wantEnd(t, r, err, participant.RolledBack)
 	check(t, tx.Commit(t.Context()))
 }
 
-// TestTransactionNumberGivenOutAgainAfterACrash: a number that never reached the disk is assigned
+// TestTransactionNumberAssignedAgainAfterACrash: a number that never reached the disk is assigned
 // to another transaction after a crash, and that one's commit proves nothing about the branch.
 // PostgreSQL recovers by itself when a single backend is killed, without a restart of the server.
-func TestTransactionNumberGivenOutAgainAfterACrash(t *testing.T) {
+func TestTransactionNumberAssignedAgainAfterACrash(t *testing.T) {
 	for name, crashBy := range map[string]func(t *testing.T, b *branch){
 		"server killed":  func(t *testing.T, _ *branch) { crash(t) },
 		"backend killed": killBackend,
@@ -161,7 +161,7 @@ func TestTransactionNumberGivenOutAgainAfterACrash(t *testing.T) {
 				}
 				return
 			}
-			t.Error("no number was given out again")
+			t.Error("no number was assigned again")
 		})
 	}
 }
@@ -216,9 +216,9 @@ func TestPreparedNumberIsProofAlsoAfterACrash(t *testing.T) {
 	wantEnd(t, r, err, participant.Committed)
 }
 
-// TestWorkPreparedUnderAnotherNameIsSaid: the coordinator cannot finish it, but its error names
+// TestWorkPreparedUnderAnotherNameIsReported: the coordinator cannot finish it, but its error names
 // it.
-func TestWorkPreparedUnderAnotherNameIsSaid(t *testing.T) {
+func TestWorkPreparedUnderAnotherNameIsReported(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
 	br := newBranch()

@@ -10,12 +10,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // Commit implements [participant.Participant].
 func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "commit "+clip(b.XID))
+	ctx, fail := r.call(ctx, "commit "+excerpt.Of(b.XID))
 	defer fail(&err)
 	found, err := r.finish(ctx, commitPrepared, b)
 	if err != nil {
@@ -34,7 +37,7 @@ func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ p
 // commitNotPrepared determines the outcome of a branch that is not prepared. That another client
 // may have committed it is not proof: yet another may have rolled it back.
 func (r *resourceManager) commitNotPrepared(ctx context.Context, b participant.Branch) (participant.Result, error) {
-	why := "no session is on record"
+	why := "no session reference is recorded"
 	if s, err := ParseSessionRef(b.SessionRef); err == nil {
 		// A branch that voted yes was on disk with its number: restarts do not matter.
 		e, err := r.xactStatus(ctx, s)
@@ -81,15 +84,15 @@ func (r *resourceManager) finish(ctx context.Context, statement string, b partic
 		return false, &participant.NoEffectError{Err: err}
 	}
 	err = finishPrepared(ctx, conn, statement, b.XID)
-	none := noEffect(err)
-	switch stateOf(err) {
-	case stateNotFound:
+	none := sqlstate.NoEffect(err)
+	switch sqlstate.Of(err) {
+	case sqlstate.NotFound:
 		return false, nil
-	case stateOtherDatabase:
+	case sqlstate.OtherDatabase:
 		err = fmt.Errorf("it is prepared in another database of the server; register that database: %w", err)
-	case stateNotAllowed:
+	case sqlstate.NotAllowed:
 		err = fmt.Errorf("connect as the user that prepared it, or as a superuser: %w", err)
-	case stateBusy:
+	case sqlstate.Busy:
 		err = fmt.Errorf("another backend is finishing it: %w", err)
 	}
 	if none {
@@ -104,7 +107,7 @@ type execer interface {
 }
 
 func finishPrepared(ctx context.Context, on execer, statement, xid string) error {
-	name, err := literal(xid)
+	name, err := sqltext.Literal(xid)
 	if err != nil {
 		return &participant.NoEffectError{Err: err}
 	}
@@ -123,11 +126,11 @@ const (
 )
 
 // errStillOpen is the reason if a branch has not ended within fenceTimeout.
-var errStillOpen = errors.New("its session still holds its work")
+var errStillOpen = errors.New("its connection still holds its transaction open")
 
 // Rollback implements [participant.Participant].
 func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "rollback "+clip(b.XID))
+	ctx, fail := r.call(ctx, "rollback "+excerpt.Of(b.XID))
 	defer fail(&err)
 	return pollUntilEnded(ctx, func(ctx context.Context) (participant.Result, error, error) { return r.rollbackOnce(ctx, b) })
 }
@@ -192,7 +195,7 @@ func (r *resourceManager) isPrepared(ctx context.Context, xid string) (found boo
 // rollbackNotPrepared determines the outcome of a branch that is not prepared, and terminates its
 // backend if that still runs it.
 func (r *resourceManager) rollbackNotPrepared(ctx context.Context, b participant.Branch) (_ participant.Result, stillOpen, err error) {
-	never := participant.Result{Outcome: participant.RolledBack, Detail: "it is not prepared; no session is on record"}
+	never := participant.Result{Outcome: participant.RolledBack, Detail: "it is not prepared; no session reference is recorded"}
 	if b.MayBeCommitted() {
 		never.Outcome = participant.Unknown // another client has ended it, one way or the other
 	}
@@ -211,7 +214,7 @@ func (r *resourceManager) rollbackNotPrepared(ctx context.Context, b participant
 	case e.status == xactInProgress && r.fenced:
 		// This holds even if the server seems to have begun a new lifetime: if the backend
 		// exists, it has not.
-		anothers, stillOpen, err := r.terminateSession(ctx, s, e)
+		anothers, stillOpen, err := r.terminateBackend(ctx, s, e)
 		if err != nil || !anothers || b.Vote == txn.VotePrepared {
 			return participant.Result{}, stillOpen, err
 		}
@@ -226,11 +229,11 @@ func (r *resourceManager) rollbackNotPrepared(ctx context.Context, b participant
 		ending, how := e.outcome(b.Vote == txn.VotePrepared || !e.crashRecovered)
 		return participant.Result{Outcome: ending, Detail: how}, nil, nil
 	case e.status == xactInProgress:
-		never.Detail = "it is not prepared; its session is still open and not to be fenced off"
+		never.Detail = "it is not prepared; its connection is still open, and fencing is off (fence=off)"
 	default:
 		never.Detail = "it is not prepared; the server does not know its transaction number"
 	}
 	return never, nil, nil
 }
 
-const recoveredDetail = "it is not prepared; the server has restarted, failed over or been restored since its session began"
+const recoveredDetail = "it is not prepared; the server has restarted, failed over or been restored since its connection was opened"

@@ -19,6 +19,8 @@ import (
 
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -58,11 +60,11 @@ func TestTwoDatabasesInOneCluster(t *testing.T) {
 	}
 	all, err := atWrong.(participant.LockInspector).InspectLocks(t.Context())
 	if err != nil || len(all) != 1 || all[0].XID != br.XID || all[0].Owner != list[0].Owner {
-		t.Errorf("the survey of the server has %v, %v", all, err)
+		t.Errorf("InspectLocks of the server has %v, %v", all, err)
 	}
-	told, err := atWrong.(participant.Inspector).Inspect(t.Context(), br)
-	if err != nil || !told.Prepared || !strings.Contains(told.Detail, "register that database") {
-		t.Errorf("got %v, %v", told, err)
+	report, err := atWrong.(participant.Inspector).Inspect(t.Context(), br)
+	if err != nil || !report.Prepared || !strings.Contains(report.Detail, "register that database") {
+		t.Errorf("got %v, %v", report, err)
 	}
 	d := healthCheck(t, atWrong, "databases")
 	if d.Level != participant.OK || !strings.Contains(d.Message, "1 in "+right.name) {
@@ -85,7 +87,7 @@ func TestSessionOfAnotherServerProvesNothing(t *testing.T) {
 	br := newBranch()
 	br.SessionRef = s.String()
 	for name, do := range map[string]func(context.Context, participant.Branch) (participant.Result, error){"commit": p.Commit, "rollback": p.Rollback} {
-		if r, err := do(t.Context(), br); err == nil || !strings.Contains(err.Error(), "was on another server") {
+		if r, err := do(t.Context(), br); err == nil || !strings.Contains(err.Error(), "is to another server") {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
 	}
@@ -111,12 +113,12 @@ func TestCommitOfABranchThatIsGone(t *testing.T) {
 		{"proved committed", participant.Branch{SessionRef: committed.SessionRef}, participant.Committed, "pg_xact_status"},
 		{"proved aborted", participant.Branch{SessionRef: aborted.SessionRef}, participant.RolledBack, "pg_xact_status"},
 		{"proved aborted beats a lost answer", participant.Branch{SessionRef: aborted.SessionRef, Attempts: 3, ClientCompletes: true}, participant.RolledBack, "pg_xact_status"},
-		{"no session, first attempt", participant.Branch{}, participant.Unknown, "no session is on record"},
+		{"no session, first attempt", participant.Branch{}, participant.Unknown, "no session reference is recorded"},
 		{"no session, an answer was lost", participant.Branch{Attempts: 1}, participant.Unknown, "an attempt whose answer was lost may have"},
 		{"no session, the application may have", participant.Branch{ClientCompletes: true}, participant.Unknown, "the application may have"},
-		{"unreadable session", participant.Branch{SessionRef: "pid=1"}, participant.Unknown, "no session is on record"},
-		{"number of the future", participant.Branch{SessionRef: future.String()}, participant.Unknown, "not given out"},
-		{"number of the future, an answer was lost", participant.Branch{SessionRef: future.String(), Attempts: 1}, participant.Unknown, "not given out"},
+		{"unreadable session", participant.Branch{SessionRef: "pid=1"}, participant.Unknown, "no session reference is recorded"},
+		{"number of the future", participant.Branch{SessionRef: future.String()}, participant.Unknown, "not assigned"},
+		{"number of the future, an answer was lost", participant.Branch{SessionRef: future.String(), Attempts: 1}, participant.Unknown, "not assigned"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.branch.XID = newBranch().XID
@@ -176,14 +178,14 @@ func TestErrorsSayWhetherTheAttemptCounts(t *testing.T) {
 		return err
 	})
 
-	for code, want := range map[string]bool{stateBusy: true, stateNotAllowed: true, "57014": true, "57P01": false, "57P02": false, "57P03": false, "08006": false} {
+	for code, want := range map[string]bool{sqlstate.Busy: true, sqlstate.NotAllowed: true, "57014": true, "57P01": false, "57P02": false, "57P03": false, "08006": false} {
 		err := fmt.Errorf("commit: %w", &pgconn.PgError{SeverityUnlocalized: "ERROR", Code: code})
-		if noEffect(err) != want {
+		if sqlstate.NoEffect(err) != want {
 			t.Errorf("%s: %v, want %v", code, !want, want)
 		}
 	}
-	if noEffect(&pgconn.PgError{SeverityUnlocalized: "FATAL", Code: "XX000"}) || noEffect(io.ErrUnexpectedEOF) || noEffect(nil) {
-		t.Error("a session that ends has done nothing for sure")
+	if sqlstate.NoEffect(&pgconn.PgError{SeverityUnlocalized: "FATAL", Code: "XX000"}) || sqlstate.NoEffect(io.ErrUnexpectedEOF) || sqlstate.NoEffect(nil) {
+		t.Error("a connection that ends is said to have had no effect")
 	}
 }
 
@@ -211,7 +213,7 @@ func TestBackendTerminatedDuringPhaseTwo(t *testing.T) {
 	}
 	check(t, p.Check(t.Context()))
 	if terminate() != 1 { // the first commit finds this one dead, however quick all are
-		t.Error("the coordinator has no session")
+		t.Error("the coordinator has no connection")
 	}
 	const each = 60
 	phaseTwo(t, bank, p, each, func() {
@@ -361,7 +363,7 @@ func TestNamesAreQuoted(t *testing.T) {
 		check(t, err)
 		rapid.Check(t, func(rt *rapid.T) {
 			want := rapid.OneOf(rapid.StringMatching(`['\\a]{0,8}`), rapid.StringOf(rapid.RuneFrom([]rune("'\\\"$;-/*\n é漢b")))).Draw(rt, "text")
-			quoted, err := literal(want)
+			quoted, err := sqltext.Literal(want)
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -371,7 +373,7 @@ func TestNamesAreQuoted(t *testing.T) {
 			}
 		})
 	}
-	if _, err := literal("a\x00b"); err == nil {
+	if _, err := sqltext.Literal("a\x00b"); err == nil {
 		t.Error("a zero byte is taken")
 	}
 	bank := newBank(t)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
 )
 
 var _ participant.HealthChecker = (*resourceManager)(nil)
@@ -17,7 +18,7 @@ func (r *resourceManager) CheckHealth(ctx context.Context) []participant.Check {
 	if err != nil {
 		return []participant.Check{{
 			Level: participant.Failure, Subject: "connection", Message: err.Error(),
-			Remedy: "try the connection string in " + r.settings.secretRef.Source + " with psql",
+			Remedy: "try the connection string in " + r.settings.SecretRef.Source + " with psql",
 		}}
 	}
 	list := []participant.Check{
@@ -39,7 +40,7 @@ func (f *serverInfo) checkVersion() participant.Check {
 	if f.versionNumber < minVersion {
 		return participant.Check{
 			Level: participant.Failure, Subject: subject,
-			Message: fmt.Sprintf("PostgreSQL %s has no transaction numbers that are never used again (xid8), by which the ends of branches are proved", f.version),
+			Message: fmt.Sprintf("PostgreSQL %s has no transaction numbers that are never used again (xid8), by which the outcomes of branches are proved", f.version),
 			Remedy:  "upgrade the server to PostgreSQL 13 or later",
 		}
 	}
@@ -77,12 +78,12 @@ func (f *serverInfo) checkSlots() participant.Check {
 	switch {
 	case f.slotCount == 0:
 		d.Level = participant.Failure
-		d.Message = "max_prepared_transactions = 0: PREPARE TRANSACTION fails, so that every branch votes no which is not the only one of its transaction"
+		d.Message = "max_prepared_transactions = 0: PREPARE TRANSACTION fails, so that a branch votes no unless it is the only one of its transaction"
 	case used*5 >= f.slotCount*4:
-		d.Message = fmt.Sprintf("%d of %d prepared transactions are there now: when all are, branches vote no (53200)", used, f.slotCount)
-		d.Remedy = "see what is prepared, and why it is not finished; or " + d.Remedy
+		d.Message = fmt.Sprintf("%d of %d prepared transactions are in use: when all are, branches vote no (53200)", used, f.slotCount)
+		d.Remedy = "find out what is prepared, and why it is not finished; or " + d.Remedy
 	case f.slotCount < f.connections:
-		d.Message = fmt.Sprintf("max_prepared_transactions = %d is less than max_connections = %d: when more sessions prepare at once, the rest vote no (53200); %d are prepared now", f.slotCount, f.connections, used)
+		d.Message = fmt.Sprintf("max_prepared_transactions = %d is less than max_connections = %d: when more connections prepare at once, the rest vote no (53200); %d are prepared now", f.slotCount, f.connections, used)
 	default:
 		return okCheck(subject, "%d of %d are prepared now", used, f.slotCount)
 	}
@@ -96,7 +97,7 @@ func (f *serverInfo) checkUser() participant.Check {
 		if p.ours && p.inThisDatabase && p.owner != f.userName && !f.superuser {
 			return participant.Check{
 				Level: participant.Failure, Subject: subject,
-				Message: fmt.Sprintf("user %s prepared %d branches here, which %s may not finish: only who prepared one may, or a superuser; no GRANT helps", p.owner, p.count, f.userName),
+				Message: fmt.Sprintf("user %s prepared %d branches here, which %s may not finish: only the user that prepared one may, or a superuser; no GRANT changes that", p.owner, p.count, f.userName),
 				Remedy:  "let the coordinator connect as " + p.owner,
 			}
 		}
@@ -104,7 +105,7 @@ func (f *serverInfo) checkUser() participant.Check {
 	if !f.mayControl {
 		return participant.Check{
 			Level: participant.Failure, Subject: subject,
-			Message: fmt.Sprintf("user %s may not ask which server this is, without which nothing is proof", f.userName),
+			Message: fmt.Sprintf("user %s may not call pg_control_system, without which no outcome can be proved", f.userName),
 			Remedy:  fmt.Sprintf("GRANT EXECUTE ON FUNCTION pg_control_system() TO %s; and to the application's user", f.quotedUser),
 		}
 	}
@@ -119,17 +120,17 @@ func (f *serverInfo) checkUser() participant.Check {
 	case f.superuser:
 		return okCheck(subject, "%s is a superuser, who may do all that is needed", f.userName)
 	case len(f.others) == 0:
-		return okCheck(subject, "%s may finish what %s prepared, and end its sessions; no other user is connected now", f.userName, f.userName)
+		return okCheck(subject, "%s may finish what %s prepared, and end its connections; no other user is connected now", f.userName, f.userName)
 	case len(missing) > 0:
 		return participant.Check{
 			Level: participant.Warning, Subject: subject,
-			Message: fmt.Sprintf("user %s lacks %s, and %s have sessions here: if the application is one of them, its branches cannot be finished (only who prepared one may, or a superuser), nor its hanging sessions ended at the deadline", f.userName, strings.Join(missing, " and "), strings.Join(f.others, ", ")),
-			Remedy:  fmt.Sprintf("let coordinator and application connect as the same user; to end sessions of others: GRANT %s TO %s;", strings.Join(missing, ", "), f.quotedUser),
+			Message: fmt.Sprintf("user %s lacks %s, and %s have connections here: if the application is one of them, its branches cannot be finished (only the user that prepared one may, or a superuser), nor its hanging connections ended at the deadline", f.userName, strings.Join(missing, " and "), strings.Join(f.others, ", ")),
+			Remedy:  fmt.Sprintf("let coordinator and application connect as the same user; to end connections of others: GRANT %s TO %s;", strings.Join(missing, ", "), f.quotedUser),
 		}
 	}
 	return participant.Check{
 		Level: participant.Warning, Subject: subject,
-		Message: fmt.Sprintf("%s have sessions here: if the application is one of them, user %s can end its sessions (but not those of superusers), and cannot finish its branches: only who prepared one may, or a superuser", strings.Join(f.others, ", "), f.userName),
+		Message: fmt.Sprintf("%s have connections here: if the application is one of them, user %s can end its connections (but not those of superusers), and cannot finish its branches: only the user that prepared one may, or a superuser", strings.Join(f.others, ", "), f.userName),
 		Remedy:  "let coordinator and application connect as the same user",
 	}
 }
@@ -166,13 +167,13 @@ func (f *serverInfo) checkFailover() participant.Check {
 	const lost = "a failover may lose branches that had voted or were committed"
 	history := ""
 	if !f.mayReadHistory {
-		history = fmt.Sprintf("; after a failover the ends of branches that were being committed are unknown, because user %s may not read which log the new primary had received: GRANT EXECUTE ON FUNCTION pg_read_file(text) TO %s; allows it, and with it all files of the server", f.userName, f.quotedUser)
+		history = fmt.Sprintf("; after a failover the outcomes of branches that were being committed are unknown, because user %s may not read which log the new primary had received: GRANT EXECUTE ON FUNCTION pg_read_file(text) TO %s; allows it, and with it all files of the server", f.userName, f.quotedUser)
 	}
 	switch {
 	case f.standbys > 0 && f.standbyNames == "":
 		return participant.Check{
 			Level: participant.Warning, Subject: subject,
-			Message: fmt.Sprintf("%d standbys, all asynchronous: %s, which is told as a heuristic outcome then%s", f.standbys, lost, history),
+			Message: fmt.Sprintf("%d standbys, all asynchronous: %s, which is then reported as a heuristic outcome%s", f.standbys, lost, history),
 			Remedy:  "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'; SELECT pg_reload_conf();",
 		}
 	case f.standbyNames == "":
@@ -180,17 +181,17 @@ func (f *serverInfo) checkFailover() participant.Check {
 	case f.synchronousCommit == "off" || f.synchronousCommit == "local":
 		return participant.Check{
 			Level: participant.Warning, Subject: subject,
-			Message: fmt.Sprintf("synchronous_commit is %s: nothing waits for the synchronous standbys (%s), and %s", f.synchronousCommit, clip(f.standbyNames), lost),
+			Message: fmt.Sprintf("synchronous_commit is %s: nothing waits for the synchronous standbys (%s), and %s", f.synchronousCommit, excerpt.Of(f.standbyNames), lost),
 			Remedy:  "ALTER SYSTEM SET synchronous_commit = on; SELECT pg_reload_conf();",
 		}
 	case f.synchronous == 0:
 		return participant.Check{
 			Level: participant.Warning, Subject: subject,
-			Message: fmt.Sprintf("no synchronous standby is connected (%s; %d others): every prepare and commit waits for one", clip(f.standbyNames), f.standbys),
+			Message: fmt.Sprintf("no synchronous standby is connected (%s; %d others): every prepare and commit waits for one", excerpt.Of(f.standbyNames), f.standbys),
 			Remedy:  "start the standby; or compare its application_name (SELECT application_name, sync_state FROM pg_stat_replication) with synchronous_standby_names",
 		}
 	}
-	return okCheck(subject, "synchronous standbys: %s%s", clip(f.standbyNames), history)
+	return okCheck(subject, "synchronous standbys: %s%s", excerpt.Of(f.standbyNames), history)
 }
 
 // shortTimeout is a statement timeout that phase two may exceed on a busy server.

@@ -34,7 +34,7 @@ func wantHealthCheck(t *testing.T, d participant.Check, level participant.Health
 	}
 }
 
-func TestExamineOfAServerThatIsFine(t *testing.T) {
+func TestCheckHealthOfASoundServer(t *testing.T) {
 	s := testdb.OpenPostgres(t, testdb.PostgresConfig{})
 	p := newBankOn(t, s).opened(t, nil)
 	seen := map[string]bool{}
@@ -49,8 +49,8 @@ func TestExamineOfAServerThatIsFine(t *testing.T) {
 	}
 }
 
-// TestExamineFindsWhatGoesWrong: each remedy is applied where possible.
-func TestExamineFindsWhatGoesWrong(t *testing.T) {
+// TestCheckHealthFindsProblems: each remedy is applied where possible.
+func TestCheckHealthFindsProblems(t *testing.T) {
 	s := testdb.OpenPostgres(t, testdb.PostgresConfig{MaxPrepared: -1, NoFsync: true, Settings: map[string]string{
 		"full_page_writes": "off", "synchronous_commit": "off",
 		"statement_timeout": "2s", "lock_timeout": "3s", "idle_in_transaction_session_timeout": "1min",
@@ -82,7 +82,7 @@ func TestExamineFindsWhatGoesWrong(t *testing.T) {
 	for n := range 4 {
 		all = append(all, bank.prepared(t, "INSERT INTO account VALUES ($1, 1)", fmt.Sprint(n)))
 	}
-	wantHealthCheck(t, healthCheck(t, p, slots), participant.Warning, "4 of 5 prepared transactions are there now", "see what is prepared")
+	wantHealthCheck(t, healthCheck(t, p, slots), participant.Warning, "4 of 5 prepared transactions are in use", "find out what is prepared")
 	for _, br := range all {
 		r, err := p.Commit(t.Context(), br)
 		wantEnd(t, r, err, participant.Committed)
@@ -95,7 +95,7 @@ func TestExamineFindsWhatGoesWrong(t *testing.T) {
 	wantHealthCheck(t, healthCheck(t, p, readOnly), participant.Warning, "default_transaction_read_only is on", "ALTER DATABASE "+bank.name+" RESET default_transaction_read_only;")
 }
 
-func TestExamineOfAServerThatIsNotReached(t *testing.T) {
+func TestCheckHealthOfAnUnreachableServer(t *testing.T) {
 	p, err := open(map[string]string{"dsn": "host=127.0.0.1 port=1 user=me dbname=x"})
 	check(t, err)
 	defer func() { check(t, p.Close()) }()
@@ -103,7 +103,7 @@ func TestExamineOfAServerThatIsNotReached(t *testing.T) {
 	if len(all) != 1 {
 		t.Errorf("got %+v", all)
 	}
-	wantHealthCheck(t, all[0], participant.Failure, "postgres bank: examine", "psql")
+	wantHealthCheck(t, all[0], participant.Failure, "postgres bank: check health", "psql")
 	unset, err := open(map[string]string{"dsn_env": "TXMGR_TEST_NO_SUCH"})
 	check(t, err)
 	defer func() { check(t, unset.Close()) }()
@@ -138,8 +138,8 @@ func TestPreparedSurvivesWithoutSynchronousCommit(t *testing.T) {
 	}
 }
 
-// TestExamineOfRights: the missing privileges of users that are not superusers.
-func TestExamineOfRights(t *testing.T) {
+// TestCheckHealthOfPrivileges: the missing privileges of users that are not superusers.
+func TestCheckHealthOfPrivileges(t *testing.T) {
 	const subject = "user"
 	bank := newBank(t)
 	app, other := bank.name+"_app", bank.name+"_other"
@@ -172,7 +172,7 @@ func TestExamineOfRights(t *testing.T) {
 	same, foreign := coordinator(app), coordinator(other)
 	eventually(t, func() error {
 		if d := healthCheck(t, foreign, subject); d.Level != participant.OK {
-			return fmt.Errorf("sessions of the set-up are still there: %+v", d)
+			return fmt.Errorf("connections of the set-up are still there: %+v", d)
 		}
 		return nil
 	})
@@ -180,7 +180,7 @@ func TestExamineOfRights(t *testing.T) {
 	wantHealthCheck(t, healthCheck(t, foreign, subject), participant.OK, "no other user is connected now", "")
 	br := newBranch()
 	b := workIn(t, New("bank", pool), br.XID, "INSERT INTO account VALUES ('alice', 1)")
-	wantHealthCheck(t, healthCheck(t, foreign, subject), participant.Warning, "lacks pg_read_all_stats and pg_signal_backend, and "+app+" have sessions", "GRANT pg_read_all_stats, pg_signal_backend TO "+other+";")
+	wantHealthCheck(t, healthCheck(t, foreign, subject), participant.Warning, "lacks pg_read_all_stats and pg_signal_backend, and "+app+" have connections", "GRANT pg_read_all_stats, pg_signal_backend TO "+other+";")
 	admin("GRANT pg_read_all_stats TO " + other)
 	wantHealthCheck(t, healthCheck(t, foreign, subject), participant.Warning, "lacks pg_signal_backend,", "GRANT pg_signal_backend TO "+other+";")
 	admin("GRANT pg_signal_backend TO " + other)
@@ -194,11 +194,11 @@ func TestExamineOfRights(t *testing.T) {
 	wantHealthCheck(t, healthCheck(t, coordinator("postgres"), subject), participant.OK, "superuser", "")
 	_, err = inBank.Exec(t.Context(), "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
 	check(t, err)
-	wantHealthCheck(t, healthCheck(t, same, subject), participant.Failure, "which server this is", "GRANT EXECUTE ON FUNCTION pg_control_system() TO "+app)
+	wantHealthCheck(t, healthCheck(t, same, subject), participant.Failure, "may not call pg_control_system", "GRANT EXECUTE ON FUNCTION pg_control_system() TO "+app)
 }
 
-// TestOldPreparedTransactionsAreSaid: the cluster's own and those of others.
-func TestOldPreparedTransactionsAreSaid(t *testing.T) {
+// TestOldPreparedTransactionsAreReported: the cluster's own and those of others.
+func TestOldPreparedTransactionsAreReported(t *testing.T) {
 	since := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	f := &serverInfo{database: "bank", userName: "me", prepared: []preparedInfo{
 		{owner: "me", database: "bank", ours: true, inThisDatabase: true, count: 2, oldest: "txm_a_1", since: since, age: 59 * time.Minute},

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -16,7 +18,7 @@ var _ participant.Inspector = (*resourceManager)(nil)
 
 // Inspect implements [participant.Inspector].
 func (r *resourceManager) Inspect(ctx context.Context, b participant.Branch) (_ participant.BranchReport, err error) {
-	ctx, fail := r.call(ctx, "inspect "+clip(b.XID))
+	ctx, fail := r.call(ctx, "inspect "+excerpt.Of(b.XID))
 	defer fail(&err)
 	if err := r.own(b); err != nil {
 		return participant.BranchReport{}, err
@@ -25,7 +27,7 @@ func (r *resourceManager) Inspect(ctx context.Context, b participant.Branch) (_ 
 	if err != nil || found {
 		return t, err
 	}
-	t.Detail = "it is not prepared; no session is on record"
+	t.Detail = "it is not prepared; no session reference is recorded"
 	s, err := ParseSessionRef(b.SessionRef)
 	if err != nil {
 		t.Outcome = participant.Unknown
@@ -71,20 +73,20 @@ func (r *resourceManager) inspectOpen(ctx context.Context, s SessionRef) (t part
 		WHERE pid = $1 AND (backend_start IS NULL OR backend_start = $2 AND backend_xid = ($3::text::xid8)::xid)`,
 		s.PID, s.Start, fmt.Sprint(s.XID)).Scan(&state, &since, &query, &user, &application)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return r.inspectNotInSession(ctx, s)
+		return r.inspectNotInBackend(ctx, s)
 	}
 	if err != nil {
 		return t, err
 	}
-	t.Detail = fmt.Sprintf("its session is open: process %d, user %s", s.PID, user)
+	t.Detail = fmt.Sprintf("its connection is open: process %d, user %s", s.PID, user)
 	if application != "" {
-		t.Detail += ", application " + clip(application)
+		t.Detail += ", application " + excerpt.Of(application)
 	}
 	t.Detail += ", " + state
 	if since != nil {
 		t.Detail += " since " + formatTime(*since)
 	}
-	t.Detail += ": " + summarizeStatement(query)
+	t.Detail += ": " + sqltext.Summarize(query)
 	l, err := r.locks(ctx)
 	if err != nil {
 		return t, err
@@ -94,9 +96,9 @@ func (r *resourceManager) inspectOpen(ctx context.Context, s SessionRef) (t part
 	return t, nil
 }
 
-// inspectNotInSession reports on a transaction that was in progress, and that its backend does
+// inspectNotInBackend reports on a transaction that was in progress, and that its backend does
 // not run.
-func (r *resourceManager) inspectNotInSession(ctx context.Context, s SessionRef) (t participant.BranchReport, err error) {
+func (r *resourceManager) inspectNotInBackend(ctx context.Context, s SessionRef) (t participant.BranchReport, err error) {
 	var name string
 	err = r.pool.QueryRow(ctx, `SELECT coalesce(min(gid), '') FROM pg_prepared_xacts WHERE transaction = ($1::text::xid8)::xid`, fmt.Sprint(s.XID)).Scan(&name)
 	if err != nil {
@@ -109,7 +111,7 @@ func (r *resourceManager) inspectNotInSession(ctx context.Context, s SessionRef)
 	case e.status != xactInProgress:
 		t.Outcome, t.Detail = e.outcome(false)
 	case name != "":
-		t.Detail = fmt.Sprintf("transaction %d is prepared under the name %q", s.XID, clip(name))
+		t.Detail = fmt.Sprintf("transaction %d is prepared under the name %q", s.XID, excerpt.Of(name))
 	case e.crashRecovered:
 		t.Outcome, t.Detail = participant.RolledBack, e.reusedXIDDetail()
 	default:

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 )
 
 var _ participant.LockInspector = (*resourceManager)(nil)
@@ -20,7 +22,7 @@ const maxPrepared = 10_000
 // InspectLocks implements [participant.LockInspector]: the prepared transactions of all
 // databases of the server, oldest first.
 func (r *resourceManager) InspectLocks(ctx context.Context) (list []participant.PreparedDetails, err error) {
-	ctx, fail := r.call(ctx, "survey")
+	ctx, fail := r.call(ctx, "inspect locks")
 	defer fail(&err)
 	all, err := r.preparedAs(ctx, "")
 	if err != nil {
@@ -78,7 +80,7 @@ type locks struct {
 type waiter struct {
 	pid      string
 	waitsFor []string // holders that it waits for
-	session  string   // its description, for the operator
+	detail   string   // its description, for the operator
 }
 
 func (r *resourceManager) locks(ctx context.Context) (l locks, err error) {
@@ -165,14 +167,14 @@ func (r *resourceManager) waitingFor(ctx context.Context) ([]waiter, error) {
 		if err = row.Scan(&w.pid, &w.waitsFor, &user, &application, &since, &query); err != nil {
 			return w, err
 		}
-		w.session = fmt.Sprintf("process %s, user %s", w.pid, user)
+		w.detail = fmt.Sprintf("process %s, user %s", w.pid, user)
 		if application != "" {
-			w.session += ", application " + clip(application)
+			w.detail += ", application " + excerpt.Of(application)
 		}
 		if since != nil {
-			w.session += ", since " + formatTime(*since)
+			w.detail += ", since " + formatTime(*since)
 		}
-		w.session += ": " + summarizeStatement(query)
+		w.detail += ": " + sqltext.Summarize(query)
 		return w, nil
 	})
 }
@@ -193,7 +195,7 @@ func (l locks) waitersFor(holder string) (lines []string) {
 	}
 	for _, w := range l.waiting {
 		if in[w.pid] && w.pid != holder {
-			lines = append(lines, w.session)
+			lines = append(lines, w.detail)
 		}
 	}
 	return limitLines(lines)

@@ -13,9 +13,9 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// TestSurveySaysWhoHoldsWhatAndWhoWaits: two processes wait for a row, and one for the table; also
+// TestInspectLocksReportsHoldersAndWaiters: two processes wait for a row, and one for the table; also
 // for a branch that was prepared before a restart, which PostgreSQL then lists differently.
-func TestSurveySaysWhoHoldsWhatAndWhoWaits(t *testing.T) {
+func TestInspectLocksReportsHoldersAndWaiters(t *testing.T) {
 	bank := newBank(t)
 	bank.exec(t, "INSERT INTO account VALUES ('alice', 100), ('bob', 100)")
 	bank.exec(t, "CREATE TABLE item (n int PRIMARY KEY)")
@@ -46,10 +46,10 @@ func TestSurveySaysWhoHoldsWhatAndWhoWaits(t *testing.T) {
 			wantLines(t, held[br.XID].Waiters, "user postgres, application waiter0, since 2", "UPDATE account SET balance = balance + 1 WHERE id = '...' AND '...' = '...'", "DELETE FROM account")
 			wantLines(t, held[other.XID].Locks, "advisory: exclusive", "table item: row exclusive")
 			wantLines(t, held[other.XID].Waiters, "LOCK TABLE item")
-			told, err := p.(participant.Inspector).Inspect(t.Context(), br)
+			report, err := p.(participant.Inspector).Inspect(t.Context(), br)
 			check(t, err)
-			if !told.Prepared || !slices.Equal(told.Locks, held[br.XID].Locks) || !slices.Equal(told.Waiters, held[br.XID].Waiters) {
-				t.Errorf("inspected otherwise: %+v", told)
+			if !report.Prepared || !slices.Equal(report.Locks, held[br.XID].Locks) || !slices.Equal(report.Waiters, held[br.XID].Waiters) {
+				t.Errorf("inspected otherwise: %+v", report)
 			}
 		})
 	}
@@ -106,8 +106,8 @@ func wantLines(t *testing.T, lines []string, texts ...string) {
 	}
 }
 
-// TestInspectOfAnOpenSession: the report says what the backend is doing.
-func TestInspectOfAnOpenSession(t *testing.T) {
+// TestInspectOfAnOpenConnection: the report says what the backend is doing.
+func TestInspectOfAnOpenConnection(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
 	b, br := bank.alone(t, "INSERT INTO account VALUES ('alice', 1)")
@@ -116,26 +116,26 @@ func TestInspectOfAnOpenSession(t *testing.T) {
 	check(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	stop := bank.waiters(t, ctx, "INSERT INTO account VALUES ('alice', 2)")
-	told, err := p.(participant.Inspector).Inspect(t.Context(), br)
+	report, err := p.(participant.Inspector).Inspect(t.Context(), br)
 	check(t, err)
-	if told.Prepared || told.Outcome != 0 {
-		t.Errorf("got %+v", told)
+	if report.Prepared || report.Outcome != 0 {
+		t.Errorf("got %+v", report)
 	}
-	wantLines(t, []string{told.Detail}, fmt.Sprintf("process %d, user postgres", b.sessionRef.PID), "idle in transaction since 2", ": SELECT '...'")
-	wantLines(t, told.Locks, "table account: row exclusive")
-	wantLines(t, told.Waiters, "INSERT INTO account VALUES ('...', 2)")
+	wantLines(t, []string{report.Detail}, fmt.Sprintf("process %d, user postgres", b.sessionRef.PID), "idle in transaction since 2", ": SELECT '...'")
+	wantLines(t, report.Locks, "table account: row exclusive")
+	wantLines(t, report.Waiters, "INSERT INTO account VALUES ('...', 2)")
 	cancel()
 	stop()
 	check(t, b.Rollback(t.Context()))
-	told, err = p.(participant.Inspector).Inspect(t.Context(), br)
+	report, err = p.(participant.Inspector).Inspect(t.Context(), br)
 	check(t, err)
-	if told.Outcome != participant.RolledBack || !strings.Contains(told.Detail, "aborted") {
-		t.Errorf("got %+v", told)
+	if report.Outcome != participant.RolledBack || !strings.Contains(report.Detail, "aborted") {
+		t.Errorf("got %+v", report)
 	}
 }
 
-// TestInspectOfABranchFinishedByHand: the report has the exact outcome.
-func TestInspectOfABranchFinishedByHand(t *testing.T) {
+// TestInspectOfABranchFinishedManually: the report has the exact outcome.
+func TestInspectOfABranchFinishedManually(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
 	for statement, want := range map[string]participant.BranchOutcome{commitPrepared: participant.Committed, rollbackPrepared: participant.RolledBack} {
@@ -144,14 +144,14 @@ func TestInspectOfABranchFinishedByHand(t *testing.T) {
 		crash(t) // the outcomes of prepared branches remain provable
 		bank.pool.Reset()
 		eventually(t, func() error { return p.Check(t.Context()) })
-		told, err := p.(participant.Inspector).Inspect(t.Context(), br)
-		if err != nil || told.Prepared || told.Outcome != want {
-			t.Errorf("%s: %+v, %v", statement, told, err)
+		report, err := p.(participant.Inspector).Inspect(t.Context(), br)
+		if err != nil || report.Prepared || report.Outcome != want {
+			t.Errorf("%s: %+v, %v", statement, report, err)
 		}
 	}
 }
 
-func TestListsForPeopleAreBounded(t *testing.T) {
+func TestListsOfLocksAreBounded(t *testing.T) {
 	var lines []string
 	for n := range maxLines {
 		lines = append(lines, fmt.Sprint(n))

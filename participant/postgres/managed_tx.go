@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -33,7 +34,7 @@ func (g *managedTx) check(statements ...string) error {
 		return errEndedByApplication
 	}
 	for _, sql := range statements {
-		if err := rejectTxControl(sql, g.branch.readOnly, g.backslashEscapes()); err != nil {
+		if err := sqltext.RejectTxControl(sql, g.branch.readOnly, g.backslashEscapes()); err != nil {
 			return err
 		}
 	}

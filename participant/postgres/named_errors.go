@@ -74,7 +74,7 @@ type namedRows struct {
 	n namedTx
 }
 
-// Conn is that of [managedTx], which records that the connection was given out.
+// Conn is that of [managedTx], which records that the application was given the connection.
 func (r namedRows) Conn() *pgx.Conn { return r.n.Conn() }
 
 func (r namedRows) Err() error { return r.n.wrapErr(r.Rows.Err()) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -21,11 +22,11 @@ func (b *branch) OnePhase() bool {
 // CommitOnePhase implements [txn.OnePhaseCommitter].
 func (b *branch) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
 	b.workEnded.Store(true)
-	byHand := b.endedByApplication()
+	ended := b.endedByApplication()
 	b.phase = phaseUnknown
 	conn := b.conn.Conn().PgConn()
 	switch {
-	case byHand:
+	case ended:
 		return 0, b.endedByApplicationError(ctx)
 	case conn.TxStatus() == statusFailed:
 		if err := b.Rollback(ctx); err != nil {
@@ -49,9 +50,9 @@ var errFailedEarlier = errors.New("an earlier statement failed, and the transact
 func (b *branch) checkCommitted(ctx context.Context, results []*pgconn.Result, err error) (txn.BranchState, error) {
 	last := len(results) - 1
 	switch {
-	case err != nil && (!isStatementError(err) || b.conn.Conn().PgConn().TxStatus() == 0 || connectionLost(stateOf(err))):
+	case err != nil && (!sqlstate.IsStatementError(err) || b.conn.Conn().PgConn().TxStatus() == 0 || sqlstate.ConnectionLost(sqlstate.Of(err))):
 		return 0, b.unprovenError(fmt.Errorf("commit: %w", err))
-	case err != nil && (last < 0 || results[0].Err != nil) && stateOf(err) == stateByZero:
+	case err != nil && (last < 0 || results[0].Err != nil) && sqlstate.Of(err) == sqlstate.ByZero:
 		return 0, b.rollbackReplaced(ctx, err)
 	case err != nil && b.conn.Conn().PgConn().TxStatus() != statusIdle:
 		return 0, b.unprovenError(fmt.Errorf("commit: %w", err))

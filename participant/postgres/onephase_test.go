@@ -40,7 +40,7 @@ func resolve(t *testing.T, p participant.Participant, br participant.Branch) par
 func wantResolved(t *testing.T, p participant.Participant, br participant.Branch, want participant.BranchOutcome, detail string) {
 	t.Helper()
 	if r := resolve(t, p, br); r.Outcome != want || !strings.Contains(r.Detail, detail) {
-		t.Errorf("settled as %v (%s); want %v, %s", r.Outcome, r.Detail, want, detail)
+		t.Errorf("resolved as %v (%s); want %v, %s", r.Outcome, r.Detail, want, detail)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestOnePhaseCommitThatFails(t *testing.T) {
 				t.Errorf("%v, %v; want rolled back: %s", state, err, c.why)
 			}
 			if status := b.conn.Conn().PgConn().TxStatus(); status != statusIdle {
-				t.Errorf("the session is in state %c", status)
+				t.Errorf("the connection is in state %c", status)
 			}
 			wantResolved(t, p, br, participant.RolledBack, "aborted")
 			if bank.balance(t, name) != 0 {
@@ -125,12 +125,12 @@ func TestOnePhaseOnlyWhereItCanBeProved(t *testing.T) {
 	bank := newBank(t)
 	b, _ := bank.alone(t, "SELECT 1")
 	if !b.OnePhase() {
-		t.Error("a session with all that is needed cannot")
+		t.Error("a session reference with all fields cannot")
 	}
 	recovered := b.sessionRef.Recovered
 	b.sessionRef.Recovered = time.Time{}
 	if b.OnePhase() {
-		t.Error("without the life of the server it can")
+		t.Error("without the lifetime of the server it can")
 	}
 	b.sessionRef.Recovered = recovered
 	if vote, err := b.Prepare(t.Context()); vote != txn.VotePrepared {
@@ -169,9 +169,9 @@ func TestOnePhaseCommitIsDurable(t *testing.T) {
 		}
 		// The number is on disk; but it cannot be distinguished from one that was assigned again.
 		p := lazy.opened(t, nil)
-		wantResolved(t, p, br, participant.Unknown, "may have given the number to another")
-		if told, err := p.(participant.Inspector).Inspect(t.Context(), br); err != nil || told.Outcome != participant.Unknown {
-			t.Errorf("%v, %v", told, err)
+		wantResolved(t, p, br, participant.Unknown, "may have assigned the number to another")
+		if report, err := p.(participant.Inspector).Inspect(t.Context(), br); err != nil || report.Outcome != participant.Unknown {
+			t.Errorf("%v, %v", report, err)
 		}
 	}
 }
@@ -233,9 +233,9 @@ func TestOrderlyRestartKeepsTheProof(t *testing.T) {
 	wantEnd(t, r, err, participant.Committed)
 }
 
-// TestSettleAfterACrash: a number that was assigned again proves nothing, unless its status proves
+// TestResolveOutcomeAfterACrash: a number that was assigned again proves nothing, unless its status proves
 // that the branch's number never reached the disk.
-func TestSettleAfterACrash(t *testing.T) {
+func TestResolveOutcomeAfterACrash(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
 	for range 5 { // the server may happen to write the number to disk
@@ -243,19 +243,19 @@ func TestSettleAfterACrash(t *testing.T) {
 		crash(t)
 		b.Release()
 		bank.pool.Reset()
-		wantResolved(t, p, br, participant.RolledBack, "not given out")
+		wantResolved(t, p, br, participant.RolledBack, "not assigned")
 		if !bank.again(t, b.sessionRef.XID) {
 			continue
 		}
-		wantResolved(t, p, br, participant.Unknown, "may have given the number to another")
+		wantResolved(t, p, br, participant.Unknown, "may have assigned the number to another")
 		return
 	}
-	t.Error("no number was given out again")
+	t.Error("no number was assigned again")
 }
 
-// TestSettleWhileAnotherHasTheNumber: the transaction in progress is not the branch's, so its
+// TestResolveOutcomeWhileAnotherTransactionHasTheNumber: the transaction in progress is not the branch's, so its
 // backend is not terminated.
-func TestSettleWhileAnotherHasTheNumber(t *testing.T) {
+func TestResolveOutcomeWhileAnotherTransactionHasTheNumber(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
 	for range 5 {
@@ -269,10 +269,10 @@ func TestSettleWhileAnotherHasTheNumber(t *testing.T) {
 			other.Release()
 			continue
 		}
-		wantResolved(t, p, br, participant.RolledBack, "another has transaction number")
-		told, err := p.(participant.Inspector).Inspect(t.Context(), br)
-		if err != nil || told.Outcome != participant.RolledBack {
-			t.Errorf("%v, %v", told, err)
+		wantResolved(t, p, br, participant.RolledBack, "another transaction has the number")
+		report, err := p.(participant.Inspector).Inspect(t.Context(), br)
+		if err != nil || report.Outcome != participant.RolledBack {
+			t.Errorf("%v, %v", report, err)
 		}
 		if state, err := other.CommitOnePhase(t.Context()); state != txn.BranchCommitted {
 			t.Errorf("the other was hurt: %v, %v", state, err)
@@ -280,11 +280,11 @@ func TestSettleWhileAnotherHasTheNumber(t *testing.T) {
 		other.Release()
 		return
 	}
-	t.Error("no number was given out again")
+	t.Error("no number was assigned again")
 }
 
-// TestStatisticsResetByHandCostsNothing: the server has not recovered, and the backend exists.
-func TestStatisticsResetByHandCostsNothing(t *testing.T) {
+// TestManualStatisticsResetKeepsTheProof: the server has not recovered, and the backend exists.
+func TestManualStatisticsResetKeepsTheProof(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
 	b, open := bank.alone(t, "INSERT INTO account VALUES ('alice', 1)")
@@ -304,13 +304,13 @@ func TestStatisticsResetByHandCostsNothing(t *testing.T) {
 	r, err := p.Rollback(t.Context(), other)
 	wantEnd(t, r, err, participant.RolledBack)
 	if vote, err := d.Prepare(t.Context()); vote == txn.VotePrepared {
-		t.Errorf("the session was left alone: %v, %v", vote, err)
+		t.Errorf("the connection was not ended: %v, %v", vote, err)
 	}
 	d.Release()
 }
 
-// TestSettleWithFenceOffWaits for the backend to end by itself.
-func TestSettleWithFenceOffWaits(t *testing.T) {
+// TestResolveOutcomeWithFenceOffWaits for the backend to end by itself.
+func TestResolveOutcomeWithFenceOffWaits(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, map[string]string{"fence": "off"})
 	b, br := bank.alone(t, "INSERT INTO account VALUES ('alice', 1)")
@@ -321,20 +321,20 @@ func TestSettleWithFenceOffWaits(t *testing.T) {
 	if !errors.Is(err, errStillOpen) {
 		t.Error(err)
 	}
-	settled := make(chan participant.Result, 1)
+	resolved := make(chan participant.Result, 1)
 	go func() {
 		r, err := p.(participant.OutcomeResolver).ResolveOutcome(context.WithoutCancel(t.Context()), br)
 		if err != nil {
 			t.Error(err)
 		}
-		settled <- r
+		resolved <- r
 	}()
 	if state, err := b.CommitOnePhase(t.Context()); state != txn.BranchCommitted {
 		t.Errorf("%v, %v", state, err)
 	}
 	b.Release()
-	if r := <-settled; r.Outcome != participant.Committed {
-		t.Errorf("settled as %v", r)
+	if r := <-resolved; r.Outcome != participant.Committed {
+		t.Errorf("resolved as %v", r)
 	}
 }
 
@@ -360,7 +360,7 @@ func TestLostAnswerOfAOnePhaseCommit(t *testing.T) {
 		want = 1
 	}
 	if got := bank.balance(t, "alice"); got != want || r.Outcome != participant.Committed && r.Outcome != participant.RolledBack {
-		t.Errorf("settled as %v (%s), and alice has %d", r.Outcome, r.Detail, got)
+		t.Errorf("resolved as %v (%s), and alice has %d", r.Outcome, r.Detail, got)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/connect"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
@@ -29,18 +31,18 @@ const minVersion = 130000
 //	dsn       the connection string itself, without a password
 //	fence     on or off: whether a rollback terminates the application's backend; defaults to on
 func Driver(_ context.Context, p admin.Participant, cluster string) (participant.Participant, error) {
-	s, err := readSettings(p)
+	s, err := connect.ReadSettings(p)
 	if err != nil {
 		return nil, err
 	}
 	// The pool outlives the call that opens it.
-	pool, err := s.pool(context.Background())
+	pool, err := s.Pool(context.Background())
 	if err != nil {
 		return nil, fmt.Errorf("postgres %s: %w", p.Name, err)
 	}
 	closing, closed := context.WithCancelCause(context.Background())
 	return &resourceManager{
-		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.fence, settings: s,
+		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.Fence, settings: s,
 		pool: pool, closing: closing, closed: closed,
 	}, nil
 }
@@ -50,7 +52,7 @@ type resourceManager struct {
 	name     string
 	prefix   string
 	fenced   bool
-	settings settings
+	settings connect.Settings
 	pool     *pgxpool.Pool
 	closing  context.Context // ends with Close
 	closed   context.CancelCauseFunc
@@ -63,7 +65,7 @@ func (r *resourceManager) call(ctx context.Context, what string) (_ context.Cont
 	stop := context.AfterFunc(r.closing, func() { cancel(context.Cause(r.closing)) })
 	return ctx, func(err *error) {
 		if *err != nil {
-			*err = fmt.Errorf("postgres %s: %s: %w", r.name, what, redactError(*err))
+			*err = fmt.Errorf("postgres %s: %s: %w", r.name, what, connect.Redact(*err))
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(*err, cause) {
 				*err = fmt.Errorf("%w: %w", *err, cause)
 			}
@@ -76,7 +78,7 @@ func (r *resourceManager) call(ctx context.Context, what string) (_ context.Cont
 // own rejects branches of other clusters.
 func (r *resourceManager) own(b participant.Branch) error {
 	if !strings.HasPrefix(b.XID, r.prefix) {
-		return fmt.Errorf("%w: branch %q is not of this cluster", txn.ErrInvalid, clip(b.XID))
+		return fmt.Errorf("%w: branch %q is not of this cluster", txn.ErrInvalid, excerpt.Of(b.XID))
 	}
 	return nil
 }
@@ -122,7 +124,7 @@ func (r *resourceManager) Check(ctx context.Context) (err error) {
 	case standby:
 		return errors.New("the server is a standby, which cannot finish transactions; connect to the primary, for example with target_session_attrs=read-write")
 	case slots == 0:
-		return errors.New("the server takes no prepared transactions; run ALTER SYSTEM SET max_prepared_transactions = 200 and restart it")
+		return errors.New("the server allows no prepared transactions; run ALTER SYSTEM SET max_prepared_transactions = 200 and restart it")
 	case foreignUser != "" && !super:
 		return fmt.Errorf("user %s prepared branches here, which %s may not finish; connect as %s or as a superuser", foreignUser, user, foreignUser)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
 )
 
 // poolMode is how a pooler between the coordinator and the server assigns its connections.
@@ -24,22 +25,22 @@ const poolProbes = 3
 
 func (r *resourceManager) checkPooler(ctx context.Context) participant.Check {
 	const subject = "pooler"
-	ctx, fail := r.call(ctx, "look for a pooler")
+	ctx, fail := r.call(ctx, "detect a pooler")
 	mode, err := r.poolMode(ctx)
 	fail(&err)
 	d := participant.Check{Level: participant.Warning, Subject: subject}
 	switch {
 	case err != nil:
-		d.Message = fmt.Sprintf("whether a pooler stands between cannot be looked at: %v", err)
+		d.Message = fmt.Sprintf("whether there is a pooler could not be determined: %v", err)
 	case mode == poolNone:
-		return okCheck(subject, "none between the coordinator and the server; what the application goes through cannot be seen from here: it needs a session of its own for each branch (pgbouncer: pool_mode=session)")
+		return okCheck(subject, "none between the coordinator and the server; a pooler between the application and the server cannot be detected here: each branch needs a session of its own (pgbouncer: pool_mode=session)")
 	case mode == poolTransaction:
 		d.Level = participant.Failure
-		d.Message = "a pooler gives out the server's connections by the transaction: branches can be committed and rolled back through it, but have to queue for that behind sessions that wait for their locks; when those have all connections, nothing moves until they give up. Named prepared statements, which pgx uses by default, fail at random"
-		d.Remedy = "connect to the server itself; or set pool_mode=session for this database in the pooler"
+		d.Message = "a pooler assigns connections per transaction: branches can be committed and rolled back through it, but have to queue for that behind clients that wait for their locks; when those occupy all connections, nothing proceeds until they give up. Named prepared statements, which pgx uses by default, fail at random"
+		d.Remedy = "connect to the server directly; or set pool_mode=session for this database in the pooler"
 	default:
-		d.Message = "a pooler stands between, in session mode as far as could be seen: when all its connections are taken by sessions that wait for locks, the coordinator cannot end the session that holds them"
-		d.Remedy = "connect to the server itself, or see that the coordinator has a pool of its own there"
+		d.Message = "there is a pooler, in session mode as far as could be determined: when clients that wait for locks occupy all its connections, the coordinator cannot end the connection that holds the locks"
+		d.Remedy = "connect to the server directly, or give the coordinator a pool of its own there"
 	}
 	return d
 }
@@ -56,7 +57,7 @@ func (r *resourceManager) poolMode(ctx context.Context) (mode poolMode, err erro
 		}
 	}()
 	connect := func() (*pgx.Conn, uint32, error) {
-		conf, err := r.settings.config()
+		conf, err := r.settings.Config()
 		if err != nil {
 			return nil, 0, err
 		}
@@ -81,7 +82,7 @@ func (r *resourceManager) poolMode(ctx context.Context) (mode poolMode, err erro
 			return 0, err
 		}
 		tx, err := other.Begin(ctx)
-		if stateOf(err) != "" {
+		if sqlstate.Of(err) != "" {
 			return poolTransaction, nil // the pooler assigns per statement
 		}
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/participanttest"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -25,20 +26,20 @@ func pooled(t *testing.T, mode string, size int, words string) (direct, through 
 	return direct, direct.through(t, dsn+words), direct.opened(t, map[string]string{"dsn": dsn})
 }
 
-// TestPoolerIsNoticed, with its mode.
-func TestPoolerIsNoticed(t *testing.T) {
+// TestPoolerIsDetected, with its mode.
+func TestPoolerIsDetected(t *testing.T) {
 	const subject = "pooler"
 	wantHealthCheck(t, healthCheck(t, newBank(t).opened(t, nil), subject), participant.OK, "none between the coordinator and the server", "")
 	for mode, c := range map[string]struct {
 		level participant.HealthLevel
 		found string
 	}{
-		"transaction": {participant.Failure, "gives out the server's connections by the transaction"},
-		"statement":   {participant.Failure, "gives out the server's connections by the transaction"},
-		"session":     {participant.Warning, "in session mode as far as could be seen"},
+		"transaction": {participant.Failure, "a pooler assigns connections per transaction"},
+		"statement":   {participant.Failure, "a pooler assigns connections per transaction"},
+		"session":     {participant.Warning, "in session mode as far as could be determined"},
 	} {
 		_, _, p := pooled(t, mode, 20, "")
-		wantHealthCheck(t, healthCheck(t, p, subject), c.level, c.found, "connect to the server itself")
+		wantHealthCheck(t, healthCheck(t, p, subject), c.level, c.found, "connect to the server directly")
 	}
 }
 
@@ -101,7 +102,7 @@ func TestNamedStatementsThroughATransactionPooler(t *testing.T) {
 	defer func() { check(t, other.Close(context.Background())) }()
 	_, err = other.Exec(t.Context(), "BEGIN; SELECT 1") // takes the backend
 	check(t, err)
-	if err := work(); stateOf(err) != "26000" {
+	if err := work(); sqlstate.Of(err) != "26000" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -13,14 +14,14 @@ var _ participant.OutcomeResolver = (*resourceManager)(nil)
 // ResolveOutcome implements [participant.OutcomeResolver]. A backend that still runs the branch's
 // transaction is terminated; with fence=off the call waits for it to end by itself.
 func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "settle "+clip(b.XID))
+	ctx, fail := r.call(ctx, "resolve the outcome of "+excerpt.Of(b.XID))
 	defer fail(&err)
 	if err := r.own(b); err != nil {
 		return participant.Result{}, err
 	}
 	s, err := ParseSessionRef(b.SessionRef)
 	if err != nil {
-		return participant.Result{Outcome: participant.Unknown, Detail: "no session is on record"}, nil
+		return participant.Result{Outcome: participant.Unknown, Detail: "no session reference is recorded"}, nil
 	}
 	return pollUntilEnded(ctx, func(ctx context.Context) (participant.Result, error, error) { return r.resolveOnce(ctx, b, s) })
 }
@@ -34,7 +35,7 @@ func (r *resourceManager) resolveOnce(ctx context.Context, b participant.Branch,
 	if ending, detail := e.outcome(b.Vote == txn.VotePrepared); ending != 0 {
 		return participant.Result{Outcome: ending, Detail: detail}, nil, nil
 	}
-	anothers, stillOpen, err := r.terminateSession(ctx, s, e)
+	anothers, stillOpen, err := r.terminateBackend(ctx, s, e)
 	switch {
 	case err != nil:
 		return participant.Result{}, nil, err

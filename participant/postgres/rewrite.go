@@ -46,7 +46,7 @@ options:
 	}
 	if len(rest) > 0 {
 		if _, again := rest[0].(pgx.QueryRewriter); again {
-			return "", nil, fmt.Errorf("%w: a QueryRewriter gave another one (%T) as its first argument, which would change the statement after it was looked at: rewrite it before", txn.ErrManaged, rest[0])
+			return "", nil, fmt.Errorf("%w: a QueryRewriter returned another one (%T) as its first argument, which would change the statement after it was checked: rewrite it before", txn.ErrManaged, rest[0])
 		}
 	}
 	return sql, slices.Concat(options, rest), nil

@@ -37,8 +37,8 @@ func wantRefused(ctx context.Context, t *testing.T, db *DB, tx *txn.Tx, sql stri
 	}
 }
 
-// TestRewrittenStatementIsLookedAt: the result of the rewriter is checked, not its input.
-func TestRewrittenStatementIsLookedAt(t *testing.T) {
+// TestRewrittenStatementIsChecked: the result of the rewriter is checked, not its input.
+func TestRewrittenStatementIsChecked(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		check(t, s.move(ctx, tx, 30))
@@ -73,9 +73,9 @@ func TestNamedArgumentsKeepTheProof(t *testing.T) {
 	s.want(t, 100, 100)
 }
 
-// TestRewriterHasTheConnection: a rewriter of the application's own may have ended the transaction
+// TestRewriterExposesTheConnection: a rewriter of the application's own may have ended the transaction
 // on it.
-func TestRewriterHasTheConnection(t *testing.T) {
+func TestRewriterExposesTheConnection(t *testing.T) {
 	s := newShops(t)
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		check(t, s.move(ctx, tx, 30))
@@ -87,7 +87,7 @@ func TestRewriterHasTheConnection(t *testing.T) {
 		return err
 	})
 	if !errors.Is(err, txn.ErrEndedByApplication) || errors.Is(err, txn.ErrRolledBack) {
-		t.Errorf("told %v", err)
+		t.Errorf("got %v", err)
 	}
 	s.want(t, 50, 100)
 }
@@ -116,14 +116,14 @@ func TestEndBehindABackslashIsRefused(t *testing.T) {
 			return err
 		})
 		if !errors.Is(err, txn.ErrRolledBack) || errors.Is(err, txn.ErrEndedByApplication) {
-			t.Errorf("%q: told %v", set, err)
+			t.Errorf("%q: got %v", set, err)
 		}
 		s.want(t, 100, 100)
 	}
 }
 
-// TestBatchIsLookedAtAsOneText: the simple protocol sends it as one text.
-func TestBatchIsLookedAtAsOneText(t *testing.T) {
+// TestBatchIsCheckedAsOneText: the simple protocol sends it as one text.
+func TestBatchIsCheckedAsOneText(t *testing.T) {
 	s := newShops(t)
 	cfg, err := pgxpool.ParseConfig(s.bank.dsn)
 	check(t, err)

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 )
 
 // serverInfo is what a server reports about itself, for the health checks.
@@ -47,7 +49,7 @@ type preparedInfo struct {
 }
 
 func (r *resourceManager) serverInfo(ctx context.Context) (_ *serverInfo, err error) {
-	ctx, fail := r.call(ctx, "examine")
+	ctx, fail := r.call(ctx, "check health")
 	defer fail(&err)
 	var f serverInfo
 	var idle, lock, statement int64
@@ -114,9 +116,9 @@ func (f *serverInfo) checkAge() participant.Check {
 		if p.age < oldPrepared {
 			continue
 		}
-		name, err := literal(p.oldest)
+		name, err := sqltext.Literal(p.oldest)
 		if err != nil {
-			name = clip(p.oldest)
+			name = excerpt.Of(p.oldest)
 		}
 		switch {
 		case p.ours:
@@ -132,7 +134,7 @@ func (f *serverInfo) checkAge() participant.Check {
 	}
 	return participant.Check{
 		Level: participant.Warning, Subject: subject,
-		Message: strings.Join(found, "; ") + ": they hold their locks and stop VACUUM from clearing up, in the whole server",
+		Message: strings.Join(found, "; ") + ": they hold their locks and prevent VACUUM from removing dead rows, in the whole server",
 		Remedy:  strings.Join(fix, "; "),
 	}
 }

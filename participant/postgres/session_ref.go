@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -85,7 +86,7 @@ func ParseSessionRef(text string) (SessionRef, error) {
 		errs[4] = s.parseOptional(words[4:])
 	}
 	if errs != [5]error{} || s.String() != text || s.PID == 0 || s.XID == 0 || s.Written != 0 && s.Timeline == 0 || s.Replayed != 0 && s.Started.IsZero() {
-		return SessionRef{}, fmt.Errorf("%w: session %q: want a text like %q", txn.ErrInvalid, clip(text), SessionRef{PID: 1, XID: 1})
+		return SessionRef{}, fmt.Errorf("%w: session reference %q: want a text like %q", txn.ErrInvalid, excerpt.Of(text), SessionRef{PID: 1, XID: 1})
 	}
 	return s, nil
 }
@@ -109,7 +110,7 @@ func (s *SessionRef) parseOptional(words []string) (err error) {
 			place, err = parseLSN(value)
 			s.Replayed = uint64(place)
 		default:
-			err = fmt.Errorf("unknown word %q", clip(key))
+			err = fmt.Errorf("unknown word %q", excerpt.Of(key))
 		}
 		if err != nil {
 			return err
@@ -121,11 +122,4 @@ func (s *SessionRef) parseOptional(words []string) (err error) {
 func number[T uint32 | uint64](word, prefix string, base, bits int) (T, error) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(word, prefix), base, bits)
 	return T(n), err
-}
-
-func clip(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "..."
-	}
-	return s
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestFormOfASession must never be rewritten: logs contain this text.
-func TestFormOfASession(t *testing.T) {
+// TestSessionRefText must never be rewritten: logs contain this text.
+func TestSessionRefText(t *testing.T) {
 	s := SessionRef{PID: 1234, Start: time.Date(2026, 11, 21, 10, 30, 0, 123456789, time.FixedZone("CET", 3600)), XID: 789, System: 7710685338195144677}
 	const want = "pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=7710685338195144677"
 	if got := s.String(); got != want {
@@ -47,15 +47,15 @@ func TestFormOfASession(t *testing.T) {
 	}
 }
 
-// TestSessionAskedForBySQL: the query in the documentation, for applications that do not use this
+// TestSessionRefBySQL: the query in the documentation, for applications that do not use this
 // package, returns the same as this package's own.
-func TestSessionAskedForBySQL(t *testing.T) {
+func TestSessionRefBySQL(t *testing.T) {
 	page, err := os.ReadFile("../../docs/start.md")
 	check(t, err)
 	_, rest, _ := strings.Cut(string(page), "\nBEGIN;\n")
 	query, _, found := strings.Cut(rest, ` \gset`)
 	if !found {
-		t.Fatal("the page has no query for a session")
+		t.Fatal("the page has no query for a session reference")
 	}
 	tx, err := newBank(t).pool.Begin(t.Context())
 	check(t, err)
@@ -67,7 +67,7 @@ func TestSessionAskedForBySQL(t *testing.T) {
 	want, err := identify(t.Context(), tx)
 	check(t, err)
 	if want.Recovered.IsZero() {
-		t.Error("the life of the server is not recorded")
+		t.Error("the lifetime of the server is not recorded")
 	}
 	want.Recovered = time.Time{} // the documented query leaves it out
 	asked, err := ParseSessionRef(got)
@@ -136,7 +136,7 @@ func BenchmarkIdentify(b *testing.B) {
 	}
 }
 
-func TestParseSessionTakesNoOtherForm(t *testing.T) {
+func TestParseSessionRefAcceptsNoOtherForm(t *testing.T) {
 	for _, text := range []string{
 		"",
 		"pid=1",
@@ -182,7 +182,7 @@ func TestParseSessionTakesNoOtherForm(t *testing.T) {
 	}
 }
 
-func TestEverySessionIsReadAsItWasWritten(t *testing.T) {
+func TestSessionRefIsParsedAsItWasFormatted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := SessionRef{
 			PID:    rapid.Uint32Min(1).Draw(t, "pid"),
@@ -209,7 +209,7 @@ func TestEverySessionIsReadAsItWasWritten(t *testing.T) {
 	})
 }
 
-func FuzzParseSession(f *testing.F) {
+func FuzzParseSessionRef(f *testing.F) {
 	f.Add("pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=7710685338195144677")
 	f.Add("pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=1 recovered=2026-11-01T00:00:00.000001Z")
 	f.Add("pid=1234 start=2026-11-21T09:30:00.123456Z xid=789 system=1 timeline=0000001A written=1/3000068")

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
 )
 
 // lineage is the relation of a branch's transaction number to the server's history. A failover
@@ -44,25 +47,25 @@ func (r *resourceManager) lineage(ctx context.Context, s SessionRef, now timelin
 	case s.Timeline == 0 && (now.id == 1 || e.startRecorded && !e.crashRecovered):
 		return sameTimeline, "", nil // the backend cannot have been on another
 	case s.Timeline == 0:
-		return unknownHistory, fmt.Sprintf("the session did not record its timeline, and the server has failed over or been restored at least once (timeline %d)", now.id), nil
+		return unknownHistory, fmt.Sprintf("the session reference has no timeline, and the server has failed over or been restored at least once (timeline %d)", now.id), nil
 	case s.Timeline == now.id && lsn(s.Written) > now.end:
 		return notInHistory, fmt.Sprintf("the server's log ends at %v, before the branch (%v): it was restored, or lost its latest log in a crash", now.end, lsn(s.Written)), nil
 	case s.Timeline == now.id && e.crashRecovered && now.replayed != 0 && lsn(s.Written) > now.replayed:
-		return unknownHistory, fmt.Sprintf("the server recovered up to %v since, and the branch came later (%v): it lost that in a crash, was restored, or is not the one that the session was on", now.replayed, lsn(s.Written)), nil
+		return unknownHistory, fmt.Sprintf("the server recovered up to %v since, and the branch came later (%v): it lost that in a crash, was restored, or is not the server of the connection", now.replayed, lsn(s.Written)), nil
 	case s.Timeline == now.id:
 		return sameTimeline, "", nil
 	}
 	moved := fmt.Sprintf("the server has failed over or been restored since (timeline %d, not %d)", now.id, s.Timeline)
 	left, found, err := r.timelineEnd(ctx, now.id, s.Timeline)
 	switch {
-	case err != nil && (stateOf(err) == stateNotAllowed || stateOf(err) == stateNoFile):
+	case err != nil && (sqlstate.Of(err) == sqlstate.NotAllowed || sqlstate.Of(err) == sqlstate.NoFile):
 		return unknownHistory, moved + "; what it had received by then is not known, because the history of its timelines cannot be read", nil
 	case err != nil:
 		return 0, "", err
 	case !found:
 		return unknownHistory, moved + ", and its history does not have that timeline", nil
 	case s.Written == 0:
-		return unknownHistory, moved + ", and the session did not record its place in the write-ahead log", nil
+		return unknownHistory, moved + ", and the session reference has no place in the write-ahead log", nil
 	case lsn(s.Written) > left:
 		return notInHistory, fmt.Sprintf("%s, with the log up to %v, and the branch came later (%v)", moved, left, lsn(s.Written)), nil
 	}
@@ -99,7 +102,7 @@ func parseLSN(text string) (lsn, error) {
 	a, errA := strconv.ParseUint(high, 16, 32)
 	b, errB := strconv.ParseUint(low, 16, 32)
 	if !found || errA != nil || errB != nil {
-		return 0, fmt.Errorf("%q is no place in a write-ahead log", clip(text))
+		return 0, fmt.Errorf("%q is no place in a write-ahead log", excerpt.Of(text))
 	}
 	return lsn(a<<32 | b), nil
 }
@@ -107,7 +110,7 @@ func parseLSN(text string) (lsn, error) {
 // parseTimeline reads the timeline's id from the name of a file of the write-ahead log.
 func parseTimeline(text string) (uint32, error) {
 	if len(text) < 8 {
-		return 0, fmt.Errorf("%q is no timeline", clip(text))
+		return 0, fmt.Errorf("%q is no timeline", excerpt.Of(text))
 	}
 	id, err := strconv.ParseUint(text[:8], 16, 32)
 	return uint32(id), err

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 )
 
 // noises may stand between two words; each has a character that would end a quoted text, a line
@@ -48,9 +50,9 @@ func randomText(r *rand.Rand) string {
 	return b.String()
 }
 
-// TestTypedEndIsWhatTheServerReads: no random text that is accepted as harmless ends the
+// TestTxControlIsWhatTheServerReads: no random text that is accepted as harmless ends the
 // transaction.
-func TestTypedEndIsWhatTheServerReads(t *testing.T) {
+func TestTxControlIsWhatTheServerReads(t *testing.T) {
 	bank := newBank(t)
 	ctx := t.Context()
 	cfg, err := pgx.ParseConfig(bank.dsn)
@@ -84,13 +86,13 @@ func TestTypedEndIsWhatTheServerReads(t *testing.T) {
 		var status string
 		check(t, conn.QueryRow(ctx, "SELECT pg_xact_status($1::text::xid8)", before).Scan(&status))
 		over = over || status == xactCommitted
-		what := findTxControl(text, false, escapes)
+		refused := sqltext.RejectTxControl(text, false, escapes) != nil
 		switch {
-		case over && what == "":
+		case over && !refused:
 			t.Errorf("seed %d: with standard_conforming_strings %s it ended the transaction, and is sent: %q", seed, setting, text)
 		case over:
 			ended++
-		case failed == nil && what == "":
+		case failed == nil && !refused:
 			harmless++
 		}
 		finishAll(t, conn) // it has locks

@@ -47,7 +47,7 @@ func TestNoVotes(t *testing.T) {
 			// A failed prepare has rolled back already: no lock is left, and the connection can
 			// return to the pool.
 			if status := b.conn.Conn().PgConn().TxStatus(); status != statusIdle {
-				t.Errorf("the session is in state %c", status)
+				t.Errorf("the connection is in state %c", status)
 			}
 			bank.exec(t, "SELECT 1 FROM account WHERE id = 'alice' FOR UPDATE NOWAIT")
 			if err := b.Rollback(t.Context()); err != nil {
@@ -80,10 +80,10 @@ func TestOnlyTheRightCommandTagIsAYes(t *testing.T) {
 	}
 }
 
-// TestTransactionEndedByHandIsFoundOut: the application ended the transaction by SQL on the
+// TestTransactionEndedByApplicationIsDetected: the application ended the transaction by SQL on the
 // connection itself. Its work is committed, so the branch must neither vote yes nor report a
 // rollback.
-func TestTransactionEndedByHandIsFoundOut(t *testing.T) {
+func TestTransactionEndedByApplicationIsDetected(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
 	for name, sql := range map[string]string{
@@ -171,7 +171,7 @@ func TestEnlistedBeforeTheFirstStatement(t *testing.T) {
 		var same bool
 		check(t, bank.pool.QueryRow(ctx, "SELECT pg_xact_status($1::text::xid8), pg_backend_pid() = $2", literalXID(s), int32(s.PID)).Scan(&status, &same))
 		if status != xactInProgress || same {
-			t.Errorf("session %v is %s", s, status)
+			t.Errorf("session reference %v is %s", s, status)
 		}
 		var statements string
 		check(t, bank.pool.QueryRow(ctx, "SELECT query FROM pg_stat_activity WHERE pid = $1", int32(s.PID)).Scan(&statements))

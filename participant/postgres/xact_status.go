@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
 )
 
 // The results of pg_xact_status, and two of this package.
@@ -14,8 +15,8 @@ const (
 	xactCommitted   = "committed"
 	xactAborted     = "aborted"
 	xactInProgress  = "in progress"
-	xactForgotten   = ""              // the commit log does not reach back that far
-	xactNotAssigned = "not given out" // the number was never assigned, or lost in a crash
+	xactForgotten   = ""             // the commit log does not reach back that far
+	xactNotAssigned = "not assigned" // the number was never assigned, or lost in a crash
 )
 
 // xactStatus is what the server reports about the transaction of a session reference.
@@ -57,7 +58,7 @@ func (r *resourceManager) xactStatus(ctx context.Context, s SessionRef) (xactSta
 	var recovered *time.Time
 	var file, end, replayed, status *string
 	err := r.pool.QueryRow(ctx, look+`pg_xact_status($1::text::xid8)`, fmt.Sprint(s.XID)).Scan(&system, &standby, &started, &recovered, &file, &end, &replayed, &status)
-	if stateOf(err) == stateInvalid {
+	if sqlstate.Of(err) == sqlstate.Invalid {
 		future := xactNotAssigned
 		err = r.pool.QueryRow(ctx, look+`NULL`).Scan(&system, &standby, &started, &recovered, &file, &end, &replayed, &status)
 		status = &future
@@ -66,9 +67,9 @@ func (r *resourceManager) xactStatus(ctx context.Context, s SessionRef) (xactSta
 	case err != nil:
 		return xactStatus{}, err
 	case system != fmt.Sprint(s.System):
-		return xactStatus{}, fmt.Errorf("the application's session was on another server (system identifier %d, not %s); register the server that the application uses", s.System, system)
+		return xactStatus{}, fmt.Errorf("the application's connection is to another server (system identifier %d, not %s); register the server that the application uses", s.System, system)
 	case standby, file == nil, end == nil:
-		return xactStatus{}, errors.New("the server is a standby, which knows no last word; connect to the primary, for example with target_session_attrs=read-write")
+		return xactStatus{}, errors.New("the server is a standby, which cannot report the final outcome; connect to the primary, for example with target_session_attrs=read-write")
 	case status != nil:
 		e.status = *status
 	}
@@ -130,23 +131,23 @@ func (e xactStatus) outcome(wasPrepared bool) (participant.BranchOutcome, string
 	case e.status == xactCommitted && e.lineage == inHistory && wasPrepared:
 		return participant.Committed, e.statusText() + "; " + e.lineageDetail
 	case e.status == xactCommitted && e.lineage == inHistory:
-		return participant.Unknown, e.statusText() + ", but the branch is not known to have been prepared, so the server may have lost the number in a crash before, and given it to another transaction: " + e.lineageDetail
+		return participant.Unknown, e.statusText() + ", but the branch is not known to have been prepared, so the server may have lost the number in a crash before, and assigned it to another transaction: " + e.lineageDetail
 	case e.status == xactCommitted && e.lineage == unknownHistory:
-		return participant.Unknown, e.statusText() + ", but the server may have given the number to another transaction: " + e.lineageDetail
+		return participant.Unknown, e.statusText() + ", but the server may have assigned the number to another transaction: " + e.lineageDetail
 	case e.status == xactCommitted && wasPrepared:
 		return participant.Committed, e.statusText()
 	case e.status == xactCommitted && !e.startRecorded:
-		return participant.Unknown, e.statusText() + ", but the session did not record in which life of the server it began"
+		return participant.Unknown, e.statusText() + ", but the session reference does not identify the lifetime of the server"
 	case e.status == xactCommitted && e.crashRecovered && !e.certain:
-		return participant.Unknown, e.statusText() + ", but it is not known whether the server has recovered from a crash since the session began, and may have given the number to another transaction"
+		return participant.Unknown, e.statusText() + ", but it is not known whether the server has recovered from a crash since the connection was opened, and may have assigned the number to another transaction"
 	case e.status == xactCommitted && e.crashRecovered:
-		return participant.Unknown, e.statusText() + ", but the server has recovered from a crash, failed over or been restored since the session began, and may have given the number to another transaction"
+		return participant.Unknown, e.statusText() + ", but the server has recovered from a crash, failed over or been restored since the connection was opened, and may have assigned the number to another transaction"
 	case e.status == xactCommitted:
 		return participant.Committed, e.statusText()
 	case e.status == xactNotAssigned && e.lineage == unknownHistory:
 		return participant.RolledBack, e.statusText() + ": " + e.lineageDetail + ", and it did not have the number"
 	case e.status == xactNotAssigned && e.crashRecovered && !wasPrepared:
-		return participant.RolledBack, e.statusText() + ": the server has recovered since the session began, and the number never reached the disk"
+		return participant.RolledBack, e.statusText() + ": the server has recovered since the connection was opened, and the number never reached the disk"
 	case e.status == xactNotAssigned:
 		return participant.Unknown, e.statusText() + ": the server was restored to an earlier time"
 	}
@@ -155,7 +156,7 @@ func (e xactStatus) outcome(wasPrepared bool) (participant.BranchOutcome, string
 
 // reusedXIDDetail says why a transaction in progress is not the branch's.
 func (e xactStatus) reusedXIDDetail() string {
-	return fmt.Sprintf("the server has recovered since the session began, and another has transaction number %d: it never reached the disk", e.xid)
+	return fmt.Sprintf("the server has recovered since the connection was opened, and another transaction has the number %d: it never reached the disk", e.xid)
 }
 
 // inProgressError says why a branch that voted yes is neither prepared nor ended.

@@ -38,10 +38,10 @@ func TestWhatAParticipantSaysNow(t *testing.T) {
 	for want, q := range map[string]admin.BranchProbe{
 		"the participant cannot be asked: connection refused": {Error: "connection refused", Detail: "not shown"},
 		"it is prepared": {Prepared: true, Detail: "it is prepared"},
-		"it is prepared: its connection 9 has gone":                  {Prepared: true, Detail: "it is prepared; its connection 9 has gone"},
-		"it ended committed: its row is there":                       {Outcome: "committed", Detail: "its row is there"},
-		"its end cannot be determined: it is not prepared":           {Outcome: "unknown", Detail: "it is not prepared"},
-		"it has not ended: its session is open: process 7, user app": {Detail: "its session is open: process 7, user app"},
+		"it is prepared: its connection 9 has ended":                    {Prepared: true, Detail: "it is prepared; its connection 9 has ended"},
+		"it ended committed: its row is there":                          {Outcome: "committed", Detail: "its row is there"},
+		"its end cannot be determined: it is not prepared":              {Outcome: "unknown", Detail: "it is not prepared"},
+		"it has not ended: its connection is open: process 7, user app": {Detail: "its connection is open: process 7, user app"},
 	} {
 		if got := reportedState(txn.BranchInfo{State: txn.BranchPrepared}, q); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -51,7 +51,7 @@ func TestWhatAParticipantSaysNow(t *testing.T) {
 
 // The end of a branch that ended as decided is not asked for.
 func TestWhatIsLeftOfAFinishedBranch(t *testing.T) {
-	q := admin.BranchProbe{Outcome: "unknown", Detail: "no session is on record"}
+	q := admin.BranchProbe{Outcome: "unknown", Detail: "no session reference is recorded"}
 	if got := reportedState(txn.BranchInfo{State: txn.BranchCommitted}, q); got != "it is no longer prepared" {
 		t.Errorf("%q", got)
 	}

@@ -1,4 +1,4 @@
-package postgres
+package connect
 
 import (
 	"errors"
@@ -6,11 +6,13 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
 )
 
-// redactError replaces a connection error that may contain a part of a password. A password that
+// Redact replaces a connection error that may contain a part of a password. A password that
 // was not quoted is split into words, which the server takes for parameters and repeats.
-func redactError(err error) error {
+func Redact(err error) error {
 	connect := (*pgconn.ConnectError)(nil)
 	if !errors.As(err, &connect) {
 		return err
@@ -26,7 +28,7 @@ func redactError(err error) error {
 func repeatedParameter(err error) string {
 	if pg, ok := err.(*pgconn.PgError); ok {
 		switch {
-		case pg.Code == stateNotFound, pg.Code == stateInvalid, strings.Contains(pg.Message, "parameter"):
+		case pg.Code == sqlstate.NotFound, pg.Code == sqlstate.Invalid, strings.Contains(pg.Message, "parameter"):
 			return pg.Code
 		}
 	}

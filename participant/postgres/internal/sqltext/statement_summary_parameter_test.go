@@ -1,4 +1,4 @@
-package postgres
+package sqltext
 
 import "testing"
 
@@ -11,7 +11,7 @@ func TestParameterIsNoTag(t *testing.T) {
 		"SELECT $a$s3cret$a$ + 1": "SELECT '...' + 1",
 		"SELECT $_9$s3cret$_9$":   "SELECT '...'",
 	} {
-		if got := summarizeStatement(statement); got != want {
+		if got := Summarize(statement); got != want {
 			t.Errorf("%q: got %q, want %q", statement, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package mariadb
+package connect
 
 import (
 	"context"
@@ -16,40 +16,41 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Limits of the coordinator's own pool.
 const (
-	maxConns       = 8
+	MaxConns       = 8
 	connectTimeout = 5 * time.Second
 	idleTimeout    = 5 * time.Minute
 )
 
-// settings are the parsed settings of a registration.
-type settings struct {
+// Settings are the parsed settings of a registration.
+type Settings struct {
 	secretRef participant.SecretRef
-	fence     bool
-	markers   markerTable
+	Fence     bool
+	Markers   string // the name of the marker table; empty: the default
 }
 
-func readSettings(p admin.Participant) (s settings, err error) {
-	s = settings{fence: true, markers: DefaultMarkerTable}
+// ReadSettings parses the settings of a participant, and reads no connection string. The error is
+// [txn.ErrInvalid].
+func ReadSettings(p admin.Participant) (s Settings, err error) {
+	s = Settings{Fence: true}
 	for key, value := range p.Settings {
 		switch key {
 		case "dsn", "dsn_file", "dsn_env":
 		case "fence":
 			if value != "on" && value != "off" {
-				return s, fmt.Errorf("%w: mariadb %s: fence is %q: want on or off", txn.ErrInvalid, p.Name, clip(value))
+				return s, fmt.Errorf("%w: mariadb %s: fence is %q: want on or off", txn.ErrInvalid, p.Name, excerpt.Of(value))
 			}
-			s.fence = value == "on"
+			s.Fence = value == "on"
 		case "commit_marker":
-			if s.markers, err = newMarkerTable(value); err != nil {
-				return s, fmt.Errorf("mariadb %s: %w", p.Name, err)
-			}
+			s.Markers = value
 		default:
-			return s, fmt.Errorf("%w: mariadb %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence, commit_marker", txn.ErrInvalid, p.Name, clip(key))
+			return s, fmt.Errorf("%w: mariadb %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence, commit_marker", txn.ErrInvalid, p.Name, excerpt.Of(key))
 		}
 	}
 	s.secretRef, err = participant.ReadSecretRef(p, holdsPassword, isConnectionString)
@@ -105,7 +106,7 @@ func holdsPassword(dsn string) bool {
 
 // config reads the connection string again. The parser's error is not shown: it may quote the
 // password.
-func (s settings) config() (*mysql.Config, error) {
+func (s Settings) config() (*mysql.Config, error) {
 	dsn, err := s.secretRef.Read()
 	if err != nil {
 		return nil, fmt.Errorf("connection string: %w", err)
@@ -140,13 +141,13 @@ func (s settings) config() (*mysql.Config, error) {
 }
 
 // connector reads the settings for each connection, and accepts supported servers only.
-type connector struct{ settings }
+type connector struct{ Settings }
 
-// pool makes the pool. It connects when first used.
-func (s settings) pool() *sql.DB {
+// Pool makes the pool. It connects when first used.
+func (s Settings) Pool() *sql.DB {
 	db := sql.OpenDB(connector{s})
-	db.SetMaxOpenConns(maxConns)
-	db.SetMaxIdleConns(maxConns)
+	db.SetMaxOpenConns(MaxConns)
+	db.SetMaxIdleConns(MaxConns)
 	db.SetConnMaxIdleTime(idleTimeout)
 	return db
 }
@@ -159,7 +160,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	inner, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the connection string in %s does not fit together (it is not shown because it may hold a password)", txn.ErrInvalid, c.secretRef.Source)
+		return nil, fmt.Errorf("%w: the connection string in %s has contradictory parameters (it is not shown because it may hold a password)", txn.ErrInvalid, c.secretRef.Source)
 	}
 	conn, err := inner.Connect(ctx)
 	if err != nil {

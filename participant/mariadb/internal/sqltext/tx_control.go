@@ -1,4 +1,4 @@
-package mariadb
+package sqltext
 
 import (
 	"fmt"
@@ -8,10 +8,10 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// rejectTxControl refuses, before it is sent, a statement that begins or ends a transaction. The
+// RejectTxControl refuses, before it is sent, a statement that begins or ends a transaction. The
 // server would refuse most of them, too, but not in a read-only transaction, and not XA
 // statements with the branch's name.
-func rejectTxControl(query string) error {
+func RejectTxControl(query string) error {
 	var w [3]string
 	for i := range w {
 		w[i], query = word(query)
@@ -50,11 +50,11 @@ func word(s string) (keyword, rest string) {
 	}
 }
 
-// mayEnd reports whether a statement that is not refused may still end the transaction: because it
+// MayEnd reports whether a statement that is not refused may still end the transaction: because it
 // runs others, others follow it, or the server commits implicitly before it. The server commits
 // so in a read-only transaction; in an XA transaction it refuses. A function cannot end a
 // transaction.
-func mayEnd(query string) bool {
+func MayEnd(query string) bool {
 	if strings.Contains(query, "/*!") || strings.Contains(query, "/*M!") {
 		return true // which server versions execute the comment is not checked
 	}
@@ -91,9 +91,9 @@ func mayEnd(query string) bool {
 	return followed(rest)
 }
 
-// mayRunXA reports whether a text that may run further statements may run an XA statement. No
+// MayRunXA reports whether a text that may run further statements may run an XA statement. No
 // other one ends an XA transaction: the server refuses them. An argument may be anything.
-func mayRunXA(query string) bool {
+func MayRunXA(query string) bool {
 	upper := strings.ToUpper(query)
 	for _, word := range []string{"XA", "EXECUTE", "CALL", "?"} {
 		if strings.Contains(upper, word) {

@@ -1,4 +1,4 @@
-package postgres
+package sqltext
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestGistLeavesTextsOut(t *testing.T) {
+func TestSummarizeOmitsQuotedTexts(t *testing.T) {
 	for statement, want := range map[string]string{
 		"":                                      "",
 		"UPDATE account\n\tSET balance = $1":    "UPDATE account SET balance = $1",
@@ -24,27 +24,27 @@ func TestGistLeavesTextsOut(t *testing.T) {
 		"SELECT 1 /* s3cret":                    "SELECT 1",
 		strings.Repeat("é", 60):                 strings.Repeat("é", 48) + "...",
 	} {
-		if got := summarizeStatement(statement); got != want {
+		if got := Summarize(statement); got != want {
 			t.Errorf("%q: got %q, want %q", statement, got, want)
 		}
 	}
 }
 
-func FuzzGist(f *testing.F) {
+func FuzzSummarize(f *testing.F) {
 	f.Add("SELECT ", "s3cret")
 	f.Add("SELECT $1, E'\\'", "x")
 	f.Add(`"`, "'$$")
 	f.Fuzz(func(t *testing.T, before, text string) {
-		got := summarizeStatement(before)
+		got := Summarize(before)
 		if len(got) > maxSummary || !utf8.ValidString(got) {
 			t.Errorf("%q became %q", before, got)
 		}
 		secret := fmt.Sprintf("zq9%x", text)
-		quoted, err := literal(secret)
+		quoted, err := Literal(secret)
 		if err != nil || strings.ContainsAny(before, `"'$-/`) || strings.Contains(before, "zq9") {
 			return // a quoted text may be open before it
 		}
-		if got := summarizeStatement("SELECT " + before + quoted); strings.Contains(got, "zq9") {
+		if got := Summarize("SELECT " + before + quoted); strings.Contains(got, "zq9") {
 			t.Errorf("%q shows %q", got, secret)
 		}
 	})

@@ -18,9 +18,9 @@ func past(ctx context.Context, db *DB, tx *txn.Tx, statements ...string) error {
 	return err
 }
 
-// TestEndedByHandIsNeverRolledBack: the transaction was ended without the SDK. The error permits
+// TestEndedByApplicationIsNeverRolledBack: the transaction was ended without the SDK. The error permits
 // no repetition, and the other branch is rolled back.
-func TestEndedByHandIsNeverRolledBack(t *testing.T) {
+func TestEndedByApplicationIsNeverRolledBack(t *testing.T) {
 	const work = "UPDATE account SET balance = balance - 1"
 	for name, c := range map[string]struct {
 		statements []string
@@ -54,7 +54,7 @@ func TestEndedByHandIsNeverRolledBack(t *testing.T) {
 					t.Errorf("code %s: %v", txn.CodeOf(err), err)
 				}
 				if _, err := s.Commit(t.Context(), s.Last(), txn.CommitRequest{}); !errors.Is(err, txn.ErrEndedByApplication) || errors.Is(err, txn.ErrRolledBack) {
-					t.Errorf("another application is told that %v", err)
+					t.Errorf("another application gets %v", err)
 				}
 				s.want(t, c.bank, 100)
 			})

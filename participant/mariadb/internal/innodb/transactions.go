@@ -1,4 +1,4 @@
-package mariadb
+package innodb
 
 import (
 	"context"
@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// innodbTx is a row of INNODB_TRX.
-type innodbTx struct {
-	id, state, started string
-	age                time.Duration
-	conn               uint64 // 0: prepared, and its connection has ended
+// Tx is a row of INNODB_TRX.
+type Tx struct {
+	ID, State, Started string
+	Age                time.Duration
+	Conn               uint64 // 0: prepared, and its connection has ended
 }
 
 // maxTransactions is how many certainly fit into the 16 MB of InnoDB's copy.
 const maxTransactions = 30_000
 
-// transactions reads the present content of INNODB_TRX, without its own transaction. InnoDB
+// Transactions reads the present content of INNODB_TRX, without its own transaction. InnoDB
 // answers from a copy that it refreshes at most every tenth of a second, and not at all while
 // other connections read it; a copy is new if it contains the very query that reads it.
 // Coordinators, and participants that share a server, could keep the copy from being refreshed
 // for ever, so they read it one at a time.
-func (r *resourceManager) transactions(ctx context.Context) (list []innodbTx, err error) {
-	conn, err := r.db.Conn(ctx)
+func Transactions(ctx context.Context, db *sql.DB) (list []Tx, err error) {
+	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -36,14 +36,14 @@ func (r *resourceManager) transactions(ctx context.Context) (list []innodbTx, er
 			_, err = conn.ExecContext(ctx, "ROLLBACK") // the transaction only reads
 		}
 		if err == nil {
-			_, err = conn.ExecContext(ctx, "DO RELEASE_LOCK("+innoDBReadLock+")")
+			_, err = conn.ExecContext(ctx, "DO RELEASE_LOCK("+ReadLock+")")
 		}
 		if err != nil { // a connection that may still hold the lock must not return to the pool
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		}
 		_ = conn.Close()
 	}()
-	if err := lockInnoDBReads(ctx, conn); err != nil {
+	if err := lockReads(ctx, conn); err != nil {
 		return nil, err
 	}
 	// Only a transaction that has begun in InnoDB is listed.
@@ -71,22 +71,22 @@ func (r *resourceManager) transactions(ctx context.Context) (list []innodbTx, er
 	}
 }
 
-// innoDBReadLock is the user-level lock that a reader of INNODB_TRX holds.
-const innoDBReadLock = "'txmgr reads INNODB_TRX'"
+// ReadLock is the user-level lock that a reader of INNODB_TRX holds.
+const ReadLock = "'txmgr reads INNODB_TRX'"
 
-// innoDBReadLockTimeout bounds the wait for the lock: two waits fit into callTimeout.
-const innoDBReadLockTimeout = 3 * time.Second
+// readLockTimeout bounds the wait for the lock: two waits fit into the ten seconds of a call.
+const readLockTimeout = 3 * time.Second
 
-// lockInnoDBReads waits until no other txmgr connection reads INNODB_TRX, for up to
-// innoDBReadLockTimeout: the lock may be held by a node that has lost its network, or by any
+// lockReads waits until no other txmgr connection reads INNODB_TRX, for up to
+// readLockTimeout: the lock may be held by a node that has lost its network, or by any
 // other client of the server. Reading without the lock is only slower, since an old copy is
 // recognized anyway.
-func lockInnoDBReads(ctx context.Context, conn *sql.Conn) error {
-	_, err := conn.ExecContext(ctx, fmt.Sprintf("DO GET_LOCK(%s, %d)", innoDBReadLock, int(innoDBReadLockTimeout/time.Second)))
+func lockReads(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, fmt.Sprintf("DO GET_LOCK(%s, %d)", ReadLock, int(readLockTimeout/time.Second)))
 	return err
 }
 
-func readTransactions(ctx context.Context, conn *sql.Conn) (list []innodbTx, isNew bool, err error) {
+func readTransactions(ctx context.Context, conn *sql.Conn) (list []Tx, isNew bool, err error) {
 	mark := rand.Text()
 	rows, err := conn.QueryContext(ctx, "SELECT /* "+mark+` */ trx_id, trx_state, trx_started, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_mysql_thread_id,
 		trx_mysql_thread_id = CONNECTION_ID(), COALESCE(trx_query, '')
@@ -96,14 +96,14 @@ func readTransactions(ctx context.Context, conn *sql.Conn) (list []innodbTx, isN
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		var x innodbTx
+		var x Tx
 		var ours bool
 		var query string
 		var age int64
-		if err := rows.Scan(&x.id, &x.state, &x.started, &age, &x.conn, &ours, &query); err != nil {
+		if err := rows.Scan(&x.ID, &x.State, &x.Started, &age, &x.Conn, &ours, &query); err != nil {
 			return nil, false, err
 		}
-		x.age = time.Duration(age) * time.Second
+		x.Age = time.Duration(age) * time.Second
 		if ours {
 			isNew = isNew || strings.Contains(query, mark)
 			continue

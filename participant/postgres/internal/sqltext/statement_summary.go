@@ -1,4 +1,4 @@
-package postgres
+package sqltext
 
 import (
 	"strings"
@@ -8,9 +8,9 @@ import (
 // maxSummary bounds the summary of a statement, in bytes.
 const maxSummary = 100
 
-// summarizeStatement shortens a statement for the operator. Quoted texts are left out: the
+// Summarize shortens a statement for the operator. Quoted texts are left out: the
 // statement of another client may contain a password.
-func summarizeStatement(statement string) string {
+func Summarize(statement string) string {
 	var b strings.Builder
 	for rest := statement; rest != ""; {
 		n, shown := token(rest, strings.HasSuffix(b.String(), "e") || strings.HasSuffix(b.String(), "E"))

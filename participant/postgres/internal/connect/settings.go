@@ -1,4 +1,4 @@
-package postgres
+package connect
 
 import (
 	"context"
@@ -23,14 +23,16 @@ const (
 	idleTimeout    = 5 * time.Minute
 )
 
-// settings are the parsed settings of a registration.
-type settings struct {
-	secretRef participant.SecretRef
-	fence     bool
+// Settings are the parsed settings of a registration.
+type Settings struct {
+	SecretRef participant.SecretRef
+	Fence     bool
 }
 
-func readSettings(p admin.Participant) (s settings, err error) {
-	s = settings{fence: true}
+// ReadSettings parses the settings of a participant, and reads no connection string. The error is
+// [txn.ErrInvalid].
+func ReadSettings(p admin.Participant) (s Settings, err error) {
+	s = Settings{Fence: true}
 	for key, value := range p.Settings {
 		switch key {
 		case "dsn", "dsn_file", "dsn_env":
@@ -38,12 +40,12 @@ func readSettings(p admin.Participant) (s settings, err error) {
 			if value != "on" && value != "off" {
 				return s, fmt.Errorf("%w: postgres %s: fence is %q: want on or off", txn.ErrInvalid, p.Name, value)
 			}
-			s.fence = value == "on"
+			s.Fence = value == "on"
 		default:
 			return s, fmt.Errorf("%w: postgres %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence", txn.ErrInvalid, p.Name, key)
 		}
 	}
-	s.secretRef, err = participant.ReadSecretRef(p, holdsPassword, isConnectionString)
+	s.SecretRef, err = participant.ReadSecretRef(p, holdsPassword, isConnectionString)
 	return s, err
 }
 
@@ -89,16 +91,16 @@ func hasStrayAt(dsn string) bool {
 	return end >= 0 && strings.Contains(rest[end:], "@")
 }
 
-// config reads the connection string again. The parser's error is not shown: it may quote the
+// Config reads the connection string again. The parser's error is not shown: it may quote the
 // password.
-func (s settings) config() (*pgx.ConnConfig, error) {
-	dsn, err := s.secretRef.Read()
+func (s Settings) Config() (*pgx.ConnConfig, error) {
+	dsn, err := s.SecretRef.Read()
 	if err != nil {
 		return nil, fmt.Errorf("connection string: %w", err)
 	}
 	c, err := pgxpool.ParseConfig(dsn) // it accepts the pool_... words that a copied string may have
 	if err != nil || hasStrayAt(dsn) {
-		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); try it with psql", txn.ErrInvalid, s.secretRef.Source)
+		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); try it with psql", txn.ErrInvalid, s.SecretRef.Source)
 	}
 	conn := c.ConnConfig
 	if conn.ConnectTimeout == 0 || conn.ConnectTimeout > connectTimeout {
@@ -112,15 +114,15 @@ func (s settings) config() (*pgx.ConnConfig, error) {
 	return conn, nil
 }
 
-// pool makes the pool. It connects when first used, and reads the settings for each connection.
-func (s settings) pool(ctx context.Context) (*pgxpool.Pool, error) {
+// Pool makes the pool. It connects when first used, and reads the settings for each connection.
+func (s Settings) Pool(ctx context.Context) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig("host=127.0.0.1")
 	if err != nil {
 		return nil, fmt.Errorf("environment variables of PostgreSQL (PG...): %w", err)
 	}
 	c.MaxConns, c.MinConns, c.MaxConnIdleTime = maxConns, 0, idleTimeout
 	c.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
-		fresh, err := s.config()
+		fresh, err := s.Config()
 		if err == nil {
 			*conn = *fresh
 		}

@@ -1,4 +1,4 @@
-package postgres
+package sqltext
 
 import (
 	"fmt"
@@ -7,12 +7,16 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// rejectTxControl refuses, before it is sent, a text with a statement that begins or ends a
+// MarkSetting is a setting local to its transaction: its value, the mark, identifies a
+// transaction that has no number.
+const MarkSetting = "txmgr.branch"
+
+// RejectTxControl refuses, before it is sent, a text with a statement that begins or ends a
 // transaction, or, in a read-only one, resets its mark. escapes: every quoted text is read as one
 // of the form E'...', as PostgreSQL does without standard_conforming_strings. A statement that it
 // does not recognize is detected by the state of the connection afterwards, unless another
 // transaction has begun and failed by then.
-func rejectTxControl(sql string, readOnly, escapes bool) error {
+func RejectTxControl(sql string, readOnly, escapes bool) error {
 	what := findTxControl(sql, readOnly, escapes)
 	advice := "return nil from the function of txn.Run to commit and an error to roll back; for a part of the work use Begin of DB.Tx, which makes a savepoint"
 	switch what {
@@ -23,7 +27,7 @@ func rejectTxControl(sql string, readOnly, escapes bool) error {
 	case setSnapshot:
 		advice = `it has to come before the first query, which is the SDK's: use another DB (New) for this transaction, with a TxOptions.BeginQuery like "BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '...'"`
 	case resetAll:
-		advice = "it resets " + markSetting + ", by which a transaction that only reads is told from others; RESET what is meant by its name"
+		advice = "it resets " + MarkSetting + ", which identifies a read-only transaction; RESET single settings by their names"
 	}
 	return fmt.Errorf("%w: %s was not sent: %s", txn.ErrManaged, what, advice)
 }

@@ -1,26 +1,30 @@
-package mariadb
+package connect
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 )
 
 // minVersion is the first version whose prepared branches survive their connection: major and
 // minor.
 var minVersion = [2]int{10, 5}
 
-// unsupportedServerError says why a server, or its user, cannot take part in global transactions.
-type unsupportedServerError struct {
-	subject, message, remedy string
+// UnsupportedServerError says why a server, or its user, cannot take part in global transactions.
+type UnsupportedServerError struct {
+	Subject, Message, Remedy string
 }
 
 // Error returns the message and the remedy.
-func (u *unsupportedServerError) Error() string { return u.message + "; " + u.remedy }
+func (u *UnsupportedServerError) Error() string { return u.Message + "; " + u.Remedy }
 
 // checkServer checks each new connection: the driver uses no server that cannot keep txmgr's
 // guarantees.
@@ -34,15 +38,15 @@ func checkServer(ctx context.Context, conn driver.Conn) error {
 	}
 	// A build without Galera does not know the variable.
 	if on, err := text(ctx, conn, "SHOW VARIABLES WHERE Variable_name = 'wsrep_on'"); err == nil && strings.EqualFold(on, "ON") {
-		return &unsupportedServerError{"Galera", "the server is part of a Galera cluster (wsrep_on is ON), which does not replicate XA transactions", "use a MariaDB without Galera"}
+		return &UnsupportedServerError{"Galera", "the server is part of a Galera cluster (wsrep_on is ON), which does not replicate XA transactions", "use a MariaDB without Galera"}
 	}
 	// A statement that requires PROCESS and does nothing. Without the privilege INNODB_TRX is
 	// empty, without an error.
 	_, err = text(ctx, conn, "SHOW ENGINE MEMORY STATUS")
 	switch {
-	case numberOf(err) == codeDenied:
+	case errno.Of(err) == errno.Denied:
 		who, _ := text(ctx, conn, "SELECT CURRENT_USER()") // the remedy is clear without it
-		return &unsupportedServerError{
+		return &UnsupportedServerError{
 			"privileges", "the user " + who + " has no PROCESS privilege: it cannot see whether the connection that prepared a branch still has it, and a commit before it has let go can lose the branch",
 			"GRANT PROCESS, CONNECTION ADMIN ON *.* TO " + quoteUser(who),
 		}
@@ -55,7 +59,7 @@ func checkServer(ctx context.Context, conn driver.Conn) error {
 // checkVersion checks the result of VERSION().
 func checkVersion(version string) error {
 	if !strings.Contains(version, "MariaDB") {
-		return &unsupportedServerError{"version", "the server is version " + clip(version) + ", which is not MariaDB; XA of MySQL is another one", "use MariaDB"}
+		return &UnsupportedServerError{"version", "the server is version " + excerpt.Of(version) + ", which is not MariaDB; XA of MySQL is another one", "use MariaDB"}
 	}
 	var number [2]int
 	for i, part := range strings.SplitN(strings.TrimPrefix(version, "5.5.5-"), ".", 3) {
@@ -64,9 +68,19 @@ func checkVersion(version string) error {
 		}
 	}
 	if number[0] < minVersion[0] || number[0] == minVersion[0] && number[1] < minVersion[1] {
-		return &unsupportedServerError{"version", "the server is version " + clip(version) + ", which forgets a prepared branch when its connection ends", fmt.Sprintf("upgrade to MariaDB %d.%d or later", minVersion[0], minVersion[1])}
+		return &UnsupportedServerError{"version", "the server is version " + excerpt.Of(version) + ", which forgets a prepared branch when its connection ends", fmt.Sprintf("upgrade to MariaDB %d.%d or later", minVersion[0], minVersion[1])}
 	}
 	return nil
+}
+
+// CurrentUser is the connection's user, quoted for GRANT.
+func CurrentUser(ctx context.Context, on interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+},
+) string {
+	var who string
+	_ = on.QueryRowContext(ctx, "SELECT CURRENT_USER()").Scan(&who) // the remedy is clear without it
+	return quoteUser(who)
 }
 
 // quoteUser quotes the result of CURRENT_USER() for GRANT.

@@ -1,0 +1,2 @@
+// Package innodb reads the transactions that InnoDB has open (INNODB_TRX).
+package innodb

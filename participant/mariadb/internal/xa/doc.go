@@ -1,0 +1,3 @@
+// Package xa has the names of XA transactions in MariaDB, their forms in statements, and how XA
+// RECOVER lists them.
+package xa
