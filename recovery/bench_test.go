@@ -20,7 +20,7 @@ func drained(b *testing.B, r *Recovery) {
 	eventually(b, "drained", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.deferred.n == 0 && r.inbox.len() == 0 && len(r.transactions) == 0
+		return r.deferred.Len() == 0 && r.inbox.Len() == 0 && len(r.transactions) == 0
 	})
 }
 

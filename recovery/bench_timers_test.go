@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/recovery/breaker"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -16,20 +17,21 @@ const waiters = 100_000
 // parkCrowd makes many branches back off, as if an attempt at each had failed, for up to a
 // ceiling; mu is held.
 func parkCrowd(r *Recovery, l *lane, ceiling time.Duration) {
-	r.retries.base, r.retries.max = ceiling, ceiling
+	r.retries.Base, r.retries.Max = ceiling, ceiling
 	for n := range waiters {
 		it := item{Key{idOf(n + 1), 1}, Commit}
 		r.transactions[it.TX] = txProgress{outstanding: 1, state: txn.Committing}
 		t := &branchAttempts{lane: l}
 		r.attempts[it] = t
-		r.backOffLocked(it, t, r.now()+r.retries.fullJitter(1))
+		r.backOffLocked(it, t, r.now()+r.retries.FullJitter(1))
 	}
 }
 
 // openLane makes a participant that must not be called for an hour; mu is held.
 func openLane(r *Recovery) *lane {
 	l := r.laneLocked("down")
-	l.br.openCount, l.br.openUntil = 1, r.now()+time.Hour
+	l.br = breaker.Breaker{Threshold: 1, Backoff: breaker.Backoff{Base: time.Hour, Max: time.Hour, Rand: func() float64 { return 1 }}}
+	l.br.Failure(r.now(), false)
 	return l
 }
 
@@ -63,8 +65,8 @@ func BenchmarkWaitRetry(b *testing.B) {
 		n++
 		t := r.attempts[it]
 		r.endBackoffLocked(it, t, r.now())
-		l.queues[it.action.queue()].pop()
-		r.backOffLocked(it, t, r.now()+r.retries.fullJitter(1))
+		l.queues[it.action.queue()].Pop()
+		r.backOffLocked(it, t, r.now()+r.retries.FullJitter(1))
 	}
 	b.ReportMetric(max(0, float64(heapInUse())-float64(before))/float64(n), "left-B/op")
 }

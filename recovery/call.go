@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/redact"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -117,14 +118,14 @@ func prepare(ctx context.Context, p participant.Participant, b participant.Branc
 	}
 	vote, detail, err := preparer.Prepare(ctx, b)
 	if errors.Is(err, txn.ErrEndedByApplication) {
-		return BranchResult{Branch: b.ID, Vote: txn.VoteEndedByApplication, Detail: redact(err.Error())}, nil
+		return BranchResult{Branch: b.ID, Vote: txn.VoteEndedByApplication, Detail: redact.Text(err.Error())}, nil
 	}
 	if err != nil {
 		return BranchResult{}, err
 	}
 	switch vote {
 	case txn.VotePrepared, txn.VoteReadOnly, txn.VoteNo, txn.VoteEndedByApplication:
-		return BranchResult{Branch: b.ID, Vote: vote, Detail: redact(detail)}, nil
+		return BranchResult{Branch: b.ID, Vote: vote, Detail: redact.Text(detail)}, nil
 	}
 	return BranchResult{}, fmt.Errorf("the participant answered vote %v", vote)
 }
@@ -141,7 +142,7 @@ func resolveOutcome(ctx context.Context, p participant.Participant, b participan
 // toResult turns an outcome into a result: done when it is the decided outcome, or
 // itself the decision; a heuristic outcome when it is not.
 func toResult(id txn.BranchID, v Action, res participant.Result) (BranchResult, error) {
-	rep := BranchResult{Branch: id, Detail: redact(res.Detail)}
+	rep := BranchResult{Branch: id, Detail: redact.Text(res.Detail)}
 	switch {
 	case res.Outcome == participant.Unknown:
 		rep.Heuristic = txn.HeuristicHazard

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/redact"
 	"github.com/txmgr/txmgr/participant"
 )
 
@@ -54,13 +55,13 @@ func (r *Recovery) completeAttempt(l *lane, it item, probe bool, a attemptResult
 	}
 	switch {
 	case a.stale || t.stale:
-		l.br.cancelProbe(probe)
+		l.br.CancelProbe(probe)
 		r.dropBranchLocked(it)
 	case a.err != nil:
 		if a.participantFault {
 			r.recordFailureLocked(l, text, now, probe)
 		} else {
-			l.br.cancelProbe(probe)
+			l.br.CancelProbe(probe)
 		}
 		t.count++
 		t.fails++
@@ -68,9 +69,9 @@ func (r *Recovery) completeAttempt(l *lane, it item, probe bool, a attemptResult
 			t.uncertain++
 		}
 		t.lastErr = text
-		wait := r.retries.fullJitter(int(t.fails))
+		wait := r.retries.FullJitter(int(t.fails))
 		if a.longBackoff {
-			wait = r.retries.halfJitter(maxBackoffFailures)
+			wait = r.retries.HalfJitter(maxBackoffFailures)
 		}
 		r.backOffLocked(it, t, now+wait)
 	default:
@@ -91,7 +92,7 @@ func (l *lane) text(err error) string {
 	if err == nil {
 		return ""
 	}
-	s := redact(err.Error())
+	s := redact.Text(err.Error())
 	if s == l.lastErr {
 		return l.lastErr
 	}
@@ -100,12 +101,12 @@ func (l *lane) text(err error) string {
 
 // recordFailureLocked counts a failure of the participant; mu is held.
 func (r *Recovery) recordFailureLocked(l *lane, text string, now time.Duration, probe bool) {
-	l.br.failure(now, probe)
+	l.br.Failure(now, probe)
 	l.fails++
 	l.lastErr = text
 	l.noteContactLocked()
-	if !l.br.closed() {
-		r.wakeByLocked(l.br.nextProbe())
+	if !l.br.Closed() {
+		r.wakeByLocked(l.br.NextProbe())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/txmgr/txmgr/recovery/queue"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -22,7 +23,7 @@ func calledAt(t *testing.T, p *fakeParticipant, branches int, start time.Time, a
 		t.Errorf("%d calls for %d branches: %+v", len(calls), branches, calls)
 	}
 	for _, v := range calls {
-		if late := v.at.Sub(start) - after; late < 0 || late > graceWindow+5*time.Millisecond {
+		if late := v.at.Sub(start) - after; late < 0 || late > queue.GraceWindow+5*time.Millisecond {
 			t.Errorf("%v of %v after %v, want %v", v.verb, v.branch.XID, v.at.Sub(start), after)
 		}
 	}
@@ -142,7 +143,7 @@ func TestGraceOfOneBranchIsCheap(t *testing.T) {
 		if asked := log.asked(); asked != 4*n || len(own.made()) != 0 {
 			t.Errorf("asked the log %d times for %d transactions, and made %d calls", asked, n, len(own.made()))
 		}
-		if _, waits := r.deferred.next(); waits {
+		if _, waits := r.deferred.Next(); waits {
 			t.Error("somebody still waits for the grace")
 		}
 	})
@@ -162,8 +163,8 @@ func TestGraceOfOneBranchHeedsHints(t *testing.T) {
 			r.Add(id)
 			sleep(t.Context(), 50*time.Millisecond)
 			r.mu.Lock()
-			if r.deferred.n > 1 {
-				t.Errorf("%d times in the queue", r.deferred.n)
+			if r.deferred.Len() > 1 {
+				t.Errorf("%d times in the queue", r.deferred.Len())
 			}
 			r.mu.Unlock()
 		}
@@ -202,7 +203,7 @@ func TestRetryWaivesTheGraceOfOneBranch(t *testing.T) {
 			sleep(t.Context(), 10*time.Second)
 			for _, v := range own.made() {
 				want := map[txn.ID]time.Duration{early: 1300 * time.Millisecond, late: 500 * time.Millisecond}[v.branch.TX]
-				if d := v.at.Sub(start) - want; d < 0 || d > graceWindow {
+				if d := v.at.Sub(start) - want; d < 0 || d > queue.GraceWindow {
 					t.Errorf("%v after %v, want %v", v.branch.XID, v.at.Sub(start), want)
 				}
 			}

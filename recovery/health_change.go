@@ -24,7 +24,7 @@ type healthChanges struct {
 // updateDownLocked records that the participant goes down, or is healthy again; mu is held.
 // A single failed call is neither.
 func (l *lane) updateDownLocked() {
-	switch down := !l.br.closed() || l.scanFailed || l.probeErr != ""; {
+	switch down := !l.br.Closed() || l.scanFailed || l.probeErr != ""; {
 	case down && !l.down:
 		l.down, l.downSince = true, time.Now()
 		l.onHealthChange(HealthChange{Participant: l.name, Error: cmp.Or(l.lastErr, l.probeErr, l.sweepErr)})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/txmgr/txmgr/recovery/queue"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -123,7 +124,7 @@ func (rep BranchResult) summary() string {
 type attemptHistory struct {
 	liveRecords     int // records of branches that are pending
 	finished        map[txn.ID]map[txn.BranchID]attemptLog
-	order           fifo[txn.ID]
+	order           queue.FIFO[txn.ID]
 	finishedRecords int // records of branches that are finished
 }
 
@@ -162,13 +163,13 @@ func (p *attemptHistory) retainLocked(k Key, c attemptLog) {
 			p.finished = make(map[txn.ID]map[txn.BranchID]attemptLog)
 		}
 		p.finished[k.TX] = of
-		p.order.push(k.TX)
+		p.order.Push(k.TX)
 	}
 	p.finishedRecords -= len(of[k.Branch].records)
 	of[k.Branch] = of[k.Branch].merge(c)
 	p.finishedRecords += len(of[k.Branch].records)
-	for p.order.len() > historyLimit || p.finishedRecords > recordLimit {
-		oldest := p.order.pop()
+	for p.order.Len() > historyLimit || p.finishedRecords > recordLimit {
+		oldest := p.order.Pop()
 		for _, c := range p.finished[oldest] {
 			p.finishedRecords -= len(c.records)
 		}

@@ -178,7 +178,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if p := &r.history; p.liveRecords != 0 || p.finishedRecords != 1023*2+16 || len(p.finished) != p.order.len() {
+		if p := &r.history; p.liveRecords != 0 || p.finishedRecords != 1023*2+16 || len(p.finished) != p.order.Len() {
 			t.Errorf("counts %d live and %d kept records", p.liveRecords, p.finishedRecords)
 		}
 	})
@@ -211,7 +211,7 @@ func TestHistoryUnderStorm(t *testing.T) {
 		id := idOf(i + 1)
 		p.archiveLocked(Key{id, 1}, &trails[i])
 	}
-	if p.liveRecords != 0 || len(p.finished) != historyLimit || p.order.len() != historyLimit {
+	if p.liveRecords != 0 || len(p.finished) != historyLimit || p.order.Len() != historyLimit {
 		t.Errorf("%d live records, %d transactions remembered", p.liveRecords, len(p.finished))
 	}
 	big := attemptLog{anyFailed: true, records: make([]attemptRecord, attemptLogLimit)}

@@ -61,7 +61,7 @@ func (r *Recovery) nextTryLocked(k Key, v Action) time.Duration {
 
 func (r *Recovery) nextProbeLocked(participant string) time.Duration {
 	if l := r.lanes[participant]; l != nil {
-		return l.br.nextProbe()
+		return l.br.NextProbe()
 	}
 	return 0
 }
@@ -116,7 +116,7 @@ func (r *Recovery) health(participant string) (Health, *adaptive.Pool) {
 		Since:    l.since,
 		Took:     l.took,
 		Failures: l.fails,
-		NextTry:  max(0, l.br.nextProbe()-now),
+		NextTry:  max(0, l.br.NextProbe()-now),
 		Queued:   l.queued(),
 		Waiting:  l.backingOff,
 		Running:  l.running,

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/adaptive"
+	"github.com/txmgr/txmgr/recovery/breaker"
+	"github.com/txmgr/txmgr/recovery/queue"
 )
 
 // item is one branch in a queue: it determines the memory of pending work. Branch zero
@@ -42,7 +44,7 @@ type queuedItem struct {
 // lane is the work for one participant. Guarded by Recovery.mu.
 type lane struct {
 	name        string
-	queues      [queueSweeps]fifo[queuedItem]
+	queues      [queueSweeps]queue.FIFO[queuedItem]
 	sweepTasks  []*sweepTask
 	roundRobin  *adaptive.WeightedRoundRobin // of the queues
 	workerPool  workerPool
@@ -50,7 +52,7 @@ type lane struct {
 	backingOff  int           // branches that wait for their next attempt
 	blocked     bool          // only probes may begin, for another reason than a lack of workers
 	unblockedAt time.Duration // when blocked ended
-	br          breaker
+	br          breaker.Breaker
 	fails       int           // calls that failed since the last success
 	lastErr     string        // error of the last of them
 	lastContact time.Time     // the last answer, failed or not, to a call or probe
@@ -77,26 +79,26 @@ func (l *lane) has(class int) bool {
 	if class == queueSweeps {
 		return len(l.sweepTasks) > 0
 	}
-	return l.queues[class].len() > 0
+	return l.queues[class].Len() > 0
 }
 
 // queued is the number of branches that wait for a worker.
 func (l *lane) queued() int {
 	n := len(l.sweepTasks)
 	for i := range l.queues {
-		n += l.queues[i].len()
+		n += l.queues[i].Len()
 	}
 	return n
 }
 
 // healthy reports whether no failure of the participant is known.
 func (l *lane) healthy() bool {
-	return l.br.closed() && l.fails == 0 && !l.scanFailed && l.probeErr == ""
+	return l.br.Closed() && l.fails == 0 && !l.scanFailed && l.probeErr == ""
 }
 
 // clearFailuresLocked forgets the failures of calls; mu is held.
 func (l *lane) clearFailuresLocked() {
-	l.br.success()
+	l.br.Success()
 	l.fails, l.lastErr = 0, ""
 }
 
@@ -128,7 +130,7 @@ func (r *Recovery) laneLocked(name string) *lane {
 		l = &lane{
 			name:           name,
 			roundRobin:     turns,
-			br:             breaker{threshold: r.cfg.BreakerThreshold, backoff: r.probes},
+			br:             breaker.Breaker{Threshold: r.cfg.BreakerThreshold, Backoff: r.probes},
 			sweeping:       make(chan struct{}, 1),
 			onHealthChange: r.queueHealthChangeLocked,
 		}
@@ -165,7 +167,7 @@ func (l *lane) readySinceLocked(queued, now time.Duration) time.Duration {
 
 // queueLocked puts an item, ready since then, at the end of its queue; mu is held.
 func (r *Recovery) queueLocked(l *lane, it item, since time.Duration) {
-	l.queues[it.action.queue()].push(queuedItem{it, since})
+	l.queues[it.action.queue()].Push(queuedItem{it, since})
 	r.markDirtyLocked(l)
 }
 

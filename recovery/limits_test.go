@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/txmgr/txmgr/adaptive"
+	"github.com/txmgr/txmgr/recovery/breaker"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -35,12 +36,12 @@ func TestDefaults(t *testing.T) {
 
 // TestReporterAtItsLimits: it refuses at four times its limit, and accepts at three times.
 func TestReporterAtItsLimits(t *testing.T) {
-	o := reporter{limit: 4, br: breaker{threshold: 1, backoff: backoff{base: time.Second, max: time.Second, rand: func() float64 { return 1 }}}}
+	o := reporter{limit: 4, br: breaker.Breaker{Threshold: 1, Backoff: breaker.Backoff{Base: time.Second, Max: time.Second, Rand: func() float64 { return 1 }}}}
 	hold := func(n int) {
-		for ; o.queue.len()+o.running < n; o.queue.push(idOf(n)) {
+		for ; o.queue.Len()+o.running < n; o.queue.Push(idOf(n)) {
 		}
-		for o.queue.len()+o.running > n {
-			o.queue.pop()
+		for o.queue.Len()+o.running > n {
+			o.queue.Pop()
 		}
 	}
 	o.running = 3
@@ -53,7 +54,7 @@ func TestReporterAtItsLimits(t *testing.T) {
 			t.Errorf("step %d, with %d findings: open %v", i, step.n, got)
 		}
 	}
-	o.br.failure(0, false)
+	o.br.Failure(0, false)
 	if o.accepting(0) || !o.accepting(time.Second) {
 		t.Errorf("behind an open breaker, with nothing to report: %v, and %v when its time has come", o.accepting(0), o.accepting(time.Second))
 	}
@@ -98,7 +99,7 @@ func TestSharesAtTheLimit(t *testing.T) {
 	r.reserveLocked()
 	state("none is free", 0, 2)
 	for _, l := range []*lane{a, b} {
-		l.queues[Commit.queue()].push(queuedItem{item: item{Key: Key{idOf(1), 1}, action: Commit}})
+		l.queues[Commit.queue()].Push(queuedItem{item: item{Key: Key{idOf(1), 1}, action: Commit}})
 	}
 	a.workerPool.limit, b.workerPool.limit = 2, 1
 	a.workerPool.optimizer, b.workerPool.optimizer = &countingOptimizer{spec: r.optimizerFor(a.name)}, &countingOptimizer{spec: r.optimizerFor(b.name)}

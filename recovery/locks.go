@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/txmgr/txmgr/internal/redact"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -93,7 +94,7 @@ func (r *Recovery) mergeLocks(ctx context.Context, name string, fs []txn.ScanRes
 
 func scanResultOf(name string, h participant.PreparedDetails, verdict string) txn.ScanResult {
 	return txn.ScanResult{
-		Participant: name, XID: printable(h.XID), Since: h.Since, Owner: redact(h.Owner),
+		Participant: name, XID: redact.Printable(h.XID), Since: h.Since, Owner: redact.Text(h.Owner),
 		Locks: redactLines(h.Locks), Waiters: redactLines(h.Waiters), Class: verdict,
 	}
 }
@@ -132,7 +133,7 @@ func (r *Recovery) lookupOrphaned(ctx context.Context, orphaned []txn.ScanResult
 func redactLines(ss []string) []string {
 	var fit []string
 	for _, s := range ss[:min(len(ss), maxLockLines)] {
-		fit = append(fit, redact(s))
+		fit = append(fit, redact.Text(s))
 	}
 	return fit
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/txmgr/txmgr/internal/redact"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -161,7 +162,7 @@ func TestSurveyLimits(t *testing.T) {
 			t.Fatalf("orphaned locks have the class %v", f.Class)
 		}
 		for _, line := range append(f.Locks, f.Waiters...) {
-			if len(line) > maxText {
+			if len(line) > redact.MaxLen {
 				t.Fatalf("a line of %d bytes", len(line))
 			}
 		}

@@ -57,9 +57,9 @@ func (r *Recovery) step(ids []txn.ID, batch []plannable) ([]txn.ID, []plannable,
 	r.iterations++
 	r.sleepUntil = 0
 	r.fireTimersLocked(now)
-	ids = r.deferred.due(ids, now)
+	ids = r.deferred.Due(ids, now)
 	graced := len(ids)
-	for r.inbox.len() > 0 && len(ids) < planBatch {
+	for r.inbox.Len() > 0 && len(ids) < planBatch {
 		ids = append(ids, r.takeLocked())
 	}
 	r.mu.Unlock()
@@ -91,7 +91,7 @@ func (r *Recovery) step(ids []txn.ID, batch []plannable) ([]txn.ID, []plannable,
 // takeLocked takes a transaction out of the inbox; mu is held. An Add from now on
 // puts it there again, since its work may change after it is read.
 func (r *Recovery) takeLocked() txn.ID {
-	id := r.inbox.pop()
+	id := r.inbox.Pop()
 	t := r.transactions[id]
 	t.queued = false
 	r.transactions[id] = t
@@ -124,7 +124,7 @@ func (r *Recovery) fireTimersLocked(now time.Duration) {
 // held.
 func (r *Recovery) retryHalfOpenLocked(now time.Duration) {
 	for _, l := range r.active {
-		if !l.br.closed() && l.br.ready(now) {
+		if !l.br.Closed() && l.br.Ready(now) {
 			r.markDirtyLocked(l)
 		}
 	}
@@ -183,12 +183,12 @@ func (r *Recovery) deadlineReachedLocked(id txn.ID) {
 // graceExpiredLocked reports whether the branches have no grace in the state that the
 // log has now; mu is held.
 func (r *Recovery) graceExpiredLocked(w *PendingTx, t *txProgress) bool {
-	return t.graceExpired == w.State || r.deferred.grace == 0
+	return t.graceExpired == w.State || r.deferred.Wait == 0
 }
 
 // deferLocked plans the transaction again when the grace has expired; mu is held.
 func (r *Recovery) deferLocked(id txn.ID, now time.Duration) {
-	if r.deferred.push(id, now) {
+	if r.deferred.Push(id, now) {
 		r.wake()
 	}
 }
@@ -235,7 +235,7 @@ func (r *Recovery) planLocked(w *PendingTx, t *txProgress, now time.Duration) {
 func (r *Recovery) repeatLocked(l *lane, it item, t *txProgress, now time.Duration) {
 	retry := &branchAttempts{lane: l, fails: uint32(t.replans), lastErr: "reported, but still undone in the log"}
 	r.attempts[it] = retry
-	r.backOffLocked(it, retry, now+r.retries.fullJitter(int(t.replans)))
+	r.backOffLocked(it, retry, now+r.retries.FullJitter(int(t.replans)))
 }
 
 // cancelPreparesLocked ends prepare calls whose votes are not needed any more; mu
@@ -253,11 +253,11 @@ func (r *Recovery) cancelPreparesLocked(w *PendingTx) {
 // nextLocked returns when the loop has to run again, or that it should at once; mu
 // is held.
 func (r *Recovery) nextLocked(now time.Duration) (wait time.Duration, again bool) {
-	if r.inbox.len() > 0 {
+	if r.inbox.Len() > 0 {
 		return 0, true
 	}
 	next := now + maxSleep
-	if at, ok := r.deferred.next(); ok {
+	if at, ok := r.deferred.Next(); ok {
 		next = min(next, at)
 	}
 	if at, ok := r.timers.next(); ok {
@@ -266,11 +266,11 @@ func (r *Recovery) nextLocked(now time.Duration) (wait time.Duration, again bool
 	// A breaker that lets a probe through already waits for an event that
 	// starts the dispatcher: a worker or a report that ends.
 	for _, l := range r.active {
-		if at := l.br.nextProbe(); at > now {
+		if at := l.br.NextProbe(); at > now {
 			next = min(next, at)
 		}
 	}
-	if at := r.reporter.br.nextProbe(); at > now {
+	if at := r.reporter.br.NextProbe(); at > now {
 		next = min(next, at)
 	}
 	if r.pools > 0 {

@@ -96,7 +96,7 @@ func (r *Recovery) empty() (tasks, tries, bundles, queued int) {
 	for _, l := range r.lanes {
 		queued += l.queued() + l.running + l.backingOff
 	}
-	return len(r.transactions), len(r.attempts), len(r.reporter.batches), queued + r.inbox.len() + r.calls + r.reserved
+	return len(r.transactions), len(r.attempts), len(r.reporter.batches), queued + r.inbox.Len() + r.calls + r.reserved
 }
 
 // wantEmpty checks that nothing is kept of finished transactions.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/redact"
 	"github.com/txmgr/txmgr/participant"
 )
 
@@ -55,7 +56,7 @@ func (r *Recovery) prune(ctx context.Context, name string) (more bool) {
 	switch {
 	case r.ctx.Err() != nil:
 	case err != nil:
-		r.laneLocked(name).pruneErr = redact("prune: " + err.Error())
+		r.laneLocked(name).pruneErr = redact.Text("prune: " + err.Error())
 	default:
 		r.laneLocked(name).pruneErr = ""
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/adaptive"
+	"github.com/txmgr/txmgr/recovery/breaker"
+	"github.com/txmgr/txmgr/recovery/queue"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -120,9 +122,9 @@ type Recovery struct {
 	log   Log
 	epoch time.Time
 
-	retries   backoff // of branches
-	probes    backoff // of breakers
-	rereports backoff // of reports; short, since the log is the leader's own
+	retries   breaker.Backoff // of branches
+	probes    breaker.Backoff // of breakers
+	rereports breaker.Backoff // of reports; short, since the log is the leader's own
 
 	ctx    context.Context // of every call; ends with Stop
 	cancel context.CancelFunc
@@ -133,8 +135,8 @@ type Recovery struct {
 
 	mu             sync.Mutex // guards everything below, and what is reached from there
 	state          runState
-	inbox          fifo[txn.ID]             // to be planned
-	deferred       graceQueue               // left to their clients
+	inbox          queue.FIFO[txn.ID]       // to be planned
+	deferred       queue.Grace              // left to their clients
 	transactions   map[txn.ID]txProgress    // planned, or in the inbox
 	peak           int                      // the most transactions since the map was made
 	attempts       map[item]*branchAttempts // branches tried and not finished
@@ -181,9 +183,9 @@ func New(cfg Config, log Log) *Recovery {
 		cfg:          cfg,
 		log:          log,
 		epoch:        time.Now(),
-		retries:      backoff{cfg.BackoffBase, cfg.BackoffMax, cfg.Rand},
-		probes:       backoff{min(time.Second, cfg.BreakerMax), cfg.BreakerMax, cfg.Rand},
-		rereports:    backoff{cfg.BackoffBase, min(2*time.Second, cfg.BackoffMax), cfg.Rand},
+		retries:      breaker.Backoff{Base: cfg.BackoffBase, Max: cfg.BackoffMax, Rand: cfg.Rand},
+		probes:       breaker.Backoff{Base: min(time.Second, cfg.BreakerMax), Max: cfg.BreakerMax, Rand: cfg.Rand},
+		rereports:    breaker.Backoff{Base: cfg.BackoffBase, Max: min(2*time.Second, cfg.BackoffMax), Rand: cfg.Rand},
 		wakeCh:       make(chan struct{}, 1),
 		probeSlots:   make(chan struct{}, maxProbes),
 		transactions: make(map[txn.ID]txProgress),
@@ -191,9 +193,9 @@ func New(cfg Config, log Log) *Recovery {
 		timers:       newTimers(),
 		lanes:        make(map[string]*lane),
 	}
-	r.deferred.grace = max(0, cfg.ClientGrace)
+	r.deferred.Wait = max(0, cfg.ClientGrace)
 	r.reporter = reporter{limit: cfg.MaxReports, batches: make(map[txn.ID]*reportBatch)}
-	r.reporter.br = breaker{threshold: cfg.BreakerThreshold, backoff: r.rereports}
+	r.reporter.br = breaker.Breaker{Threshold: cfg.BreakerThreshold, Backoff: r.rereports}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -250,14 +252,14 @@ func (r *Recovery) DeferToClient(ids ...txn.ID) {
 		return
 	}
 	for _, id := range ids {
-		if r.deferred.push(id, now) {
+		if r.deferred.Push(id, now) {
 			r.wake()
 		}
 	}
 }
 
 // ClientGrace is the longest time for which [Recovery.DeferToClient] leaves a transaction alone.
-func (r *Recovery) ClientGrace() time.Duration { return r.deferred.grace + graceWindow }
+func (r *Recovery) ClientGrace() time.Duration { return r.deferred.Wait + queue.GraceWindow }
 
 // Retry makes a transaction due now: it ends its backoff and grace, and
 // probes its participants even if they are unhealthy. A delegated decision
@@ -276,7 +278,7 @@ func (r *Recovery) Retry(id txn.ID) {
 	for i := range w.Branches {
 		b := &w.Branches[i]
 		l := r.laneLocked(b.Participant)
-		l.br.allowProbe(now)
+		l.br.AllowProbe(now)
 		r.markDirtyLocked(l)
 		it := item{Key{id, b.ID}, w.action(b)}
 		if t := r.attempts[it]; t != nil {
@@ -300,7 +302,7 @@ func (r *Recovery) enqueueLocked(id txn.ID, graceExpired txn.State) {
 	t.graceExpired = cmp.Or(graceExpired, t.graceExpired)
 	if !t.queued {
 		t.queued = true
-		r.inbox.push(id)
+		r.inbox.Push(id)
 		r.wake()
 	}
 	r.transactions[id] = t
@@ -310,7 +312,7 @@ func (r *Recovery) enqueueLocked(id txn.ID, graceExpired txn.State) {
 func (r *Recovery) requeueLocked(id txn.ID, b *reportBatch) {
 	r.timers.cancel(&b.timer)
 	b.state = batchQueued
-	r.reporter.queue.push(id)
+	r.reporter.queue.Push(id)
 }
 
 // now is the time on recovery's monotonic scale.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/recovery/queue"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -44,7 +45,7 @@ func TestGrace(t *testing.T) {
 				if len(calls) != 1 || calls[0].branch.TX != hung {
 					t.Fatalf("calls: %+v", calls)
 				}
-				if waited := calls[0].at.Sub(start); waited < 2*time.Second || waited > 2*time.Second+graceWindow {
+				if waited := calls[0].at.Sub(start); waited < 2*time.Second || waited > 2*time.Second+queue.GraceWindow {
 					t.Errorf("left alone for %v, want 2s", waited)
 				}
 				synctest.Wait()
@@ -258,7 +259,7 @@ func (c *largeLog) add(t *testing.T, r *Recovery, n int) {
 	eventually(t, "all are planned", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.inbox.len() == 0 && len(r.transactions) == n && len(r.lanes) == 2
+		return r.inbox.Len() == 0 && len(r.transactions) == n && len(r.lanes) == 2
 	})
 }
 

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/redact"
+	"github.com/txmgr/txmgr/recovery/breaker"
+	"github.com/txmgr/txmgr/recovery/queue"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -15,10 +18,10 @@ import (
 type reporter struct {
 	limit   int // concurrent calls
 	batches map[txn.ID]*reportBatch
-	queue   fifo[txn.ID]
+	queue   queue.FIFO[txn.ID]
 	running int
 	full    bool // until a quarter is sent
-	br      breaker
+	br      breaker.Breaker
 }
 
 // reportBatch is the content of one transaction's next report.
@@ -47,7 +50,7 @@ type reportEntry struct {
 // accepting reports whether results can be recorded, so that calls are worth making.
 func (o *reporter) accepting(now time.Duration) bool {
 	// When it is full, lanes are told of the change only, not of every report that is sent.
-	switch n := o.queue.len() + o.running; {
+	switch n := o.queue.Len() + o.running; {
 	case n >= 4*o.limit:
 		o.full = true
 	case n <= 3*o.limit:
@@ -57,7 +60,7 @@ func (o *reporter) accepting(now time.Duration) bool {
 		return false
 	}
 	// With nothing left to report, only new work can probe the log.
-	return o.br.closed() || (len(o.batches) == 0 && o.br.ready(now))
+	return o.br.Closed() || (len(o.batches) == 0 && o.br.Ready(now))
 }
 
 // addReportLocked adds a result; mu is held.
@@ -66,7 +69,7 @@ func (r *Recovery) addReportLocked(id txn.ID, e reportEntry) {
 	if b == nil {
 		b = &reportBatch{}
 		r.reporter.batches[id] = b
-		r.reporter.queue.push(id)
+		r.reporter.queue.Push(id)
 	}
 	b.entries = append(b.entries, e)
 }
@@ -74,11 +77,11 @@ func (r *Recovery) addReportLocked(id txn.ID, e reportEntry) {
 // sendReportsLocked starts as many calls as the log's limit allows; mu is held.
 func (r *Recovery) sendReportsLocked(now time.Duration) {
 	o := &r.reporter
-	for o.queue.len() > 0 && o.running < o.limit && o.br.ready(now) {
-		id := o.queue.pop()
+	for o.queue.Len() > 0 && o.running < o.limit && o.br.Ready(now) {
+		id := o.queue.Pop()
 		o.batches[id].state = batchSent
 		o.running++
-		probe := o.br.begin()
+		probe := o.br.Begin()
 		r.wg.Add(1)
 		go r.report(id, probe)
 	}
@@ -141,9 +144,9 @@ func (r *Recovery) finishReport(id txn.ID, probe bool, done, rest []reportEntry,
 		return
 	}
 	if err == nil || isPermanent(err) {
-		o.br.success()
+		o.br.Success()
 	} else {
-		o.br.failure(now, probe)
+		o.br.Failure(now, probe)
 		r.wake()
 	}
 	for _, e := range done {
@@ -158,11 +161,11 @@ func (r *Recovery) finishReport(id txn.ID, probe bool, done, rest []reportEntry,
 		delete(o.batches, id)
 	case err == nil:
 		b.fails, b.state = 0, batchQueued
-		o.queue.push(id)
+		o.queue.Push(id)
 	default:
 		b.fails++
 		b.state = batchBackingOff
-		r.setTimerLocked(&b.timer, item{Key: Key{TX: id}}, now+r.rereports.fullJitter(b.fails))
+		r.setTimerLocked(&b.timer, item{Key: Key{TX: id}}, now+r.rereports.FullJitter(b.fails))
 		r.noteUnreportedLocked(rest, err)
 	}
 	r.dispatchLocked(now)
@@ -171,7 +174,7 @@ func (r *Recovery) finishReport(id txn.ID, probe bool, done, rest []reportEntry,
 // noteUnreportedLocked shows, as the last error of a branch, that it waits for the log; mu
 // is held.
 func (r *Recovery) noteUnreportedLocked(rest []reportEntry, err error) {
-	text := redact("record the result: " + err.Error())
+	text := redact.Text("record the result: " + err.Error())
 	for _, e := range rest {
 		if t := r.attempts[e.it]; t != nil {
 			t.count++

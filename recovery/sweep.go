@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/redact"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -26,7 +27,7 @@ const (
 // Unreachable is the scan result for a participant whose sweep or lock inspection failed,
 // so that there may be more than was found.
 func Unreachable(name string, err error) txn.ScanResult {
-	return txn.ScanResult{Participant: name, Class: classUnreachable, Error: redact(err.Error())}
+	return txn.ScanResult{Participant: name, Class: classUnreachable, Error: redact.Text(err.Error())}
 }
 
 // Sweep looks for branches of this cluster that are prepared at a participant although
@@ -270,14 +271,14 @@ func (r *Recovery) recordSweep(name string, found int, took time.Duration, err e
 	switch {
 	case r.ctx.Err() != nil:
 	case err != nil:
-		l.scanFailed, l.sweepErr = errors.Is(err, errListPrepared), redact("sweep: "+err.Error())
+		l.scanFailed, l.sweepErr = errors.Is(err, errListPrepared), redact.Text("sweep: "+err.Error())
 		if l.scanFailed {
 			l.took = took
 			l.noteContactLocked()
 		}
 	default:
 		l.scanFailed, l.sweepErr = false, ""
-		l.br.allowProbe(now)
+		l.br.AllowProbe(now)
 		if found == 0 && l.idle() {
 			l.clearFailuresLocked()
 		}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/redact"
 	"github.com/txmgr/txmgr/timeout/hashbelt"
 )
 
@@ -132,7 +133,7 @@ func (r *Recovery) probe(ctx context.Context, name string) {
 	l = r.laneLocked(name)
 	l.probeErr, l.took = "", took
 	if err != nil {
-		l.probeErr = redact("check: " + err.Error())
+		l.probeErr = redact.Text("check: " + err.Error())
 	}
 	l.noteContactLocked()
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/redact"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -143,7 +144,7 @@ func (r *Recovery) runSweepTask(l *lane, j *sweepTask, probe bool) error {
 	case a.err == nil && !a.stale, committedOnce:
 		l.recordSuccessLocked()
 	case j.ctx.Err() != nil:
-		l.br.cancelProbe(probe)
+		l.br.CancelProbe(probe)
 	default:
 		r.recordFailureLocked(l, text, now, probe)
 	}
@@ -156,7 +157,7 @@ func (r *Recovery) runSweepTask(l *lane, j *sweepTask, probe bool) error {
 		j.result.Error = text
 		r.recordSweepAttemptLocked(j, a, text)
 	case a.report.Heuristic != 0:
-		j.result.Error = redact(fmt.Sprintf("ended otherwise: %v (%s)", a.report.Heuristic, a.report.Detail))
+		j.result.Error = redact.Text(fmt.Sprintf("ended otherwise: %v (%s)", a.report.Heuristic, a.report.Detail))
 		r.recordSweepAttemptLocked(j, a, text)
 		if j.result.State != 0 {
 			r.addReportLocked(j.branch.TX, reportEntry{BranchResult: a.report})
@@ -209,7 +210,7 @@ func checkCommitRecord(ctx context.Context, p participant.Participant, b partici
 	case err != nil:
 		return fmt.Errorf("ask for proof of its end before rolling it back: %w", err)
 	case answer.Outcome == participant.Committed:
-		return &commitRecordError{redact(answer.Detail)}
+		return &commitRecordError{redact.Text(answer.Detail)}
 	}
 	return nil
 }

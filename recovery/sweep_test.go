@@ -368,7 +368,7 @@ func TestASweepLetsAProbeThrough(t *testing.T) {
 		eventually(t, "the breaker opens", func() bool {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			return !r.laneLocked("a").br.closed()
+			return !r.laneLocked("a").br.Closed()
 		})
 		return r
 	}
@@ -409,7 +409,7 @@ func TestASweepLetsAProbeThrough(t *testing.T) {
 			}
 			last := res.made()[len(res.made())-1]
 			r.mu.Lock()
-			open := !r.laneLocked("a").br.closed()
+			open := !r.laneLocked("a").br.Closed()
 			r.mu.Unlock()
 			if last.verb != Rollback || !open {
 				t.Fatalf("the last call was %v, the breaker is open: %v", last.verb, open)

@@ -38,7 +38,7 @@ func (f taskSource) next() (call adaptive.Task, ready time.Duration, stale bool)
 		return nil, now, false
 	}
 	class, _ := l.roundRobin.Next(l.has)
-	probe := l.br.begin()
+	probe := l.br.Begin()
 	r.beginCallLocked(l)
 	if class == queueSweeps {
 		j := l.sweepTasks[0]
@@ -48,7 +48,7 @@ func (f taskSource) next() (call adaptive.Task, ready time.Duration, stale bool)
 		r.mu.Unlock()
 		return fatalOnPanic(func() error { return r.runSweepTask(l, j, probe) }), ready, false
 	}
-	next := l.queues[class].pop()
+	next := l.queues[class].Pop()
 	it := next.item
 	ready = l.readySinceLocked(next.since, now)
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.CallTimeout)

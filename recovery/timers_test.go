@@ -1,11 +1,13 @@
 package recovery
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"pgregory.net/rapid"
 )
 
 // TestWaitingDoesNotWake: the loop sleeps while branches back off,
@@ -99,6 +101,57 @@ func TestManyDueAtOnce(t *testing.T) {
 		defer r.mu.Unlock()
 		if l.backingOff != 0 || l.queued() != 3*fireBatch {
 			t.Errorf("%d wait, %d are in the lane", l.backingOff, l.queued())
+		}
+	})
+}
+
+// TestTimers checks order, completeness, cancelling, and both bounds of the wait,
+// against a list.
+func TestTimers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q, now := newTimers(), time.Duration(0)
+		type waiting struct {
+			*timer
+			at time.Duration
+		}
+		var model []waiting
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"set", "set", "cancel", "due"}).Draw(t, "do") {
+			case "set":
+				w := waiting{new(timer), now + time.Duration(rapid.Int64Range(-1e6, 1e10).Draw(t, "ns"))}
+				q.set(w.timer, w.at)
+				model = append(model, w)
+			case "cancel":
+				if n := len(model); n > 0 {
+					i := rapid.IntRange(0, n-1).Draw(t, "which")
+					q.cancel(model[i].timer)
+					model = slices.Delete(model, i, i+1)
+				}
+			case "due":
+				now += time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "ns"))
+				last := time.Duration(0)
+				for w := q.due(now); w != nil; w = q.due(now) {
+					i := slices.IndexFunc(model, func(o waiting) bool { return o.timer == w })
+					switch {
+					case i < 0:
+						t.Fatalf("due, and does not wait: %v", timerDue(w))
+					case model[i].at > now, timerDue(w) < last:
+						t.Fatalf("now %v: got %v after %v, which waits for %v", now, timerDue(w), last, model[i].at)
+					}
+					last, model = timerDue(w), slices.Delete(model, i, i+1)
+				}
+				for _, w := range model {
+					if w.at+timerResolution <= now {
+						t.Fatalf("now %v: %v was left", now, w.at)
+					}
+				}
+			}
+			if q.len() != len(model) {
+				t.Fatalf("%d wait, want %d", q.len(), len(model))
+			}
+			if next, ok := q.next(); ok != (len(model) > 0) || slices.ContainsFunc(model, func(w waiting) bool { return ok && max(w.at, now)+timerResolution <= next }) {
+				t.Fatalf("next at %v, %v; waiting: %v", next, ok, model)
+			}
 		}
 	})
 }

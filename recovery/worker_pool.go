@@ -72,12 +72,12 @@ func (r *Recovery) setReadyLocked(l *lane, now time.Duration) {
 // for something else are not among them, since they carry no information about the right
 // number of workers; mu is held.
 func (r *Recovery) readyLocked(l *lane, now time.Duration) int {
-	l.setBlockedLocked(r.state != running || !r.reporter.accepting(now) || !l.br.closed(), now)
+	l.setBlockedLocked(r.state != running || !r.reporter.accepting(now) || !l.br.Closed(), now)
 	ready := l.queued()
 	switch {
-	case r.state != running, !r.reporter.accepting(now), !l.br.ready(now):
+	case r.state != running, !r.reporter.accepting(now), !l.br.Ready(now):
 		ready = 0
-	case !l.br.closed():
+	case !l.br.Closed():
 		ready = min(ready, 1)
 	}
 	return r.allowedLocked(l, ready)

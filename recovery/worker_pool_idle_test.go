@@ -100,8 +100,8 @@ func TestAnOpenBreakerOffersOneCall(t *testing.T) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		l := r.lanes["a"]
-		if n := r.readyLocked(l, l.br.nextProbe()); l.br.closed() || l.queued() < 100 || n != 1 {
-			t.Errorf("breaker closed: %v; %d of %d queued calls are offered", l.br.closed(), n, l.queued())
+		if n := r.readyLocked(l, l.br.NextProbe()); l.br.Closed() || l.queued() < 100 || n != 1 {
+			t.Errorf("breaker closed: %v; %d of %d queued calls are offered", l.br.Closed(), n, l.queued())
 		}
 	})
 }

@@ -34,7 +34,9 @@ var importRules = []importRule{
 
 	{"participant", []string{"txn"}, "the contract of a participant, in the types of `txn`"},
 	{"participant/...", []string{"participant", "txn"}, "one driver each: it depends neither on other drivers nor on recovery"},
-	{"recovery", []string{"adaptive", "participant", "timeout", "timeout/wheel", "timeout/heap", "timeout/hashbelt", "txn", "internal/failpoint"}, "it drives branches to the decision, and does not decide"},
+	{"recovery/breaker", nil, "pure: the time and the randomness are arguments"},
+	{"recovery/queue", []string{"txn"}, "queues of ids, guarded by their owner's lock"},
+	{"recovery", []string{"recovery/...", "adaptive", "participant", "timeout", "timeout/wheel", "timeout/heap", "timeout/hashbelt", "txn", "internal/failpoint", "internal/redact"}, "it drives branches to the decision, and does not decide"},
 
 	{"raftfsm/logstore", []string{"internal/failpoint"}, "it stores log entries as bytes and does not decode commands"},
 	{"raftfsm", []string{"raftfsm/logstore", "txn/machine", "timeout/survival", "txn", "internal/failpoint"}, "it decodes an entry's tick and commands for the state machine, which decides"},
@@ -51,6 +53,7 @@ var importRules = []importRule{
 
 	{"internal/certs", []string{"txn"}, "it makes, loads and reloads certificates and checks what they permit; both ports use it"},
 	{"internal/latency", []string{"txn"}, "it records durations for metrics"},
+	{"internal/redact", nil, "it removes secrets from texts of participants"},
 	{"internal/asynclog", nil, "a logger that never blocks its callers"},
 	{"internal/simenv", nil, "it replaces disk, network and wall clock of a node in the simulation"},
 	{"internal/failpoint", nil, "steps at which crash tests end the process; empty in every other build"},

@@ -1,4 +1,4 @@
-package recovery
+package queue
 
 import (
 	"time"
@@ -8,16 +8,18 @@ import (
 
 const (
 	graceBlockLen = 253 // ids in one block: 4 KiB with what the allocator adds
-	// graceWindow is how long a block may be filled before the next is begun.
-	graceWindow = 10 * time.Millisecond
+	// GraceWindow is how long a block may be filled before the next is begun.
+	GraceWindow = 10 * time.Millisecond
 )
 
-// graceQueue holds the transactions whose client completes the branches. The grace is
+// Grace holds the transactions whose client completes the branches. The grace is
 // the same for all, so that a queue keeps them in order, and ids that come
 // within one window share one due time: an id costs its 16 bytes, and adding it a
-// store. An id waits for the grace and at most a window longer.
-type graceQueue struct {
-	grace      time.Duration
+// store. An id waits for the grace and at most a [GraceWindow] longer. Times are on the owner's
+// monotonic scale. A Grace with a Wait is empty.
+type Grace struct {
+	Wait time.Duration // the grace
+
 	head, tail *graceBlock
 	spare      *graceBlock
 	n          int
@@ -31,9 +33,9 @@ type graceBlock struct {
 	ids      [graceBlockLen]txn.ID
 }
 
-// push adds an id. It reports whether the queue was empty, in which case
+// Push adds an id. It reports whether the queue was empty, in which case
 // the caller has to schedule its due time.
-func (g *graceQueue) push(id txn.ID, now time.Duration) (first bool) {
+func (g *Grace) Push(id txn.ID, now time.Duration) (first bool) {
 	first = g.head == nil
 	if first || g.tail.n == graceBlockLen || now >= g.tail.closesAt {
 		b := g.spare
@@ -41,8 +43,8 @@ func (g *graceQueue) push(id txn.ID, now time.Duration) (first bool) {
 			b = new(graceBlock)
 		}
 		g.spare = nil
-		b.next, b.n, b.closesAt = nil, 0, now+graceWindow
-		b.due = b.closesAt + g.grace
+		b.next, b.n, b.closesAt = nil, 0, now+GraceWindow
+		b.due = b.closesAt + g.Wait
 		if first {
 			g.head = b
 		} else {
@@ -56,8 +58,8 @@ func (g *graceQueue) push(id txn.ID, now time.Duration) (first bool) {
 	return first
 }
 
-// due appends the ids of at most one block whose grace has expired.
-func (g *graceQueue) due(dst []txn.ID, now time.Duration) []txn.ID {
+// Due appends the ids of at most one block whose grace has expired.
+func (g *Grace) Due(dst []txn.ID, now time.Duration) []txn.ID {
 	b := g.head
 	if b == nil || b.due > now {
 		return dst
@@ -71,8 +73,11 @@ func (g *graceQueue) due(dst []txn.ID, now time.Duration) []txn.ID {
 	return append(dst, b.ids[:b.n]...)
 }
 
-// next is when the first block is due; false when there is none.
-func (g *graceQueue) next() (time.Duration, bool) {
+// Len is how many ids wait.
+func (g *Grace) Len() int { return g.n }
+
+// Next is when the first block is due; false when there is none.
+func (g *Grace) Next() (time.Duration, bool) {
 	if g.head == nil {
 		return 0, false
 	}

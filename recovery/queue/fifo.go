@@ -1,13 +1,13 @@
-package recovery
+package queue
 
-// fifoChunk is how many elements a fifo allocates at once: enough to make links
+// fifoChunk is how many elements a FIFO allocates at once: enough to make links
 // cheap, few enough for a thousand nearly empty queues, and just under a size
 // class of the allocator for ids and for items.
 const fifoChunk = 62
 
-// fifo is a queue in chunks: it never copies, and gives memory back as it
-// drains. The zero fifo is empty.
-type fifo[T any] struct {
+// FIFO is a queue in chunks: it never copies, and gives memory back as it
+// drains. The zero FIFO is empty.
+type FIFO[T any] struct {
 	head, tail *chunk[T]
 	first      int // index of the first element in head
 	last       int // index behind the last element in tail
@@ -19,9 +19,11 @@ type chunk[T any] struct {
 	items [fifoChunk]T
 }
 
-func (q *fifo[T]) len() int { return q.n }
+// Len is the number of elements.
+func (q *FIFO[T]) Len() int { return q.n }
 
-func (q *fifo[T]) push(v T) {
+// Push adds an element at the end.
+func (q *FIFO[T]) Push(v T) {
 	switch {
 	case q.tail == nil:
 		q.head = &chunk[T]{}
@@ -35,11 +37,11 @@ func (q *fifo[T]) push(v T) {
 	q.n++
 }
 
-// peek gives the first element; the queue must not be empty.
-func (q *fifo[T]) peek() T { return q.head.items[q.first] }
+// Peek gives the first element; the queue must not be empty.
+func (q *FIFO[T]) Peek() T { return q.head.items[q.first] }
 
-// pop takes the first element; the queue must not be empty.
-func (q *fifo[T]) pop() T {
+// Pop takes the first element; the queue must not be empty.
+func (q *FIFO[T]) Pop() T {
 	var zero T
 	v := q.head.items[q.first]
 	q.head.items[q.first] = zero
