@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/recovery/breaker"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -17,13 +18,13 @@ const waiters = 100_000
 // parkCrowd makes many branches back off, as if an attempt at each had failed, for up to a
 // ceiling; mu is held.
 func parkCrowd(r *Recovery, l *lane, ceiling time.Duration) {
-	r.retries.Base, r.retries.Max = ceiling, ceiling
+	r.backoffs.branches.Base, r.backoffs.branches.Max = ceiling, ceiling
 	for n := range waiters {
-		it := item{Key{idOf(n + 1), 1}, Commit}
+		it := item{plan.Key{TX: idOf(n + 1), Branch: 1}, plan.Commit}
 		r.transactions[it.TX] = txProgress{outstanding: 1, state: txn.Committing}
 		t := &branchAttempts{lane: l}
 		r.attempts[it] = t
-		r.backOffLocked(it, t, r.now()+r.retries.FullJitter(1))
+		r.backOffLocked(it, t, r.now()+r.backoffs.branches.FullJitter(1))
 	}
 }
 
@@ -61,12 +62,12 @@ func BenchmarkWaitRetry(b *testing.B) {
 	before, n := heapInUse(), 0
 	b.ReportAllocs()
 	for b.Loop() {
-		it := item{Key{idOf(n*7919%waiters + 1), 1}, Commit}
+		it := item{plan.Key{TX: idOf(n*7919%waiters + 1), Branch: 1}, plan.Commit}
 		n++
 		t := r.attempts[it]
 		r.endBackoffLocked(it, t, r.now())
-		l.queues[it.action.queue()].Pop()
-		r.backOffLocked(it, t, r.now()+r.retries.FullJitter(1))
+		l.queues[queueOf(it.action)].Pop()
+		r.backOffLocked(it, t, r.now()+r.backoffs.branches.FullJitter(1))
 	}
 	b.ReportMetric(max(0, float64(heapInUse())-float64(before))/float64(n), "left-B/op")
 }

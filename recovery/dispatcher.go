@@ -69,9 +69,9 @@ func (r *Recovery) completeAttempt(l *lane, it item, probe bool, a attemptResult
 			t.uncertain++
 		}
 		t.lastErr = text
-		wait := r.retries.FullJitter(int(t.fails))
+		wait := r.backoffs.branches.FullJitter(int(t.fails))
 		if a.longBackoff {
-			wait = r.retries.HalfJitter(maxBackoffFailures)
+			wait = r.backoffs.branches.HalfJitter(maxBackoffFailures)
 		}
 		r.backOffLocked(it, t, now+wait)
 	default:

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -33,7 +34,7 @@ func TestDrivesToTheDecision(t *testing.T) {
 			}
 			for _, c := range calls {
 				commits := log.state(c.branch.TX) == txn.Committed
-				if commits != (c.verb == Commit) {
+				if commits != (c.verb == plan.Commit) {
 					t.Errorf("%v of %v, which is %v", c.verb, c.branch.TX, log.state(c.branch.TX))
 				}
 			}
@@ -274,7 +275,7 @@ func TestPrecedence(t *testing.T) {
 		within(t, time.Minute, "all", log.allDone)
 		commits := 0
 		for _, v := range res.made()[:100] {
-			if v.verb == Commit {
+			if v.verb == plan.Commit {
 				commits++
 			}
 		}
@@ -340,7 +341,7 @@ func TestPrepareEndsAtTheDeadline(t *testing.T) {
 				log := newLog()
 				res := newParticipant(log, "a")
 				res.setFault(func(v recordedCall) fault {
-					if v.verb == Prepare {
+					if v.verb == plan.Prepare {
 						return hang
 					}
 					return none
@@ -354,7 +355,7 @@ func TestPrepareEndsAtTheDeadline(t *testing.T) {
 				within(t, 10*time.Millisecond, "rollback", log.allDone)
 				sleep(t.Context(), 100*time.Millisecond)
 				calls := res.made()
-				if len(calls) != 2 || calls[0].verb != Prepare || calls[0].outcome == nil || calls[1].verb != Rollback {
+				if len(calls) != 2 || calls[0].verb != plan.Prepare || calls[0].outcome == nil || calls[1].verb != plan.Rollback {
 					t.Errorf("calls: %+v", calls)
 				}
 				if h := r.Health("a"); !h.Healthy {
@@ -388,7 +389,7 @@ func TestNobodyIsAskedAfterTheDecision(t *testing.T) {
 		within(t, time.Minute, "all", log.allDone)
 		asked := 0
 		for _, v := range res.made() {
-			if v.verb == Prepare {
+			if v.verb == plan.Prepare {
 				asked++
 			}
 		}
@@ -416,11 +417,11 @@ func TestAttemptsSayWhy(t *testing.T) {
 		if len(as) != 3 {
 			t.Fatalf("%d attempts", len(as))
 		}
-		if a := as[0]; !a.Running || a.Count != 0 || a.Participant != "a" || a.Action != Rollback {
+		if a := as[0]; !a.Running || a.Count != 0 || a.Participant != "a" || a.Action != plan.Rollback {
 			t.Errorf("hung: %+v", a)
 		}
 		if b := as[1]; b.Running || b.Count < 4 || b.LastError != "rollback: connection refused" ||
-			b.NextTry <= 0 || (b.WaitReason != Backoff && b.WaitReason != Unhealthy) {
+			b.NextTry <= 0 || (b.WaitReason != plan.Backoff && b.WaitReason != plan.Unhealthy) {
 			t.Errorf("failing: %+v", b)
 		}
 		if s := as[2]; s.Count < 4 || s.LastError != "open participant: dial postgres://app:***@db/x: refused" {

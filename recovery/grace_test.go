@@ -6,13 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/recovery/queue"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // ends returns the calls that finish a branch.
 func (p *fakeParticipant) ends() []recordedCall {
-	return slices.DeleteFunc(p.made(), func(v recordedCall) bool { return v.verb != Commit && v.verb != Rollback })
+	return slices.DeleteFunc(p.made(), func(v recordedCall) bool { return v.verb != plan.Commit && v.verb != plan.Rollback })
 }
 
 // calledAt checks that every branch was finished by one call, so long after start.
@@ -79,7 +80,7 @@ func TestGraceBelongsToTheBranch(t *testing.T) {
 						refuser.votes[3], web.latency = txn.VoteNo, time.Millisecond
 					}
 					web.setFault(func(v recordedCall) fault {
-						if hung && v.verb != Prepare {
+						if hung && v.verb != plan.Prepare {
 							return hang
 						}
 						return none
@@ -97,7 +98,7 @@ func TestGraceBelongsToTheBranch(t *testing.T) {
 						t.Errorf("the application was not left alone: %+v", own.ends())
 					}
 					for _, a := range r.RetryStates(id) {
-						if hold := a.WaitReason == ClientGrace; hold != (a.Participant == "own") {
+						if hold := a.WaitReason == plan.ClientGrace; hold != (a.Participant == "own") {
 							t.Errorf("attempt: %+v", a)
 						}
 					}
@@ -182,7 +183,7 @@ func TestRetryWaivesTheGraceOfOneBranch(t *testing.T) {
 			own, web := newParticipant(log, "own"), newParticipant(log, "web")
 			web.latency = 300 * time.Millisecond
 			web.setFault(func(v recordedCall) fault {
-				if v.verb == Prepare {
+				if v.verb == plan.Prepare {
 					return none
 				}
 				return f
@@ -259,7 +260,7 @@ func TestGraceBesideReportedButUndone(t *testing.T) {
 		if first := own.made()[0].at.Sub(start); first < time.Second || first > 1100*time.Millisecond {
 			t.Errorf("left alone for %v", first)
 		}
-		if as := r.RetryStates(id); as[0].WaitReason == ClientGrace || as[0].LastError != "reported, but still undone in the log" {
+		if as := r.RetryStates(id); as[0].WaitReason == plan.ClientGrace || as[0].LastError != "reported, but still undone in the log" {
 			t.Errorf("%+v", as)
 		}
 	})

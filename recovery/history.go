@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/recovery/queue"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -34,8 +35,8 @@ func (r *Recovery) History(id txn.ID) map[txn.BranchID]History {
 		all[b] = c.merge(attemptLog{})
 	}
 	for _, b := range w.Branches {
-		for v := Commit; v <= ResolveOutcome; v++ {
-			if t := r.attempts[item{Key{id, b.ID}, v}]; t != nil && len(t.attemptLog.records) > 0 {
+		for v := plan.Commit; v <= plan.ResolveOutcome; v++ {
+			if t := r.attempts[item{plan.Key{TX: id, Branch: b.ID}, v}]; t != nil && len(t.attemptLog.records) > 0 {
 				all[b.ID] = all[b.ID].merge(t.attemptLog)
 			}
 		}
@@ -52,7 +53,7 @@ type attemptRecord struct {
 	at     int64 // wall clock, nanoseconds since 1970
 	took   time.Duration
 	result string
-	action Action
+	action plan.Action
 	failed bool
 }
 
@@ -91,33 +92,16 @@ func (c attemptLog) history() History {
 }
 
 // record makes the record of an attempt; text is its error's.
-func (o attemptResult) record(v Action, text string, decided bool) attemptRecord {
+func (o attemptResult) record(v plan.Action, text string, decided bool) attemptRecord {
 	text = strings.TrimPrefix(text, v.String()+": ")
 	x := attemptRecord{at: o.at.UnixNano(), took: o.took, action: v, result: text, failed: o.err != nil && !decided}
 	switch {
 	case o.err == nil:
-		x.result = o.report.summary()
+		x.result = o.report.Summary()
 	case decided:
 		x.result = "given up, because it was decided meanwhile"
 	}
 	return x
-}
-
-// summary describes the result for the operator.
-func (rep BranchResult) summary() string {
-	var s string
-	switch {
-	case rep.State != 0:
-		s = rep.State.String()
-	case rep.Vote != 0:
-		s = rep.Vote.String()
-	default:
-		s = "heuristic: " + rep.Heuristic.String()
-	}
-	if rep.Detail != "" {
-		s += " (" + rep.Detail + ")"
-	}
-	return s
 }
 
 // attemptHistory holds the attempts of all branches. Guarded by Recovery.mu.
@@ -147,7 +131,7 @@ func (p *attemptHistory) addLocked(c *attemptLog, x attemptRecord) {
 
 // archiveLocked moves the attempts at a branch to those of the finished ones, if any of
 // them is worth keeping.
-func (p *attemptHistory) archiveLocked(k Key, c *attemptLog) {
+func (p *attemptHistory) archiveLocked(k plan.Key, c *attemptLog) {
 	p.liveRecords -= len(c.records)
 	if c.anyFailed {
 		p.retainLocked(k, *c)
@@ -155,7 +139,7 @@ func (p *attemptHistory) archiveLocked(k Key, c *attemptLog) {
 	*c = attemptLog{}
 }
 
-func (p *attemptHistory) retainLocked(k Key, c attemptLog) {
+func (p *attemptHistory) retainLocked(k plan.Key, c attemptLog) {
 	of := p.finished[k.TX]
 	if of == nil {
 		of = make(map[txn.BranchID]attemptLog)

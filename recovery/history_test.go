@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -31,9 +32,9 @@ func TestHistory(t *testing.T) {
 		a.latency = 20 * time.Millisecond
 		a.setFault(func(v recordedCall) fault {
 			switch {
-			case v.verb == Prepare && v.n == 1, v.verb == Commit && v.n == 2:
+			case v.verb == plan.Prepare && v.n == 1, v.verb == plan.Commit && v.n == 2:
 				return fail
-			case v.verb == Commit && v.n == 1:
+			case v.verb == plan.Commit && v.n == 1:
 				return hang
 			}
 			return none
@@ -125,7 +126,7 @@ func TestHistoryOfGivenUpCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
 		newParticipant(log, "a").setFault(func(v recordedCall) fault {
-			if v.verb == Prepare {
+			if v.verb == plan.Prepare {
 				return hang
 			}
 			return none
@@ -191,7 +192,7 @@ func TestHistoryUnderStorm(t *testing.T) {
 	trails := make([]attemptLog, recordLimit)
 	for range 3 {
 		for i := range trails {
-			p.addLocked(&trails[i], attemptRecord{action: Commit, failed: true, result: "down"})
+			p.addLocked(&trails[i], attemptRecord{action: plan.Commit, failed: true, result: "down"})
 			if len(trails[i].records) == 0 {
 				t.Fatal("the last attempt is not kept")
 			}
@@ -209,7 +210,7 @@ func TestHistoryUnderStorm(t *testing.T) {
 	}
 	for i := range trails {
 		id := idOf(i + 1)
-		p.archiveLocked(Key{id, 1}, &trails[i])
+		p.archiveLocked(plan.Key{TX: id, Branch: 1}, &trails[i])
 	}
 	if p.liveRecords != 0 || len(p.finished) != historyLimit || p.order.Len() != historyLimit {
 		t.Errorf("%d live records, %d transactions remembered", p.liveRecords, len(p.finished))
@@ -217,7 +218,7 @@ func TestHistoryUnderStorm(t *testing.T) {
 	big := attemptLog{anyFailed: true, records: make([]attemptRecord, attemptLogLimit)}
 	for i := range 2 * historyLimit {
 		for b := range txn.BranchID(64) {
-			p.retainLocked(Key{idOf(1_000_000 + i), b + 1}, big)
+			p.retainLocked(plan.Key{TX: idOf(1_000_000 + i), Branch: b + 1}, big)
 			if p.finishedRecords > recordLimit {
 				t.Fatalf("%d records are kept", p.finishedRecords)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/adaptive"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -13,12 +14,12 @@ import (
 type RetryState struct {
 	Branch      txn.BranchID
 	Participant string
-	Action      Action
-	Count       int           // failed attempts of this leader
-	LastError   string        // of the last of them; at most 300 bytes
-	Running     bool          // a call is under way, or its result is being recorded
-	WaitReason  WaitReason    // why it has to wait
-	NextTry     time.Duration // from now; 0 when it waits for a worker only
+	Action      plan.Action
+	Count       int             // failed attempts of this leader
+	LastError   string          // of the last of them; at most 300 bytes
+	Running     bool            // a call is under way, or its result is being recorded
+	WaitReason  plan.WaitReason // why it has to wait
+	NextTry     time.Duration   // from now; 0 when it waits for a worker only
 }
 
 // RetryStates reports why a transaction is not finished: one RetryState for each
@@ -33,7 +34,7 @@ func (r *Recovery) RetryStates(id txn.ID) []RetryState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.transactions[id]
-	steps := Plan(w, View{
+	steps := plan.Plan(w, plan.View{
 		Now:          now,
 		GraceExpired: r.graceExpiredLocked(&w, &t),
 		NextTry:      r.nextTryLocked,
@@ -42,17 +43,17 @@ func (r *Recovery) RetryStates(id txn.ID) []RetryState {
 	as := make([]RetryState, len(steps))
 	for i, s := range steps {
 		as[i] = RetryState{Branch: s.Branch, Participant: s.Participant, Action: s.Action, WaitReason: s.WaitReason, NextTry: s.Wait}
-		if t := r.attempts[item{Key{id, s.Branch}, s.Action}]; t != nil {
+		if t := r.attempts[item{plan.Key{TX: id, Branch: s.Branch}, s.Action}]; t != nil {
 			as[i].Count, as[i].LastError = int(t.count), t.lastErr
 			if t.state == calling || t.state == reporting {
-				as[i].Running, as[i].WaitReason, as[i].NextTry = true, Ready, 0
+				as[i].Running, as[i].WaitReason, as[i].NextTry = true, plan.Ready, 0
 			}
 		}
 	}
 	return as
 }
 
-func (r *Recovery) nextTryLocked(k Key, v Action) time.Duration {
+func (r *Recovery) nextTryLocked(k plan.Key, v plan.Action) time.Duration {
 	if t := r.attempts[item{k, v}]; t != nil && t.state == backingOff {
 		return timerDue(&t.timer)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/txmgr/txmgr/adaptive"
 	"github.com/txmgr/txmgr/recovery/breaker"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/recovery/queue"
 )
 
@@ -13,8 +14,8 @@ import (
 // stands, with action zero, for the transaction's reports to the log, and with
 // ResolveOutcome for the end of its waiting.
 type item struct {
-	Key
-	action Action
+	plan.Key
+	action plan.Action
 }
 
 // The queues of a lane. While all have work, they share the lane's calls by their
@@ -27,8 +28,9 @@ const (
 
 var weights = [...]int{queueCommits: 8, queueRollbacks: 3, queueSweeps: 1}
 
-func (v Action) queue() int {
-	if v == Commit || v == Prepare {
+// queueOf is the queue of an action.
+func queueOf(v plan.Action) int {
+	if v == plan.Commit || v == plan.Prepare {
 		return queueCommits
 	}
 	return queueRollbacks
@@ -130,7 +132,7 @@ func (r *Recovery) laneLocked(name string) *lane {
 		l = &lane{
 			name:           name,
 			roundRobin:     turns,
-			br:             breaker.Breaker{Threshold: r.cfg.BreakerThreshold, Backoff: r.probes},
+			br:             breaker.Breaker{Threshold: r.cfg.BreakerThreshold, Backoff: r.backoffs.probes},
 			sweeping:       make(chan struct{}, 1),
 			onHealthChange: r.queueHealthChangeLocked,
 		}
@@ -167,7 +169,7 @@ func (l *lane) readySinceLocked(queued, now time.Duration) time.Duration {
 
 // queueLocked puts an item, ready since then, at the end of its queue; mu is held.
 func (r *Recovery) queueLocked(l *lane, it item, since time.Duration) {
-	l.queues[it.action.queue()].Push(queuedItem{it, since})
+	l.queues[queueOf(it.action)].Push(queuedItem{it, since})
 	r.markDirtyLocked(l)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/txmgr/txmgr/adaptive"
 	"github.com/txmgr/txmgr/recovery/breaker"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -99,7 +100,7 @@ func TestSharesAtTheLimit(t *testing.T) {
 	r.reserveLocked()
 	state("none is free", 0, 2)
 	for _, l := range []*lane{a, b} {
-		l.queues[Commit.queue()].Push(queuedItem{item: item{Key: Key{idOf(1), 1}, action: Commit}})
+		l.queues[queueOf(plan.Commit)].Push(queuedItem{item: item{Key: plan.Key{TX: idOf(1), Branch: 1}, action: plan.Commit}})
 	}
 	a.workerPool.limit, b.workerPool.limit = 2, 1
 	a.workerPool.optimizer, b.workerPool.optimizer = &countingOptimizer{spec: r.optimizerFor(a.name)}, &countingOptimizer{spec: r.optimizerFor(b.name)}
@@ -222,11 +223,11 @@ func TestBusyByAnyCall(t *testing.T) {
 	defer r.Stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k := Key{idOf(1), 1}
-	for v := Commit; v <= ResolveOutcome; v++ {
+	k := plan.Key{TX: idOf(1), Branch: 1}
+	for v := plan.Commit; v <= plan.ResolveOutcome; v++ {
 		r.attempts[item{k, v}] = &branchAttempts{}
-		if !r.busyLocked(k) || r.busyLocked(Key{idOf(1), 2}) || r.busyLocked(Key{idOf(2), 1}) {
-			t.Errorf("%v: busy %v, another branch %v, another transaction %v", v, r.busyLocked(k), r.busyLocked(Key{idOf(1), 2}), r.busyLocked(Key{idOf(2), 1}))
+		if !r.busyLocked(k) || r.busyLocked(plan.Key{TX: idOf(1), Branch: 2}) || r.busyLocked(plan.Key{TX: idOf(2), Branch: 1}) {
+			t.Errorf("%v: busy %v, another branch %v, another transaction %v", v, r.busyLocked(k), r.busyLocked(plan.Key{TX: idOf(1), Branch: 2}), r.busyLocked(plan.Key{TX: idOf(2), Branch: 1}))
 		}
 		delete(r.attempts, item{k, v})
 	}

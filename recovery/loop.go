@@ -3,6 +3,7 @@ package recovery
 import (
 	"time"
 
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -20,7 +21,7 @@ const (
 
 // plannable is a transaction on its way from the inbox to the lanes.
 type plannable struct {
-	work         PendingTx
+	work         plan.PendingTx
 	pending      bool
 	graceExpired bool
 }
@@ -106,7 +107,7 @@ func (r *Recovery) fireTimersLocked(now time.Duration) {
 			return
 		}
 		switch it := w.Value; {
-		case it.Branch == 0 && it.action == ResolveOutcome:
+		case it.Branch == 0 && it.action == plan.ResolveOutcome:
 			r.deadlineReachedLocked(it.TX)
 		case it.Branch == 0:
 			if b := r.reporter.batches[it.TX]; b != nil && b.state == batchBackingOff {
@@ -141,7 +142,7 @@ func (r *Recovery) admitLocked(p *plannable, now time.Duration) {
 	switch {
 	case !p.pending:
 		// Items that are still queued will be found to be stale.
-	case p.work.awaitsDeadline():
+	case p.work.AwaitsDeadline():
 		r.awaitDeadlineLocked(&p.work, &t)
 	default:
 		r.planLocked(&p.work, &t, now)
@@ -160,7 +161,7 @@ func (r *Recovery) admitLocked(p *plannable, now time.Duration) {
 // awaitDeadlineLocked leaves a transaction whose decision was delegated alone until its
 // deadline; mu is held. Ordinarily it is finished within the grace, so that only
 // an older one costs a timer.
-func (r *Recovery) awaitDeadlineLocked(w *PendingTx, t *txProgress) {
+func (r *Recovery) awaitDeadlineLocked(w *plan.PendingTx, t *txProgress) {
 	now := r.now()
 	switch {
 	case t.deadlineTimer:
@@ -168,7 +169,7 @@ func (r *Recovery) awaitDeadlineLocked(w *PendingTx, t *txProgress) {
 		r.deferLocked(w.ID, now)
 	default:
 		t.deadlineTimer = true
-		r.setTimerLocked(new(timer), item{Key{TX: w.ID}, ResolveOutcome}, now+w.TimeLeft)
+		r.setTimerLocked(new(timer), item{plan.Key{TX: w.ID}, plan.ResolveOutcome}, now+w.TimeLeft)
 	}
 }
 
@@ -182,7 +183,7 @@ func (r *Recovery) deadlineReachedLocked(id txn.ID) {
 
 // graceExpiredLocked reports whether the branches have no grace in the state that the
 // log has now; mu is held.
-func (r *Recovery) graceExpiredLocked(w *PendingTx, t *txProgress) bool {
+func (r *Recovery) graceExpiredLocked(w *plan.PendingTx, t *txProgress) bool {
 	return t.graceExpired == w.State || r.deferred.Wait == 0
 }
 
@@ -195,7 +196,7 @@ func (r *Recovery) deferLocked(id txn.ID, now time.Duration) {
 
 // planLocked queues the steps of a plan or backs them off; mu is held. Branches that are
 // left to the client follow when the grace expires, whatever the others do then.
-func (r *Recovery) planLocked(w *PendingTx, t *txProgress, now time.Duration) {
+func (r *Recovery) planLocked(w *plan.PendingTx, t *txProgress, now time.Duration) {
 	again := t.state == w.State
 	if !again {
 		if t.state == txn.Preparing {
@@ -208,13 +209,13 @@ func (r *Recovery) planLocked(w *PendingTx, t *txProgress, now time.Duration) {
 		t.replans++
 	}
 	awaitingClient := false
-	for i, s := range Plan(*w, View{Now: now, GraceExpired: r.graceExpiredLocked(w, t)}) {
-		first := !again || t.awaitingClient && w.leftToClient(&w.Branches[i])
-		switch it := (item{Key{w.ID, s.Branch}, s.Action}); {
-		case s.WaitReason == Expired:
-		case s.WaitReason == Delegated:
+	for i, s := range plan.Plan(*w, plan.View{Now: now, GraceExpired: r.graceExpiredLocked(w, t)}) {
+		first := !again || t.awaitingClient && w.LeftToClient(&w.Branches[i])
+		switch it := (item{plan.Key{TX: w.ID, Branch: s.Branch}, s.Action}); {
+		case s.WaitReason == plan.Expired:
+		case s.WaitReason == plan.Delegated:
 			r.awaitDeadlineLocked(w, t)
-		case s.WaitReason == ClientGrace:
+		case s.WaitReason == plan.ClientGrace:
 			awaitingClient = true
 		case first:
 			t.outstanding++
@@ -235,14 +236,14 @@ func (r *Recovery) planLocked(w *PendingTx, t *txProgress, now time.Duration) {
 func (r *Recovery) repeatLocked(l *lane, it item, t *txProgress, now time.Duration) {
 	retry := &branchAttempts{lane: l, fails: uint32(t.replans), lastErr: "reported, but still undone in the log"}
 	r.attempts[it] = retry
-	r.backOffLocked(it, retry, now+r.retries.FullJitter(int(t.replans)))
+	r.backOffLocked(it, retry, now+r.backoffs.branches.FullJitter(int(t.replans)))
 }
 
 // cancelPreparesLocked ends prepare calls whose votes are not needed any more; mu
 // is held.
-func (r *Recovery) cancelPreparesLocked(w *PendingTx) {
+func (r *Recovery) cancelPreparesLocked(w *plan.PendingTx) {
 	for _, b := range w.Branches {
-		t := r.attempts[item{Key{w.ID, b.ID}, Prepare}]
+		t := r.attempts[item{plan.Key{TX: w.ID, Branch: b.ID}, plan.Prepare}]
 		if t != nil && t.cancel != nil {
 			t.stale = true
 			t.cancel()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,9 +128,6 @@ func TestTidy(t *testing.T) {
 		if rows, _ := k.left(); slices.Contains(rows, txn.XID(cluster, idOf(8), 1)) || len(rows) != len(want)-1 {
 			t.Errorf("after the heuristic: %q", rows)
 		}
-		if _, err := r.obsolete(t.Context(), make([]string, 1001)); err == nil {
-			t.Error("a page without a limit")
-		}
 		if h := r.Health("a"); !h.Healthy || h.LastError != "" {
 			t.Errorf("%+v", h)
 		}
@@ -191,14 +189,18 @@ func TestTidyWaitsForCalls(t *testing.T) {
 // TestTidyWaitsForReports: the same while a result waits to be recorded.
 func TestTidyWaitsForReports(t *testing.T) {
 	log := newLog()
+	k := newPruner(log, "a")
 	r := begin(t, Config{}, log)
-	xids := []string{txn.XID(cluster, idOf(1), 1), txn.XID(cluster, idOf(2), 1)}
+	k.rows = []string{txn.XID(cluster, idOf(1), 1), txn.XID(cluster, idOf(2), 1)}
 	r.mu.Lock()
 	r.reporter.batches[idOf(1)] = &reportBatch{}
 	r.mu.Unlock()
-	is, err := r.obsolete(t.Context(), xids)
-	if diff := cmp.Diff([]bool{false, true}, is); diff != "" || err != nil {
-		t.Errorf("%v, -want +got:\n%s", err, diff)
+	if _, err := r.scanner.Prune(t.Context(), "a", r.busy); err != nil {
+		t.Fatal(err)
+	}
+	rows, _ := k.left()
+	if diff := cmp.Diff([]string{txn.XID(cluster, idOf(1), 1)}, rows); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 	r.mu.Lock()
 	delete(r.reporter.batches, idOf(1))
@@ -291,3 +293,43 @@ func TestTidyOfHungParticipant(t *testing.T) {
 }
 
 var _ participant.Pruner = (*fakePruner)(nil)
+
+// closingParticipant cannot be opened any more once it has listed what is prepared.
+type closingParticipant struct {
+	*fakePruner
+	log *closingLog
+}
+
+func (p *closingParticipant) Prepared(ctx context.Context, prefix string) ([]participant.Prepared, error) {
+	p.log.with(func() { p.log.openErr["a"] = errDown })
+	return p.fakePruner.Prepared(ctx, prefix)
+}
+
+// closingLog counts how often a participant is opened.
+type closingLog struct {
+	*fakeLog
+	opened atomic.Int32
+}
+
+func (l *closingLog) Participant(ctx context.Context, name string) (participant.Participant, error) {
+	l.opened.Add(1)
+	return l.fakeLog.Participant(ctx, name)
+}
+
+// TestPruningDoesNotOpenTwice: a participant that cannot be opened for pruning is left alone
+// until its next visit.
+func TestPruningDoesNotOpenTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &closingLog{fakeLog: newLog()}
+		k := newPruner(log.fakeLog, "a")
+		log.parts["a"] = &closingParticipant{k, log}
+		begin(t, Config{SweepEvery: 5 * time.Second, Rand: func() float64 { return 0.5 }}, log)
+		sleep(t.Context(), 7*time.Second) // its first visit is after three seconds, and the next after eight
+		if n, want := log.opened.Load(), int32(3); n != want {
+			t.Errorf("opened %d times, want %d: for the sweep, the probe and the pruning", n, want)
+		}
+		if _, calls := k.left(); calls != 0 {
+			t.Errorf("%d calls to prune", calls)
+		}
+	})
+}

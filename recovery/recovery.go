@@ -9,7 +9,9 @@ import (
 
 	"github.com/txmgr/txmgr/adaptive"
 	"github.com/txmgr/txmgr/recovery/breaker"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/recovery/queue"
+	"github.com/txmgr/txmgr/recovery/scan"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -122,15 +124,14 @@ type Recovery struct {
 	log   Log
 	epoch time.Time
 
-	retries   breaker.Backoff // of branches
-	probes    breaker.Backoff // of breakers
-	rereports breaker.Backoff // of reports; short, since the log is the leader's own
+	backoffs backoffs
 
 	ctx    context.Context // of every call; ends with Stop
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // everything that Stop waits for
 	wakeCh chan struct{}  // wakes the loop
 
+	scanner    scan.Scanner
 	probeSlots chan struct{} // one element for each probe under way
 
 	mu             sync.Mutex // guards everything below, and what is reached from there
@@ -157,6 +158,13 @@ type Recovery struct {
 	healthChanges  healthChanges            // to be passed to Config.OnHealthChange
 }
 
+// backoffs are the waits after failures.
+type backoffs struct {
+	branches breaker.Backoff
+	probes   breaker.Backoff // of breakers
+	reports  breaker.Backoff // short, since the log is the leader's own
+}
+
 type runState uint8
 
 const (
@@ -180,13 +188,16 @@ type txProgress struct {
 func New(cfg Config, log Log) *Recovery {
 	cfg = cfg.withDefaults()
 	r := &Recovery{
-		cfg:          cfg,
-		log:          log,
-		epoch:        time.Now(),
-		retries:      breaker.Backoff{Base: cfg.BackoffBase, Max: cfg.BackoffMax, Rand: cfg.Rand},
-		probes:       breaker.Backoff{Base: min(time.Second, cfg.BreakerMax), Max: cfg.BreakerMax, Rand: cfg.Rand},
-		rereports:    breaker.Backoff{Base: cfg.BackoffBase, Max: min(2*time.Second, cfg.BackoffMax), Rand: cfg.Rand},
+		cfg:   cfg,
+		log:   log,
+		epoch: time.Now(),
+		backoffs: backoffs{
+			branches: breaker.Backoff{Base: cfg.BackoffBase, Max: cfg.BackoffMax, Rand: cfg.Rand},
+			probes:   breaker.Backoff{Base: min(time.Second, cfg.BreakerMax), Max: cfg.BreakerMax, Rand: cfg.Rand},
+			reports:  breaker.Backoff{Base: cfg.BackoffBase, Max: min(2*time.Second, cfg.BackoffMax), Rand: cfg.Rand},
+		},
 		wakeCh:       make(chan struct{}, 1),
+		scanner:      scan.Scanner{Log: log, Cluster: cfg.Cluster, CallTimeout: cfg.CallTimeout, Limit: cfg.SweepLimit, Rand: cfg.Rand},
 		probeSlots:   make(chan struct{}, maxProbes),
 		transactions: make(map[txn.ID]txProgress),
 		attempts:     make(map[item]*branchAttempts),
@@ -195,7 +206,7 @@ func New(cfg Config, log Log) *Recovery {
 	}
 	r.deferred.Wait = max(0, cfg.ClientGrace)
 	r.reporter = reporter{limit: cfg.MaxReports, batches: make(map[txn.ID]*reportBatch)}
-	r.reporter.br = breaker.Breaker{Threshold: cfg.BreakerThreshold, Backoff: r.rereports}
+	r.reporter.br = breaker.Breaker{Threshold: cfg.BreakerThreshold, Backoff: r.backoffs.reports}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -280,7 +291,7 @@ func (r *Recovery) Retry(id txn.ID) {
 		l := r.laneLocked(b.Participant)
 		l.br.AllowProbe(now)
 		r.markDirtyLocked(l)
-		it := item{Key{id, b.ID}, w.action(b)}
+		it := item{plan.Key{TX: id, Branch: b.ID}, w.Action(b)}
 		if t := r.attempts[it]; t != nil {
 			t.fails = 0
 			if t.state == backingOff {

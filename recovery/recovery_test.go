@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/recovery/queue"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -36,7 +37,7 @@ func TestGrace(t *testing.T) {
 					c.add(r, id)
 				}
 				sleep(t.Context(), time.Second)
-				if as := r.RetryStates(hung); len(as) != 1 || as[0].WaitReason != ClientGrace || as[0].Count != 0 {
+				if as := r.RetryStates(hung); len(as) != 1 || as[0].WaitReason != plan.ClientGrace || as[0].Count != 0 {
 					t.Errorf("during the grace: %+v", as)
 				}
 				log.ack(done)
@@ -230,11 +231,11 @@ type largeLog struct {
 	done bool
 }
 
-func (c *largeLog) Pending(id txn.ID) (PendingTx, bool) {
+func (c *largeLog) Pending(id txn.ID) (plan.PendingTx, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return PendingTx{ID: id, State: txn.RollingBack, Branches: []Branch{
-		{"a", participant.Branch{TX: id, ID: 1}}, {"b", participant.Branch{TX: id, ID: 2}},
+	return plan.PendingTx{ID: id, State: txn.RollingBack, Branches: []plan.Branch{
+		{Participant: "a", Branch: participant.Branch{TX: id, ID: 1}}, {Participant: "b", Branch: participant.Branch{TX: id, ID: 2}},
 	}}, !c.done
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/redact"
 	"github.com/txmgr/txmgr/recovery/breaker"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/recovery/queue"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -43,7 +44,7 @@ const (
 // reportEntry is one result and the item that it finishes; the item's action is zero for
 // the result of a sweep, which finishes none.
 type reportEntry struct {
-	BranchResult
+	plan.BranchResult
 	it item
 }
 
@@ -96,7 +97,7 @@ func (r *Recovery) report(id txn.ID, probe bool) {
 	b.entries = nil
 	r.mu.Unlock()
 
-	rs := make([]BranchResult, len(entries))
+	rs := make([]plan.BranchResult, len(entries))
 	for i, e := range entries {
 		rs[i] = e.BranchResult
 	}
@@ -114,7 +115,7 @@ func (r *Recovery) report(id txn.ID, probe bool) {
 func (r *Recovery) dropObsolete(id txn.ID, entries []reportEntry, err error) (moot, rest []reportEntry) {
 	w, ok := r.log.Pending(id)
 	for _, e := range entries {
-		_, needed := w.branch(e.it)
+		_, needed := w.Branch(e.it.Branch, e.it.action)
 		switch {
 		case ok && needed:
 			rest = append(rest, e)
@@ -165,7 +166,7 @@ func (r *Recovery) finishReport(id txn.ID, probe bool, done, rest []reportEntry,
 	default:
 		b.fails++
 		b.state = batchBackingOff
-		r.setTimerLocked(&b.timer, item{Key: Key{TX: id}}, now+r.rereports.FullJitter(b.fails))
+		r.setTimerLocked(&b.timer, item{Key: plan.Key{TX: id}}, now+r.backoffs.reports.FullJitter(b.fails))
 		r.noteUnreportedLocked(rest, err)
 	}
 	r.dispatchLocked(now)

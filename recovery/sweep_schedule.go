@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/internal/redact"
+	"github.com/txmgr/txmgr/recovery/call"
 	"github.com/txmgr/txmgr/timeout/hashbelt"
 )
 
@@ -145,10 +146,10 @@ func (r *Recovery) probeAfter() time.Duration { return r.cfg.SweepEvery * 5 / 2 
 func (r *Recovery) check(ctx context.Context, name string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
-	defer recoverPanic(&err)
+	defer call.RecoverPanic(&err)
 	p, err := r.log.Participant(ctx, name)
 	if err != nil {
-		return fmt.Errorf("open participant: %w", timeoutError(ctx, r.cfg.CallTimeout, err))
+		return fmt.Errorf("open participant: %w", call.TimeoutError(ctx, r.cfg.CallTimeout, err))
 	}
-	return timeoutError(ctx, r.cfg.CallTimeout, p.Check(ctx))
+	return call.TimeoutError(ctx, r.cfg.CallTimeout, p.Check(ctx))
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 	"pgregory.net/rapid"
 )
@@ -20,7 +21,7 @@ func TestWaitingDoesNotWake(t *testing.T) {
 		l := openLane(r)
 		start := r.now()
 		for n := range 3000 {
-			it := item{Key{idOf(n + 1), 1}, Commit}
+			it := item{plan.Key{TX: idOf(n + 1), Branch: 1}, plan.Commit}
 			w := &branchAttempts{lane: l}
 			r.transactions[it.TX], r.attempts[it] = txProgress{outstanding: 1, state: txn.Committing}, w
 			// Three groups, each within a thousandth of a second.
@@ -89,7 +90,7 @@ func TestManyDueAtOnce(t *testing.T) {
 		r.mu.Lock()
 		l := openLane(r)
 		for n := range 3 * fireBatch {
-			it := item{Key{idOf(n + 1), 1}, Commit}
+			it := item{plan.Key{TX: idOf(n + 1), Branch: 1}, plan.Commit}
 			w := &branchAttempts{lane: l}
 			r.transactions[it.TX], r.attempts[it] = txProgress{outstanding: 1, state: txn.Committing}, w
 			r.backOffLocked(it, w, r.now()+time.Second)

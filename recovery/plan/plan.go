@@ -1,4 +1,4 @@
-package recovery
+package plan
 
 import (
 	"fmt"
@@ -86,13 +86,13 @@ type View struct {
 // Plan computes what has to be done for a transaction: one step for each unfinished
 // branch, in their order. It is pure, and empty for a state without work.
 func Plan(w PendingTx, v View) []Step {
-	if w.action(&Branch{}) == 0 {
+	if w.Action(&Branch{}) == 0 {
 		return nil
 	}
 	steps := make([]Step, 0, len(w.Branches))
 	for i := range w.Branches {
 		b := &w.Branches[i]
-		s := Step{Branch: b.ID, Participant: b.Participant, Action: w.action(b)}
+		s := Step{Branch: b.ID, Participant: b.Participant, Action: w.Action(b)}
 		s.WaitReason, s.Wait = v.waitReason(&w, b, s.Action)
 		steps = append(steps, s)
 	}
@@ -105,7 +105,7 @@ func (v View) waitReason(w *PendingTx, b *Branch, action Action) (WaitReason, ti
 		return Expired, 0
 	case action == ResolveOutcome && w.TimeLeft > 0:
 		return Delegated, w.TimeLeft
-	case !v.GraceExpired && w.leftToClient(b):
+	case !v.GraceExpired && w.LeftToClient(b):
 		return ClientGrace, 0
 	}
 	if v.NextTry != nil {
@@ -121,8 +121,8 @@ func (v View) waitReason(w *PendingTx, b *Branch, action Action) (WaitReason, ti
 	return Ready, 0
 }
 
-// action returns what a branch of the transaction needs; zero for nothing.
-func (w *PendingTx) action(b *Branch) Action {
+// Action returns what a branch of the transaction needs; zero for nothing.
+func (w *PendingTx) Action(b *Branch) Action {
 	switch {
 	case w.State == txn.Preparing && b.Vote >= txn.VoteDelegated:
 		return ResolveOutcome
@@ -136,21 +136,21 @@ func (w *PendingTx) action(b *Branch) Action {
 	return 0
 }
 
-// awaitsDeadline reports whether there is nothing to do before the deadline, because the
+// AwaitsDeadline reports whether there is nothing to do before the deadline, because the
 // decision was delegated.
-func (w *PendingTx) awaitsDeadline() bool {
+func (w *PendingTx) AwaitsDeadline() bool {
 	for i := range w.Branches {
-		if w.action(&w.Branches[i]) != ResolveOutcome {
+		if w.Action(&w.Branches[i]) != ResolveOutcome {
 			return false
 		}
 	}
 	return w.TimeLeft > 0 && len(w.Branches) > 0
 }
 
-// leftToClient reports whether the client is expected to complete the branch
+// LeftToClient reports whether the client is expected to complete the branch
 // itself. It is not when the timeout or an operator rolled back: then the client
 // may be gone, and locks must be free at the deadline.
-func (w *PendingTx) leftToClient(b *Branch) bool {
+func (w *PendingTx) LeftToClient(b *Branch) bool {
 	switch {
 	case !b.ClientCompletes:
 		return false
@@ -160,14 +160,14 @@ func (w *PendingTx) leftToClient(b *Branch) bool {
 	return w.State == txn.Committing
 }
 
-// branch returns the branch of an item, if it still needs the item's action.
-func (w *PendingTx) branch(it item) (Branch, bool) {
-	if it.action == Prepare && w.TimeLeft <= 0 || it.action == ResolveOutcome && w.TimeLeft > 0 {
+// Branch returns one of the branches, if it still needs the action.
+func (w *PendingTx) Branch(id txn.BranchID, v Action) (Branch, bool) {
+	if v == Prepare && w.TimeLeft <= 0 || v == ResolveOutcome && w.TimeLeft > 0 {
 		return Branch{}, false
 	}
 	for i := range w.Branches {
-		if b := &w.Branches[i]; b.ID == it.Branch {
-			return *b, w.action(b) == it.action
+		if b := &w.Branches[i]; b.ID == id {
+			return *b, w.Action(b) == v
 		}
 	}
 	return Branch{}, false

@@ -1,4 +1,4 @@
-package recovery
+package plan
 
 import (
 	"testing"
@@ -130,9 +130,9 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestWorkAsked: a call is made for the log's present state, not for the
+// TestPendingTxBranch: a call is made for the log's present state, not for the
 // planned one.
-func TestWorkAsked(t *testing.T) {
+func TestPendingTxBranch(t *testing.T) {
 	sole := []Branch{{"pg", participant.Branch{ID: 1, Vote: txn.VoteDelegated}}}
 	open := []Branch{{"pg", participant.Branch{ID: 1}}}
 	for _, c := range []struct {
@@ -153,41 +153,8 @@ func TestWorkAsked(t *testing.T) {
 		{Commit, PendingTx{State: txn.Committing}, false},
 		{Commit, PendingTx{State: txn.Preparing, Branches: sole}, false},
 	} {
-		if _, got := c.work.branch(item{Key{Branch: 1}, c.verb}); got != c.want {
+		if _, got := c.work.Branch(1, c.verb); got != c.want {
 			t.Errorf("%v of %+v: %v, want %v", c.verb, c.work, got, c.want)
-		}
-	}
-}
-
-func TestToResult(t *testing.T) {
-	const (
-		committed, rolledBack, unknown = participant.Committed, participant.RolledBack, participant.Unknown
-	)
-	for _, c := range []struct {
-		verb   Action
-		ending participant.BranchOutcome
-		want   BranchResult
-	}{
-		{Commit, committed, BranchResult{Branch: 3, State: txn.BranchCommitted, Detail: "d"}},
-		{Commit, rolledBack, BranchResult{Branch: 3, Heuristic: txn.HeuristicRollback, Detail: "d"}},
-		{Commit, unknown, BranchResult{Branch: 3, Heuristic: txn.HeuristicHazard, Detail: "d"}},
-		{Rollback, rolledBack, BranchResult{Branch: 3, State: txn.BranchRolledBack, Detail: "d"}},
-		{Rollback, committed, BranchResult{Branch: 3, Heuristic: txn.HeuristicCommit, Detail: "d"}},
-		{Rollback, unknown, BranchResult{Branch: 3, Heuristic: txn.HeuristicHazard, Detail: "d"}},
-		{ResolveOutcome, committed, BranchResult{Branch: 3, State: txn.BranchCommitted, Detail: "d"}},
-		{ResolveOutcome, rolledBack, BranchResult{Branch: 3, State: txn.BranchRolledBack, Detail: "d"}},
-		{ResolveOutcome, unknown, BranchResult{Branch: 3, Heuristic: txn.HeuristicHazard, Detail: "d"}},
-	} {
-		got, err := toResult(3, c.verb, participant.Result{Outcome: c.ending, Detail: "d"})
-		if err != nil || got != c.want {
-			t.Errorf("judge(%v, %v) = %+v, %v; want %+v", c.verb, c.ending, got, err, c.want)
-		}
-	}
-	for _, v := range []Action{Commit, Rollback, ResolveOutcome} {
-		for _, e := range []participant.BranchOutcome{0, 4} {
-			if got, err := toResult(3, v, participant.Result{Outcome: e}); err == nil {
-				t.Errorf("judge(%v, %v) = %+v, want an error", v, e, got)
-			}
 		}
 	}
 }
