@@ -21,7 +21,7 @@ func drained(b *testing.B, r *Recovery) {
 	eventually(b, "drained", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.deferred.Len() == 0 && r.inbox.Len() == 0 && len(r.transactions) == 0
+		return r.pending.deferred.Len() == 0 && r.pending.inbox.Len() == 0 && len(r.pending.transactions) == 0
 	})
 }
 

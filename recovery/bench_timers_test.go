@@ -21,7 +21,7 @@ func parkCrowd(r *Recovery, l *lane, ceiling time.Duration) {
 	r.backoffs.branches.Base, r.backoffs.branches.Max = ceiling, ceiling
 	for n := range waiters {
 		it := item{plan.Key{TX: idOf(n + 1), Branch: 1}, plan.Commit}
-		r.transactions[it.TX] = txProgress{outstanding: 1, state: txn.Committing}
+		r.pending.transactions[it.TX] = txProgress{outstanding: 1, state: txn.Committing}
 		t := &branchAttempts{lane: l}
 		r.attempts[it] = t
 		r.backOffLocked(it, t, r.now()+r.backoffs.branches.FullJitter(1))
@@ -31,8 +31,8 @@ func parkCrowd(r *Recovery, l *lane, ceiling time.Duration) {
 // openLane makes a participant that must not be called for an hour; mu is held.
 func openLane(r *Recovery) *lane {
 	l := r.laneLocked("down")
-	l.br = breaker.Breaker{Threshold: 1, Backoff: breaker.Backoff{Base: time.Hour, Max: time.Hour, Rand: func() float64 { return 1 }}}
-	l.br.Failure(r.now(), false)
+	l.health.br = breaker.Breaker{Threshold: 1, Backoff: breaker.Backoff{Base: time.Hour, Max: time.Hour, Rand: func() float64 { return 1 }}}
+	l.health.br.Failure(r.now(), false)
 	return l
 }
 
@@ -66,7 +66,7 @@ func BenchmarkWaitRetry(b *testing.B) {
 		n++
 		t := r.attempts[it]
 		r.endBackoffLocked(it, t, r.now())
-		l.queues[queueOf(it.action)].Pop()
+		l.waiting.queues[queueOf(it.action)].Pop()
 		r.backOffLocked(it, t, r.now()+r.backoffs.branches.FullJitter(1))
 	}
 	b.ReportMetric(max(0, float64(heapInUse())-float64(before))/float64(n), "left-B/op")
@@ -83,7 +83,7 @@ func BenchmarkWaitWave(b *testing.B) {
 				r.mu.Lock()
 				l := openLane(r)
 				parkCrowd(r, l, over)
-				woken, cpu := r.iterations, processorTime(b)
+				woken, cpu := r.wakeups.iterations, processorTime(b)
 				r.mu.Unlock()
 				sleep(b.Context(), over)
 				eventually(b, "all in the lane", func() bool {
@@ -92,7 +92,7 @@ func BenchmarkWaitWave(b *testing.B) {
 					return l.backingOff == 0
 				})
 				r.mu.Lock()
-				b.ReportMetric(float64(r.iterations-woken), "wake-ups")
+				b.ReportMetric(float64(r.wakeups.iterations-woken), "wake-ups")
 				r.mu.Unlock()
 				b.ReportMetric(float64(processorTime(b)-cpu)/1e6, "cpu-ms")
 				r.Stop()

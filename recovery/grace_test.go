@@ -144,7 +144,7 @@ func TestGraceOfOneBranchIsCheap(t *testing.T) {
 		if asked := log.asked(); asked != 4*n || len(own.made()) != 0 {
 			t.Errorf("asked the log %d times for %d transactions, and made %d calls", asked, n, len(own.made()))
 		}
-		if _, waits := r.deferred.Next(); waits {
+		if _, waits := r.pending.deferred.Next(); waits {
 			t.Error("somebody still waits for the grace")
 		}
 	})
@@ -164,8 +164,8 @@ func TestGraceOfOneBranchHeedsHints(t *testing.T) {
 			r.Add(id)
 			sleep(t.Context(), 50*time.Millisecond)
 			r.mu.Lock()
-			if r.deferred.Len() > 1 {
-				t.Errorf("%d times in the queue", r.deferred.Len())
+			if r.pending.deferred.Len() > 1 {
+				t.Errorf("%d times in the queue", r.pending.deferred.Len())
 			}
 			r.mu.Unlock()
 		}

@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"cmp"
 	"context"
 	"math/rand/v2"
 	"sync"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/txmgr/txmgr/adaptive"
 	"github.com/txmgr/txmgr/recovery/breaker"
+	"github.com/txmgr/txmgr/recovery/history"
 	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/recovery/queue"
 	"github.com/txmgr/txmgr/recovery/scan"
@@ -120,42 +120,36 @@ func setDefault[T int | time.Duration](v *T, value T) {
 // Recovery drives pending transactions to completion and sweeps participants, for
 // one term of leadership. Safe for concurrent use.
 type Recovery struct {
-	cfg   Config
-	log   Log
-	epoch time.Time
-
+	cfg      Config
+	log      Log
 	backoffs backoffs
+	life     lifetime
+	visits   visits
 
+	mu            sync.Mutex // guards everything below, and what is reached from there
+	state         runState
+	pending       pendingTxs               // transactions on their way to the lanes, and driven
+	attempts      map[item]*branchAttempts // branches tried and not finished
+	history       history.Archive          // of attempts
+	lanes         laneSet                  // the participants
+	calls         callLimit                // of all participants together
+	wakeups       wakeups                  // of the loop
+	reporter      reporter                 // results to be reported
+	healthChanges healthChanges            // to be passed to Config.OnHealthChange
+}
+
+// lifetime is the term of leadership: everything that Start begins ends with it.
+type lifetime struct {
+	epoch  time.Time       // zero on recovery's monotonic scale
 	ctx    context.Context // of every call; ends with Stop
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // everything that Stop waits for
-	wakeCh chan struct{}  // wakes the loop
+}
 
-	scanner    scan.Scanner
-	probeSlots chan struct{} // one element for each probe under way
-
-	mu             sync.Mutex // guards everything below, and what is reached from there
-	state          runState
-	inbox          queue.FIFO[txn.ID]       // to be planned
-	deferred       queue.Grace              // left to their clients
-	transactions   map[txn.ID]txProgress    // planned, or in the inbox
-	peak           int                      // the most transactions since the map was made
-	attempts       map[item]*branchAttempts // branches tried and not finished
-	lanes          map[string]*lane         // by participant
-	active         []*lane                  // those with something queued
-	dirty          []*lane                  // those whose ready calls may have changed
-	starved        []*lane                  // those that wait until calls of other lanes end
-	calls          int                      // under way at all participants
-	reserved       int                      // calls kept free for lanes that were starved
-	reportsBlocked bool                     // the pools were last told that the log accepts no results
-	pools          int                      // lanes that have one
-	idleCheckAt    time.Duration            // when to check for idle pools
-	timers         timers                   // of branches and reports in backoff
-	sleepUntil     time.Duration            // when the loop wakes up; zero while it works
-	iterations     uint64                   // of the loop
-	reporter       reporter                 // results to be reported
-	history        attemptHistory           // of attempts
-	healthChanges  healthChanges            // to be passed to Config.OnHealthChange
+// visits is what the visits to participants share.
+type visits struct {
+	scanner scan.Scanner
+	probing chan struct{} // one element for each probe under way
 }
 
 // backoffs are the waits after failures.
@@ -173,41 +167,32 @@ const (
 	stopped
 )
 
-// txProgress is the state of a transaction while it is driven.
-type txProgress struct {
-	outstanding    uint16    // branches that are queued, called, backing off or being reported
-	state          txn.State // for which it was planned; zero: not planned
-	graceExpired   txn.State // the state for which the grace has expired or was waived
-	replans        uint8     // how often it was planned again without a change of state
-	queued         bool      // in the inbox
-	deadlineTimer  bool      // a timer will put it into the inbox
-	awaitingClient bool      // planned without the branches left to the client; Recovery.deferred has it
-}
-
 // New makes a Recovery. It accepts work and does nothing before Start.
 func New(cfg Config, log Log) *Recovery {
 	cfg = cfg.withDefaults()
 	r := &Recovery{
-		cfg:   cfg,
-		log:   log,
-		epoch: time.Now(),
+		cfg: cfg,
+		log: log,
 		backoffs: backoffs{
 			branches: breaker.Backoff{Base: cfg.BackoffBase, Max: cfg.BackoffMax, Rand: cfg.Rand},
 			probes:   breaker.Backoff{Base: min(time.Second, cfg.BreakerMax), Max: cfg.BreakerMax, Rand: cfg.Rand},
 			reports:  breaker.Backoff{Base: cfg.BackoffBase, Max: min(2*time.Second, cfg.BackoffMax), Rand: cfg.Rand},
 		},
-		wakeCh:       make(chan struct{}, 1),
-		scanner:      scan.Scanner{Log: log, Cluster: cfg.Cluster, CallTimeout: cfg.CallTimeout, Limit: cfg.SweepLimit, Rand: cfg.Rand},
-		probeSlots:   make(chan struct{}, maxProbes),
-		transactions: make(map[txn.ID]txProgress),
-		attempts:     make(map[item]*branchAttempts),
-		timers:       newTimers(),
-		lanes:        make(map[string]*lane),
+		life: lifetime{epoch: time.Now()},
+		visits: visits{
+			scanner: scan.Scanner{Log: log, Cluster: cfg.Cluster, CallTimeout: cfg.CallTimeout, Limit: cfg.SweepLimit, Rand: cfg.Rand},
+			probing: make(chan struct{}, maxProbes),
+		},
+		pending:  pendingTxs{transactions: make(map[txn.ID]txProgress)},
+		attempts: make(map[item]*branchAttempts),
+		lanes:    laneSet{byName: make(map[string]*lane)},
+		calls:    callLimit{most: cfg.MaxCalls},
+		wakeups:  wakeups{ch: make(chan struct{}, 1), timers: newTimers()},
 	}
-	r.deferred.Wait = max(0, cfg.ClientGrace)
+	r.pending.deferred.Wait = max(0, cfg.ClientGrace)
 	r.reporter = reporter{limit: cfg.MaxReports, batches: make(map[txn.ID]*reportBatch)}
 	r.reporter.br = breaker.Breaker{Threshold: cfg.BreakerThreshold, Backoff: r.backoffs.reports}
-	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.life.ctx, r.life.cancel = context.WithCancel(context.Background())
 	return r
 }
 
@@ -219,10 +204,10 @@ func (r *Recovery) Start() {
 		return
 	}
 	r.state = running
-	r.wake()
-	r.wg.Go(r.loop)
+	r.wakeups.wake()
+	r.life.wg.Go(r.loop)
 	if r.cfg.SweepEvery > 0 && txn.ValidClusterID(r.cfg.Cluster) {
-		r.wg.Go(r.runSweeps)
+		r.life.wg.Go(r.runSweeps)
 	}
 }
 
@@ -232,8 +217,8 @@ func (r *Recovery) Stop() {
 	r.mu.Lock()
 	r.state = stopped
 	r.mu.Unlock()
-	r.cancel()
-	r.wg.Wait()
+	r.life.cancel()
+	r.life.wg.Wait()
 	r.closePools()
 }
 
@@ -263,14 +248,14 @@ func (r *Recovery) DeferToClient(ids ...txn.ID) {
 		return
 	}
 	for _, id := range ids {
-		if r.deferred.Push(id, now) {
-			r.wake()
+		if r.pending.deferred.Push(id, now) {
+			r.wakeups.wake()
 		}
 	}
 }
 
 // ClientGrace is the longest time for which [Recovery.DeferToClient] leaves a transaction alone.
-func (r *Recovery) ClientGrace() time.Duration { return r.deferred.Wait + queue.GraceWindow }
+func (r *Recovery) ClientGrace() time.Duration { return r.pending.deferred.Wait + queue.GraceWindow }
 
 // Retry makes a transaction due now: it ends its backoff and grace, and
 // probes its participants even if they are unhealthy. A delegated decision
@@ -289,8 +274,8 @@ func (r *Recovery) Retry(id txn.ID) {
 	for i := range w.Branches {
 		b := &w.Branches[i]
 		l := r.laneLocked(b.Participant)
-		l.br.AllowProbe(now)
-		r.markDirtyLocked(l)
+		l.health.br.AllowProbe(now)
+		r.lanes.markDirtyLocked(l)
 		it := item{plan.Key{TX: id, Branch: b.ID}, w.Action(b)}
 		if t := r.attempts[it]; t != nil {
 			t.fails = 0
@@ -306,33 +291,5 @@ func (r *Recovery) Retry(id txn.ID) {
 	r.dispatchLocked(now)
 }
 
-// enqueueLocked puts a transaction into the inbox unless it is there, and ends the
-// grace of its branches for the state graceExpired. mu is held.
-func (r *Recovery) enqueueLocked(id txn.ID, graceExpired txn.State) {
-	t := r.transactions[id]
-	t.graceExpired = cmp.Or(graceExpired, t.graceExpired)
-	if !t.queued {
-		t.queued = true
-		r.inbox.Push(id)
-		r.wake()
-	}
-	r.transactions[id] = t
-}
-
-// requeueLocked queues a report that backs off again; mu is held.
-func (r *Recovery) requeueLocked(id txn.ID, b *reportBatch) {
-	r.timers.cancel(&b.timer)
-	b.state = batchQueued
-	r.reporter.queue.Push(id)
-}
-
 // now is the time on recovery's monotonic scale.
-func (r *Recovery) now() time.Duration { return time.Since(r.epoch) }
-
-// wake wakes the loop; it never blocks.
-func (r *Recovery) wake() {
-	select {
-	case r.wakeCh <- struct{}{}:
-	default:
-	}
-}
+func (r *Recovery) now() time.Duration { return time.Since(r.life.epoch) }

@@ -260,7 +260,7 @@ func (c *largeLog) add(t *testing.T, r *Recovery, n int) {
 	eventually(t, "all are planned", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.inbox.Len() == 0 && len(r.transactions) == n && len(r.lanes) == 2
+		return r.pending.inbox.Len() == 0 && len(r.pending.transactions) == n && len(r.lanes.byName) == 2
 	})
 }
 
@@ -312,7 +312,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 // restAll closes all pools before their time.
 func restAll(t testing.TB, r *Recovery) {
 	r.mu.Lock()
-	for _, l := range r.lanes {
+	for _, l := range r.lanes.byName {
 		if l.workerPool.pool != nil {
 			r.closePoolLocked(l)
 		}
@@ -321,7 +321,7 @@ func restAll(t testing.TB, r *Recovery) {
 	eventually(t, "the pools have gone", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		for _, l := range r.lanes {
+		for _, l := range r.lanes.byName {
 			if l.workerPool.closing || l.workerPool.pool != nil {
 				return false
 			}

@@ -53,7 +53,7 @@ func TestSettleAtTheDeadline(t *testing.T) {
 					t.Errorf("attempts: %+v", as)
 				}
 				r.mu.Lock()
-				if n := r.timers.len(); n != 1 {
+				if n := r.wakeups.timers.len(); n != 1 {
 					t.Errorf("%d alarms after 20 retries", n)
 				}
 				r.mu.Unlock()
@@ -100,7 +100,7 @@ func TestWaitingToSettleIsCheap(t *testing.T) {
 			t.Errorf("asked the log %d times, want %d", asked, 2*n)
 		}
 		r.mu.Lock()
-		if tasks, tries, alarms := len(r.transactions), len(r.attempts), r.timers.len(); tasks != 1 || tries != 0 || alarms != 1 {
+		if tasks, tries, alarms := len(r.pending.transactions), len(r.attempts), r.wakeups.timers.len(); tasks != 1 || tries != 0 || alarms != 1 {
 			t.Errorf("%d tasks, %d tries, %d alarms; want those of the one that is not finished", tasks, tries, alarms)
 		}
 		r.mu.Unlock()

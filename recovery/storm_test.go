@@ -161,7 +161,7 @@ func testStorm(t *testing.T, n int, sizes []int, times float64) {
 				t.Errorf("the one that hangs has taught something: %+v", h)
 			}
 			for _, d := range r.Decisions("one") {
-				t.Logf("%5.1fs  %3d to %3d: %s", d.At.Sub(r.epoch).Seconds(), d.From, d.To, d.Why)
+				t.Logf("%5.1fs  %3d to %3d: %s", d.At.Sub(r.life.epoch).Seconds(), d.From, d.To, d.Why)
 			}
 		})
 		return took

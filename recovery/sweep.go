@@ -2,7 +2,6 @@ package recovery
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -66,13 +65,13 @@ func (r *Recovery) enterSweep(ctx context.Context, name string) (_ context.Conte
 		r.mu.Unlock()
 		return nil, nil, fmt.Errorf("%w: recovery does not run here; ask the leader", txn.ErrUnavailable)
 	}
-	r.wg.Add(1)
+	r.life.wg.Add(1)
 	l := r.laneLocked(name)
 	r.mu.Unlock()
 
 	ctx, cancel := context.WithCancel(ctx)
-	unhook := context.AfterFunc(r.ctx, cancel)
-	end := func() { unhook(); cancel(); r.wg.Done() }
+	unhook := context.AfterFunc(r.life.ctx, cancel)
+	end := func() { unhook(); cancel(); r.life.wg.Done() }
 	select {
 	case l.sweeping <- struct{}{}:
 		return ctx, func() { <-l.sweeping; end() }, nil
@@ -88,7 +87,7 @@ var errPaused = fmt.Errorf("%w: the coordinator was restored from a backup, and 
 // scanAndRecord scans, and records for Health how that went.
 func (r *Recovery) scanAndRecord(ctx context.Context, name string) (scan.Result, error) {
 	begun := time.Now()
-	found, err := r.scanner.Scan(ctx, name)
+	found, err := r.visits.scanner.Scan(ctx, name)
 	r.Add(found.Unfinished...) // in case the hint was lost
 	r.recordSweep(name, len(found.Orphans), time.Since(begun), err)
 	return found, err
@@ -102,21 +101,12 @@ func (r *Recovery) recordSweep(name string, found int, took time.Duration, err e
 	defer r.mu.Unlock()
 	l := r.laneLocked(name)
 	switch {
-	case r.ctx.Err() != nil:
+	case r.life.ctx.Err() != nil:
 	case err != nil:
-		l.scanFailed, l.sweepErr = errors.Is(err, scan.ErrListPrepared), redact.Text("sweep: "+err.Error())
-		if l.scanFailed {
-			l.took = took
-			l.noteContactLocked()
-		}
+		l.health.recordSweepErrorLocked(took, err)
 	default:
-		l.scanFailed, l.sweepErr = false, ""
-		l.br.AllowProbe(now)
-		if found == 0 && l.idle() {
-			l.clearFailuresLocked()
-		}
-		l.updateHealthLocked()
-		r.wake()
+		l.health.recordSweepLocked(now, found == 0 && l.idle())
+		r.wakeups.wake()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/redact"
 	"github.com/txmgr/txmgr/recovery/call"
+	"github.com/txmgr/txmgr/recovery/history"
 	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/recovery/scan"
 )
@@ -44,10 +45,10 @@ func (r *Recovery) runSweepTasks(ctx context.Context, name string, sweepTasks []
 	for _, j := range sweepTasks {
 		j.ctx, j.queued, j.done = ctx, now, make(chan struct{})
 	}
-	l.sweepTasks = append(l.sweepTasks, sweepTasks...)
-	r.markDirtyLocked(l)
+	l.waiting.sweepTasks = append(l.waiting.sweepTasks, sweepTasks...)
+	r.lanes.markDirtyLocked(l)
 	r.dispatchLocked(now)
-	r.wake()
+	r.wakeups.wake()
 	r.mu.Unlock()
 
 	for _, j := range sweepTasks {
@@ -64,7 +65,7 @@ func (r *Recovery) runSweepTasks(ctx context.Context, name string, sweepTasks []
 func (r *Recovery) cancelSweepTasks(l *lane, sweep context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.sweepTasks = slices.DeleteFunc(l.sweepTasks, func(j *sweepTask) bool {
+	l.waiting.sweepTasks = slices.DeleteFunc(l.waiting.sweepTasks, func(j *sweepTask) bool {
 		if j.ctx != sweep {
 			return false
 		}
@@ -72,14 +73,14 @@ func (r *Recovery) cancelSweepTasks(l *lane, sweep context.Context) {
 		close(j.done)
 		return true
 	})
-	r.markDirtyLocked(l)
+	r.lanes.markDirtyLocked(l)
 	r.dispatchLocked(r.now())
 }
 
 func (j *sweepTask) markNotTried(l *lane) {
 	j.Result.Error = "not tried: the sweep ended first"
-	if l.lastErr != "" {
-		j.Result.Error += "; the participant's last error: " + l.lastErr
+	if l.health.lastErr != "" {
+		j.Result.Error += "; the participant's last error: " + l.health.lastErr
 	}
 }
 
@@ -98,13 +99,13 @@ func (r *Recovery) runSweepTask(l *lane, j *sweepTask, probe bool) error {
 	defer r.mu.Unlock()
 	defer close(j.done)
 	r.endCallLocked(l)
-	text := l.text(a.err)
+	text := l.health.text(a.err)
 	committedOnce := errors.As(a.err, new(*call.CommitRecordError))
 	switch {
 	case a.err == nil && !a.stale, committedOnce:
-		l.recordSuccessLocked()
+		l.health.recordSuccessLocked()
 	case j.ctx.Err() != nil:
-		l.br.CancelProbe(probe)
+		l.health.br.CancelProbe(probe)
 	default:
 		r.recordFailureLocked(l, text, now, probe)
 	}
@@ -132,8 +133,7 @@ func (r *Recovery) runSweepTask(l *lane, j *sweepTask, probe bool) error {
 // recordSweepAttemptLocked records an attempt that did not end the branch as wanted; mu is
 // held.
 func (r *Recovery) recordSweepAttemptLocked(j *sweepTask, a attemptResult, text string) {
-	c := attemptLog{records: []attemptRecord{a.record(j.Action, text, false)}, anyFailed: true}
-	r.history.retainLocked(plan.Key{TX: j.Branch.TX, Branch: j.Branch.ID}, c)
+	r.history.Retain(plan.Key{TX: j.Branch.TX, Branch: j.Branch.ID}, history.NewAttempts(a.record(j.Action, text, false)))
 }
 
 func (r *Recovery) attemptSweepTask(ctx context.Context, name string, j *sweepTask) (plan.BranchResult, error) {

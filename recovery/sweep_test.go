@@ -287,8 +287,8 @@ func TestSweepOfHungParticipant(t *testing.T) {
 		sleep(t.Context(), 30*time.Second)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if len(r.lanes) != 1 {
-			t.Errorf("%d lanes, want that of the one participant left", len(r.lanes))
+		if len(r.lanes.byName) != 1 {
+			t.Errorf("%d lanes, want that of the one participant left", len(r.lanes.byName))
 		}
 	})
 }
@@ -328,7 +328,7 @@ func TestASweepLetsAProbeThrough(t *testing.T) {
 		eventually(t, "the breaker opens", func() bool {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			return !r.laneLocked("a").br.Closed()
+			return !r.laneLocked("a").health.br.Closed()
 		})
 		return r
 	}
@@ -369,7 +369,7 @@ func TestASweepLetsAProbeThrough(t *testing.T) {
 			}
 			last := res.made()[len(res.made())-1]
 			r.mu.Lock()
-			open := !r.laneLocked("a").br.Closed()
+			open := !r.laneLocked("a").health.br.Closed()
 			r.mu.Unlock()
 			if last.verb != plan.Rollback || !open {
 				t.Fatalf("the last call was %v, the breaker is open: %v", last.verb, open)

@@ -37,6 +37,7 @@ var importRules = []importRule{
 	{"recovery/breaker", nil, "pure: the time and the randomness are arguments"},
 	{"recovery/queue", []string{"txn"}, "queues of ids, guarded by their owner's lock"},
 	{"recovery/plan", []string{"participant", "txn"}, "pure: what the log has, and what follows from it"},
+	{"recovery/history", []string{"recovery/plan", "recovery/queue", "txn"}, "what was tried, within limits"},
 	{"recovery/call", []string{"recovery/plan", "participant", "txn", "internal/redact"}, "one call to a participant, and what its answer means"},
 	{"recovery/scan", []string{"recovery/call", "recovery/plan", "participant", "txn", "internal/redact"}, "it compares what is prepared at a participant with the log, and ends nothing"},
 	{"recovery", []string{"recovery/...", "adaptive", "participant", "timeout", "timeout/wheel", "timeout/heap", "timeout/hashbelt", "txn", "internal/failpoint", "internal/redact"}, "it drives branches to the decision, and does not decide"},

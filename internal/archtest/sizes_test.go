@@ -164,8 +164,6 @@ var sizeExceptions = []sizeException{
 	{"raftfsm/logstore.Store", "fields", 19, divided},
 	{"recovery.Config", "fields", 20, settings},
 	{"recovery.Health", "fields", 17, fields},
-	{"recovery.Recovery", "fields", 32, divided},
-	{"recovery.lane", "fields", 28, divided},
 	{"server", "lines", 4300, divided},
 	{"server.Config", "fields", 20, settings},
 	{"server.Coordinator", "interface", 34, divided},

@@ -14,9 +14,6 @@ const (
 	// fireBatch is how many timers are fired between two dispatches to the lanes, all
 	// under the lock: for a millisecond or two.
 	fireBatch = 4096
-	// shrinkThreshold is the size of the transactions map from which on its memory, which
-	// never shrinks by itself, is given back when the last transaction is finished.
-	shrinkThreshold = 4096
 )
 
 // plannable is a transaction on its way from the inbox to the lanes.
@@ -34,12 +31,12 @@ func (r *Recovery) loop() {
 	var batch []plannable
 	for {
 		select {
-		case <-r.ctx.Done():
+		case <-r.life.ctx.Done():
 			return
-		case <-r.wakeCh:
+		case <-r.wakeups.ch:
 		case <-timer.C:
 		}
-		for again := true; again && r.ctx.Err() == nil; {
+		for again := true; again && r.life.ctx.Err() == nil; {
 			var wait time.Duration
 			if ids, batch, wait, again = r.step(ids[:0], batch[:0]); !again {
 				timer.Reset(wait)
@@ -55,13 +52,13 @@ const maxSleep = time.Hour
 func (r *Recovery) step(ids []txn.ID, batch []plannable) ([]txn.ID, []plannable, time.Duration, bool) {
 	now := r.now()
 	r.mu.Lock()
-	r.iterations++
-	r.sleepUntil = 0
+	r.wakeups.iterations++
+	r.wakeups.sleepUntil = 0
 	r.fireTimersLocked(now)
-	ids = r.deferred.Due(ids, now)
+	ids = r.pending.deferred.Due(ids, now)
 	graced := len(ids)
-	for r.inbox.Len() > 0 && len(ids) < planBatch {
-		ids = append(ids, r.takeLocked())
+	for r.pending.inbox.Len() > 0 && len(ids) < planBatch {
+		ids = append(ids, r.pending.takeLocked())
 	}
 	r.mu.Unlock()
 
@@ -89,20 +86,10 @@ func (r *Recovery) step(ids []txn.ID, batch []plannable) ([]txn.ID, []plannable,
 	return ids, batch, wait, again
 }
 
-// takeLocked takes a transaction out of the inbox; mu is held. An Add from now on
-// puts it there again, since its work may change after it is read.
-func (r *Recovery) takeLocked() txn.ID {
-	id := r.inbox.Pop()
-	t := r.transactions[id]
-	t.queued = false
-	r.transactions[id] = t
-	return id
-}
-
 // fireTimersLocked fires the timers that are due; mu is held.
 func (r *Recovery) fireTimersLocked(now time.Duration) {
 	for range fireBatch {
-		w := r.timers.due(now)
+		w := r.wakeups.timers.due(now)
 		if w == nil {
 			return
 		}
@@ -124,9 +111,9 @@ func (r *Recovery) fireTimersLocked(now time.Duration) {
 // retryHalfOpenLocked marks the lanes whose breakers may let a probe through now; mu is
 // held.
 func (r *Recovery) retryHalfOpenLocked(now time.Duration) {
-	for _, l := range r.active {
-		if !l.br.Closed() && l.br.Ready(now) {
-			r.markDirtyLocked(l)
+	for _, l := range r.lanes.active {
+		if !l.health.br.Closed() && l.health.br.Ready(now) {
+			r.lanes.markDirtyLocked(l)
 		}
 	}
 }
@@ -135,7 +122,7 @@ func (r *Recovery) retryHalfOpenLocked(now time.Duration) {
 // is held.
 func (r *Recovery) admitLocked(p *plannable, now time.Duration) {
 	id := p.work.ID
-	t := r.transactions[id]
+	t := r.pending.transactions[id]
 	if p.graceExpired {
 		t.graceExpired = p.work.State
 	}
@@ -147,15 +134,7 @@ func (r *Recovery) admitLocked(p *plannable, now time.Duration) {
 	default:
 		r.planLocked(&p.work, &t, now)
 	}
-	if t.outstanding > 0 || t.queued || t.deadlineTimer {
-		r.transactions[id] = t
-		return
-	}
-	r.peak = max(r.peak, len(r.transactions))
-	delete(r.transactions, id)
-	if len(r.transactions) == 0 && r.peak > shrinkThreshold {
-		r.transactions, r.peak = make(map[txn.ID]txProgress), 0
-	}
+	r.pending.setLocked(id, t)
 }
 
 // awaitDeadlineLocked leaves a transaction whose decision was delegated alone until its
@@ -175,22 +154,22 @@ func (r *Recovery) awaitDeadlineLocked(w *plan.PendingTx, t *txProgress) {
 
 // deadlineReachedLocked plans a transaction again whose deadline has come; mu is held.
 func (r *Recovery) deadlineReachedLocked(id txn.ID) {
-	t := r.transactions[id]
+	t := r.pending.transactions[id]
 	t.deadlineTimer = false
-	r.transactions[id] = t
+	r.pending.transactions[id] = t
 	r.enqueueLocked(id, txn.Preparing)
 }
 
 // graceExpiredLocked reports whether the branches have no grace in the state that the
 // log has now; mu is held.
 func (r *Recovery) graceExpiredLocked(w *plan.PendingTx, t *txProgress) bool {
-	return t.graceExpired == w.State || r.deferred.Wait == 0
+	return t.graceExpired == w.State || r.pending.deferred.Wait == 0
 }
 
 // deferLocked plans the transaction again when the grace has expired; mu is held.
 func (r *Recovery) deferLocked(id txn.ID, now time.Duration) {
-	if r.deferred.Push(id, now) {
-		r.wake()
+	if r.pending.deferred.Push(id, now) {
+		r.wakeups.wake()
 	}
 }
 
@@ -254,37 +233,29 @@ func (r *Recovery) cancelPreparesLocked(w *plan.PendingTx) {
 // nextLocked returns when the loop has to run again, or that it should at once; mu
 // is held.
 func (r *Recovery) nextLocked(now time.Duration) (wait time.Duration, again bool) {
-	if r.inbox.Len() > 0 {
+	if r.pending.inbox.Len() > 0 {
 		return 0, true
 	}
 	next := now + maxSleep
-	if at, ok := r.deferred.Next(); ok {
+	if at, ok := r.pending.deferred.Next(); ok {
 		next = min(next, at)
 	}
-	if at, ok := r.timers.next(); ok {
+	if at, ok := r.wakeups.timers.next(); ok {
 		next = min(next, at)
 	}
 	// A breaker that lets a probe through already waits for an event that
 	// starts the dispatcher: a worker or a report that ends.
-	for _, l := range r.active {
-		if at := l.br.NextProbe(); at > now {
+	for _, l := range r.lanes.active {
+		if at := l.health.br.NextProbe(); at > now {
 			next = min(next, at)
 		}
 	}
 	if at := r.reporter.br.NextProbe(); at > now {
 		next = min(next, at)
 	}
-	if r.pools > 0 {
-		next = min(next, r.idleCheckAt)
+	if r.lanes.pools > 0 {
+		next = min(next, r.lanes.idleCheckAt)
 	}
-	r.sleepUntil = next
+	r.wakeups.sleepUntil = next
 	return max(0, next-now), next <= now
-}
-
-// wakeByLocked makes the loop run again at a time, and does not wake it if it will
-// run by then anyway; mu is held.
-func (r *Recovery) wakeByLocked(at time.Duration) {
-	if at < r.sleepUntil {
-		r.wake()
-	}
 }

@@ -4,21 +4,21 @@ import (
 	"errors"
 	"time"
 
-	"github.com/txmgr/txmgr/internal/redact"
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/recovery/history"
 )
 
 // branchAttempts is the state of a branch from its first attempt until it is finished.
 // Guarded by Recovery.mu.
 type branchAttempts struct {
 	lane       *lane
-	timer      timer      // when backing off: waits for the next attempt
-	lastErr    string     // truncated, without secrets
-	cancel     func()     // when calling: ends the call
-	attemptLog attemptLog // what was tried
-	count      uint32     // failed attempts
-	uncertain  uint32     // calls among them that may have had an effect
-	fails      uint32     // failed attempts since the backoff was last reset
+	timer      timer            // when backing off: waits for the next attempt
+	lastErr    string           // truncated, without secrets
+	cancel     func()           // when calling: ends the call
+	attemptLog history.Attempts // what was tried
+	count      uint32           // failed attempts
+	uncertain  uint32           // calls among them that may have had an effect
+	fails      uint32           // failed attempts since the backoff was last reset
 	state      attemptState
 	stale      bool // the call was cancelled because the log decided meanwhile
 }
@@ -48,20 +48,22 @@ func (r *Recovery) completeAttempt(l *lane, it item, probe bool, a attemptResult
 	if a.stopped {
 		return feedback // the next leader reads the log
 	}
-	text := l.text(a.err)
+	text := l.health.text(a.err)
 	if !a.stale {
-		r.history.addLocked(&t.attemptLog, a.record(it.action, text, t.stale))
-		t.attemptLog.anyFailed = t.attemptLog.anyFailed || t.stale || a.report.Heuristic != 0
+		r.history.Add(&t.attemptLog, a.record(it.action, text, t.stale))
+		if t.stale || a.report.Heuristic != 0 {
+			t.attemptLog.Retain()
+		}
 	}
 	switch {
 	case a.stale || t.stale:
-		l.br.CancelProbe(probe)
+		l.health.br.CancelProbe(probe)
 		r.dropBranchLocked(it)
 	case a.err != nil:
 		if a.participantFault {
 			r.recordFailureLocked(l, text, now, probe)
 		} else {
-			l.br.CancelProbe(probe)
+			l.health.br.CancelProbe(probe)
 		}
 		t.count++
 		t.fails++
@@ -75,7 +77,7 @@ func (r *Recovery) completeAttempt(l *lane, it item, probe bool, a attemptResult
 		}
 		r.backOffLocked(it, t, now+wait)
 	default:
-		l.recordSuccessLocked()
+		l.health.recordSuccessLocked()
 		t.state = reporting
 		r.addReportLocked(it.TX, reportEntry{a.report, it})
 	}
@@ -86,34 +88,12 @@ func (r *Recovery) completeAttempt(l *lane, it item, probe bool, a attemptResult
 // maxBackoffFailures is a number of failures at which the wait has reached its maximum.
 const maxBackoffFailures = 64
 
-// text makes an error fit to be kept. Equal texts are kept once, because when a
-// participant is down all its branches have the same error.
-func (l *lane) text(err error) string {
-	if err == nil {
-		return ""
-	}
-	s := redact.Text(err.Error())
-	if s == l.lastErr {
-		return l.lastErr
-	}
-	return s
-}
-
 // recordFailureLocked counts a failure of the participant; mu is held.
 func (r *Recovery) recordFailureLocked(l *lane, text string, now time.Duration, probe bool) {
-	l.br.Failure(now, probe)
-	l.fails++
-	l.lastErr = text
-	l.noteContactLocked()
-	if !l.br.Closed() {
-		r.wakeByLocked(l.br.NextProbe())
+	l.health.recordFailureLocked(text, now, probe)
+	if !l.health.br.Closed() {
+		r.wakeups.wakeByLocked(l.health.br.NextProbe())
 	}
-}
-
-// recordSuccessLocked notes that the participant answered; mu is held.
-func (l *lane) recordSuccessLocked() {
-	l.clearFailuresLocked()
-	l.noteContactLocked()
 }
 
 // backOffLocked makes a branch wait for its next attempt; mu is held.
@@ -126,13 +106,13 @@ func (r *Recovery) backOffLocked(it item, t *branchAttempts, next time.Duration)
 // setTimerLocked makes an item wait until a time; mu is held.
 func (r *Recovery) setTimerLocked(w *timer, it item, at time.Duration) {
 	w.Value = it
-	r.timers.set(w, at)
-	r.wakeByLocked(at)
+	r.wakeups.timers.set(w, at)
+	r.wakeups.wakeByLocked(at)
 }
 
 // endBackoffLocked queues a branch in its lane again, ready since then; mu is held.
 func (r *Recovery) endBackoffLocked(it item, t *branchAttempts, since time.Duration) {
-	r.timers.cancel(&t.timer)
+	r.wakeups.timers.cancel(&t.timer)
 	t.state = requeued
 	t.lane.backingOff--
 	r.queueLocked(t.lane, it, since)
@@ -142,12 +122,12 @@ func (r *Recovery) endBackoffLocked(it item, t *branchAttempts, since time.Durat
 // transaction the log is read once more for what is left; mu is held.
 func (r *Recovery) dropBranchLocked(it item) {
 	if t := r.attempts[it]; t != nil {
-		r.history.archiveLocked(it.Key, &t.attemptLog)
+		r.history.Finish(it.Key, &t.attemptLog)
 		delete(r.attempts, it)
 	}
-	t := r.transactions[it.TX]
+	t := r.pending.transactions[it.TX]
 	t.outstanding--
-	r.transactions[it.TX] = t
+	r.pending.transactions[it.TX] = t
 	if t.outstanding == 0 {
 		r.enqueueLocked(it.TX, 0)
 	}

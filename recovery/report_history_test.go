@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/txmgr/txmgr/recovery/history"
 	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // results returns the attempts at a branch in short.
-func results(h History) []string {
+func results(h history.History) []string {
 	var s []string
 	for _, a := range h.Attempts {
 		mark := ""
@@ -179,54 +180,10 @@ func TestHistoryIsBounded(t *testing.T) {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if p := &r.history; p.liveRecords != 0 || p.finishedRecords != 1023*2+16 || len(p.finished) != p.order.Len() {
-			t.Errorf("counts %d live and %d kept records", p.liveRecords, p.finishedRecords)
+		if live, finished := r.history.Records(); live != 0 || finished != 1023*2+16 {
+			t.Errorf("counts %d live and %d kept records", live, finished)
 		}
 	})
-}
-
-// TestHistoryUnderStorm: however much fails at once, records are bounded, and each
-// pending branch keeps at least its last.
-func TestHistoryUnderStorm(t *testing.T) {
-	var p attemptHistory
-	trails := make([]attemptLog, recordLimit)
-	for range 3 {
-		for i := range trails {
-			p.addLocked(&trails[i], attemptRecord{action: plan.Commit, failed: true, result: "down"})
-			if len(trails[i].records) == 0 {
-				t.Fatal("the last attempt is not kept")
-			}
-		}
-	}
-	sum := 0
-	for i := range trails {
-		sum += len(trails[i].records)
-		if all := len(trails[i].records) + trails[i].earlier; all != 3 {
-			t.Fatalf("%d attempts are counted, want 3", all)
-		}
-	}
-	if sum != p.liveRecords || p.liveRecords > recordLimit+len(trails) {
-		t.Errorf("%d records, counted as %d", sum, p.liveRecords)
-	}
-	for i := range trails {
-		id := idOf(i + 1)
-		p.archiveLocked(plan.Key{TX: id, Branch: 1}, &trails[i])
-	}
-	if p.liveRecords != 0 || len(p.finished) != historyLimit || p.order.Len() != historyLimit {
-		t.Errorf("%d live records, %d transactions remembered", p.liveRecords, len(p.finished))
-	}
-	big := attemptLog{anyFailed: true, records: make([]attemptRecord, attemptLogLimit)}
-	for i := range 2 * historyLimit {
-		for b := range txn.BranchID(64) {
-			p.retainLocked(plan.Key{TX: idOf(1_000_000 + i), Branch: b + 1}, big)
-			if p.finishedRecords > recordLimit {
-				t.Fatalf("%d records are kept", p.finishedRecords)
-			}
-		}
-	}
-	if got := len(p.finished[idOf(1_000_000+2*historyLimit-1)]); got != 64 {
-		t.Errorf("the newest transaction has %d branches", got)
-	}
 }
 
 // TestSweepHistory: failed attempts of a sweep are recorded as well.

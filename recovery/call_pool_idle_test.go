@@ -41,7 +41,7 @@ func TestAnotherPoolDelaysNoRest(t *testing.T) {
 		pool := func(name string) bool {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			l := r.lanes[name]
+			l := r.lanes.byName[name]
 			return l != nil && l.workerPool.pool != nil
 		}
 		log.put(idOf(1), txn.Committing, "a")
@@ -71,7 +71,7 @@ func TestOneOptimizerOnePool(t *testing.T) {
 		within(t, time.Second, "commit", log.allDone)
 		synctest.Wait()
 		r.mu.Lock()
-		l := r.lanes["a"]
+		l := r.lanes.byName["a"]
 		r.closePoolLocked(l)
 		if r.startPoolLocked(l) || l.workerPool.pool != nil {
 			t.Error("two pools share an optimizer")
@@ -99,9 +99,9 @@ func TestAnOpenBreakerOffersOneCall(t *testing.T) {
 		sleep(t.Context(), 10*time.Second)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		l := r.lanes["a"]
-		if n := r.readyLocked(l, l.br.NextProbe()); l.br.Closed() || l.queued() < 100 || n != 1 {
-			t.Errorf("breaker closed: %v; %d of %d queued calls are offered", l.br.Closed(), n, l.queued())
+		l := r.lanes.byName["a"]
+		if n := r.readyLocked(l, l.health.br.NextProbe()); l.health.br.Closed() || l.queued() < 100 || n != 1 {
+			t.Errorf("breaker closed: %v; %d of %d queued calls are offered", l.health.br.Closed(), n, l.queued())
 		}
 	})
 }

@@ -33,7 +33,7 @@ func (r *Recovery) RetryStates(id txn.ID) []RetryState {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.transactions[id]
+	t := r.pending.transactions[id]
 	steps := plan.Plan(w, plan.View{
 		Now:          now,
 		GraceExpired: r.graceExpiredLocked(&w, &t),
@@ -61,8 +61,8 @@ func (r *Recovery) nextTryLocked(k plan.Key, v plan.Action) time.Duration {
 }
 
 func (r *Recovery) nextProbeLocked(participant string) time.Duration {
-	if l := r.lanes[participant]; l != nil {
-		return l.br.NextProbe()
+	if l := r.lanes.byName[participant]; l != nil {
+		return l.health.br.NextProbe()
 	}
 	return 0
 }
@@ -108,16 +108,16 @@ func (r *Recovery) health(participant string) (Health, *adaptive.Pool) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := r.lanes[participant]
+	l := r.lanes.byName[participant]
 	if l == nil {
 		return Health{Healthy: true, Optimizer: r.optimizerFor(participant).String(), Limit: r.startLimit(participant)}, nil
 	}
 	h := Health{
-		Healthy:  l.healthy(),
-		Since:    l.since,
-		Took:     l.took,
-		Failures: l.fails,
-		NextTry:  max(0, l.br.NextProbe()-now),
+		Healthy:  l.health.healthy(),
+		Since:    l.health.since,
+		Took:     l.health.took,
+		Failures: l.health.fails,
+		NextTry:  max(0, l.health.br.NextProbe()-now),
 		Queued:   l.queued(),
 		Waiting:  l.backingOff,
 		Running:  l.running,
@@ -125,7 +125,7 @@ func (r *Recovery) health(participant string) (Health, *adaptive.Pool) {
 
 		Optimizer: r.optimizerFor(participant).String(),
 	}
-	h.LastError = cmp.Or(l.lastErr, l.probeErr, l.sweepErr, l.pruneErr)
+	h.LastError = cmp.Or(l.health.lastErr, l.health.probeErr, l.health.sweepErr, l.health.pruneErr)
 	c := &l.workerPool
 	if c.optimizer != nil {
 		h.Raised, h.Lowered = c.optimizer.raised.Load(), c.optimizer.lowered.Load()
@@ -140,7 +140,7 @@ func (r *Recovery) health(participant string) (Health, *adaptive.Pool) {
 // leader, up to 320 while there is work, and 64 after a while without work.
 func (r *Recovery) Decisions(participant string) []adaptive.DecisionRecord {
 	r.mu.Lock()
-	l := r.lanes[participant]
+	l := r.lanes.byName[participant]
 	if l == nil {
 		r.mu.Unlock()
 		return nil

@@ -40,7 +40,7 @@ func (r *Recovery) prune(ctx context.Context, name string) (more bool) {
 		return false
 	}
 	defer leave()
-	more, err = r.scanner.Prune(ctx, name, r.busy)
+	more, err = r.visits.scanner.Prune(ctx, name, r.busy)
 	if errors.Is(err, scan.ErrListPrepared) {
 		return false // the next sweep reports it
 	}
@@ -48,11 +48,11 @@ func (r *Recovery) prune(ctx context.Context, name string) (more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.ctx.Err() != nil:
+	case r.life.ctx.Err() != nil:
 	case err != nil:
-		r.laneLocked(name).pruneErr = redact.Text("prune: " + err.Error())
+		r.laneLocked(name).health.pruneErr = redact.Text("prune: " + err.Error())
 	default:
-		r.laneLocked(name).pruneErr = ""
+		r.laneLocked(name).health.pruneErr = ""
 	}
 	return more
 }

@@ -23,18 +23,18 @@ func TestWaitingDoesNotWake(t *testing.T) {
 		for n := range 3000 {
 			it := item{plan.Key{TX: idOf(n + 1), Branch: 1}, plan.Commit}
 			w := &branchAttempts{lane: l}
-			r.transactions[it.TX], r.attempts[it] = txProgress{outstanding: 1, state: txn.Committing}, w
+			r.pending.transactions[it.TX], r.attempts[it] = txProgress{outstanding: 1, state: txn.Committing}, w
 			// Three groups, each within a thousandth of a second.
 			r.backOffLocked(it, w, start+time.Duration(1+n%3)*time.Minute-time.Duration(n)*100)
 		}
-		looks := r.iterations
+		looks := r.wakeups.iterations
 		r.mu.Unlock()
 		for crowd := range 3 {
 			sleep(t.Context(), time.Minute)
 			synctest.Wait()
 			r.mu.Lock()
-			if want := 2000 - 1000*crowd; l.backingOff != want || r.timers.len() != want {
-				t.Errorf("after %v: %d wait, %d timers; want %d", r.now()-start, l.backingOff, r.timers.len(), want)
+			if want := 2000 - 1000*crowd; l.backingOff != want || r.wakeups.timers.len() != want {
+				t.Errorf("after %v: %d wait, %d timers; want %d", r.now()-start, l.backingOff, r.wakeups.timers.len(), want)
 			}
 			r.mu.Unlock()
 		}
@@ -42,7 +42,7 @@ func TestWaitingDoesNotWake(t *testing.T) {
 		defer r.mu.Unlock()
 		// One iteration when the first were backed off, one for each group, and some that move
 		// a bucket of many to a lower level.
-		if n := r.iterations - looks; n < 4 || n > 40 {
+		if n := r.wakeups.iterations - looks; n < 4 || n > 40 {
 			t.Errorf("the loop looked %d times", n)
 		}
 	})
@@ -61,7 +61,7 @@ func TestRetryLeavesNoTimer(t *testing.T) {
 		for n := range 50 {
 			sleep(t.Context(), time.Millisecond)
 			r.mu.Lock()
-			if got := r.timers.len(); got != 1 {
+			if got := r.wakeups.timers.len(); got != 1 {
 				t.Errorf("%d timers after %d attempts, want 1", got, n+1)
 			}
 			r.mu.Unlock()
@@ -77,7 +77,7 @@ func TestRetryLeavesNoTimer(t *testing.T) {
 		wantEmpty(t, r)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if n := r.timers.len(); n != 0 {
+		if n := r.wakeups.timers.len(); n != 0 {
 			t.Errorf("%d timers are left", n)
 		}
 	})
@@ -92,7 +92,7 @@ func TestManyDueAtOnce(t *testing.T) {
 		for n := range 3 * fireBatch {
 			it := item{plan.Key{TX: idOf(n + 1), Branch: 1}, plan.Commit}
 			w := &branchAttempts{lane: l}
-			r.transactions[it.TX], r.attempts[it] = txProgress{outstanding: 1, state: txn.Committing}, w
+			r.pending.transactions[it.TX], r.attempts[it] = txProgress{outstanding: 1, state: txn.Committing}, w
 			r.backOffLocked(it, w, r.now()+time.Second)
 		}
 		r.mu.Unlock()

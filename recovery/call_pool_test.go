@@ -125,7 +125,7 @@ func TestRestingKeepsWhatWasLearnt(t *testing.T) {
 		pool := func() *adaptive.Pool {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			return r.lanes["a"].workerPool.pool
+			return r.lanes.byName["a"].workerPool.pool
 		}
 		work(1, 30_000)
 		learnt, first := r.Health("a").Limit, pool()
@@ -165,7 +165,7 @@ func TestWorkComesWhileThePoolLeaves(t *testing.T) {
 			synctest.Wait()
 			log.put(idOf(1000+n), txn.Committing, "a")
 			r.mu.Lock()
-			r.closePoolLocked(r.lanes["a"])
+			r.closePoolLocked(r.lanes.byName["a"])
 			r.enqueueLocked(idOf(1000+n), 0)
 			r.mu.Unlock()
 			within(t, time.Second, "commit", log.allDone)

@@ -195,7 +195,7 @@ func TestTidyWaitsForReports(t *testing.T) {
 	r.mu.Lock()
 	r.reporter.batches[idOf(1)] = &reportBatch{}
 	r.mu.Unlock()
-	if _, err := r.scanner.Prune(t.Context(), "a", r.busy); err != nil {
+	if _, err := r.visits.scanner.Prune(t.Context(), "a", r.busy); err != nil {
 		t.Fatal(err)
 	}
 	rows, _ := k.left()

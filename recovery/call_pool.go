@@ -52,7 +52,7 @@ func (b *countingOptimizer) Observe(w *adaptive.Window) adaptive.Decision {
 
 // setReadyLocked tells a lane's pool how many calls are ready; mu is held.
 func (r *Recovery) setReadyLocked(l *lane, now time.Duration) {
-	r.updateActiveLocked(l)
+	r.lanes.updateActiveLocked(l)
 	c := &l.workerPool
 	if c.pool != nil && c.optimizer.spec != r.optimizerFor(l.name) {
 		r.closePoolLocked(l)
@@ -72,15 +72,15 @@ func (r *Recovery) setReadyLocked(l *lane, now time.Duration) {
 // for something else are not among them, since they carry no information about the right
 // number of workers; mu is held.
 func (r *Recovery) readyLocked(l *lane, now time.Duration) int {
-	l.setBlockedLocked(r.state != running || !r.reporter.accepting(now) || !l.br.Closed(), now)
+	l.setBlockedLocked(r.state != running || !r.reporter.accepting(now) || !l.health.br.Closed(), now)
 	ready := l.queued()
 	switch {
-	case r.state != running, !r.reporter.accepting(now), !l.br.Ready(now):
+	case r.state != running, !r.reporter.accepting(now), !l.health.br.Ready(now):
 		ready = 0
-	case !l.br.Closed():
+	case !l.health.br.Closed():
 		ready = min(ready, 1)
 	}
-	return r.allowedLocked(l, ready)
+	return r.calls.allowedLocked(l, ready)
 }
 
 // startPoolLocked makes a lane's pool; false while the last one still uses the optimizer. mu
@@ -108,9 +108,9 @@ func (r *Recovery) startPoolLocked(l *lane) bool {
 		return false
 	}
 	c.pool, c.lastReady = pool, 0
-	if r.pools++; r.pools == 1 {
-		r.idleCheckAt = r.now() + poolIdleTimeout
-		r.wakeByLocked(r.idleCheckAt)
+	if r.lanes.pools++; r.lanes.pools == 1 {
+		r.lanes.idleCheckAt = r.now() + poolIdleTimeout
+		r.wakeups.wakeByLocked(r.lanes.idleCheckAt)
 	}
 	return true
 }
@@ -118,11 +118,11 @@ func (r *Recovery) startPoolLocked(l *lane) bool {
 // closeIdlePoolsLocked closes the pools of lanes that have had no work for a while; mu is
 // held.
 func (r *Recovery) closeIdlePoolsLocked(now time.Duration) {
-	if r.pools == 0 || now < r.idleCheckAt {
+	if r.lanes.pools == 0 || now < r.lanes.idleCheckAt {
 		return
 	}
-	r.idleCheckAt = now + poolIdleTimeout/2
-	for _, l := range r.lanes {
+	r.lanes.idleCheckAt = now + poolIdleTimeout/2
+	for _, l := range r.lanes.byName {
 		if l.workerPool.pool != nil && l.queued()+l.running == 0 && now-l.workerPool.lastUsed >= poolIdleTimeout {
 			r.closePoolLocked(l)
 		}
@@ -138,8 +138,8 @@ func (r *Recovery) closePoolLocked(l *lane) {
 	}
 	pool := c.pool
 	c.pool, c.closing = nil, true
-	r.pools--
-	r.wg.Go(func() {
+	r.lanes.pools--
+	r.life.wg.Go(func() {
 		_ = pool.Close(context.Background()) // it has no tasks, and waits for none
 		now := r.now()
 		r.mu.Lock()
@@ -148,7 +148,7 @@ func (r *Recovery) closePoolLocked(l *lane) {
 		c.limit = pool.Limit()                              // for the same spec
 		all := slices.Concat(c.decisions, pool.Decisions()) // a copy: a reader may still use the old slice
 		c.decisions = slices.Clone(all[max(0, len(all)-maxDecisions):])
-		r.markDirtyLocked(l)
+		r.lanes.markDirtyLocked(l)
 		r.dispatchLocked(now)
 	})
 }
@@ -157,7 +157,7 @@ func (r *Recovery) closePoolLocked(l *lane) {
 func (r *Recovery) closePools() {
 	r.mu.Lock()
 	var pools []*adaptive.Pool
-	for _, l := range r.lanes {
+	for _, l := range r.lanes.byName {
 		if l.workerPool.pool != nil {
 			pools = append(pools, l.workerPool.pool)
 		}

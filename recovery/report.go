@@ -23,6 +23,8 @@ type reporter struct {
 	running int
 	full    bool // until a quarter is sent
 	br      breaker.Breaker
+
+	toldBlocked bool // the pools were last told that the log accepts no results
 }
 
 // reportBatch is the content of one transaction's next report.
@@ -83,14 +85,14 @@ func (r *Recovery) sendReportsLocked(now time.Duration) {
 		o.batches[id].state = batchSent
 		o.running++
 		probe := o.br.Begin()
-		r.wg.Add(1)
+		r.life.wg.Add(1)
 		go r.report(id, probe)
 	}
 }
 
 // report sends the entries that the batch holds now.
 func (r *Recovery) report(id txn.ID, probe bool) {
-	defer r.wg.Done()
+	defer r.life.wg.Done()
 	r.mu.Lock()
 	b := r.reporter.batches[id]
 	entries := b.entries
@@ -101,11 +103,11 @@ func (r *Recovery) report(id txn.ID, probe bool) {
 	for i, e := range entries {
 		rs[i] = e.BranchResult
 	}
-	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.CallTimeout)
+	ctx, cancel := context.WithTimeout(r.life.ctx, r.cfg.CallTimeout)
 	defer cancel()
 	err := r.log.Report(ctx, id, rs)
 	done, rest := entries, []reportEntry(nil)
-	if err != nil && r.ctx.Err() == nil {
+	if err != nil && r.life.ctx.Err() == nil {
 		done, rest = r.dropObsolete(id, entries, err)
 	}
 	r.finishReport(id, probe, done, rest, err)
@@ -141,14 +143,14 @@ func (r *Recovery) finishReport(id txn.ID, probe bool, done, rest []reportEntry,
 	defer r.mu.Unlock()
 	o := &r.reporter
 	o.running--
-	if r.ctx.Err() != nil {
+	if r.life.ctx.Err() != nil {
 		return
 	}
 	if err == nil || isPermanent(err) {
 		o.br.Success()
 	} else {
 		o.br.Failure(now, probe)
-		r.wake()
+		r.wakeups.wake()
 	}
 	for _, e := range done {
 		if e.it.action != 0 {
@@ -182,4 +184,11 @@ func (r *Recovery) noteUnreportedLocked(rest []reportEntry, err error) {
 			t.lastErr = text
 		}
 	}
+}
+
+// requeueLocked queues a report that backs off again; mu is held.
+func (r *Recovery) requeueLocked(id txn.ID, b *reportBatch) {
+	r.wakeups.timers.cancel(&b.timer)
+	b.state = batchQueued
+	r.reporter.queue.Push(id)
 }

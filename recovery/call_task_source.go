@@ -22,7 +22,7 @@ func (f taskSource) Next(int) (adaptive.Task, time.Time) {
 	for {
 		call, ready, stale := f.next()
 		if !stale {
-			return call, f.r.epoch.Add(ready)
+			return call, f.r.life.epoch.Add(ready)
 		}
 	}
 }
@@ -32,26 +32,26 @@ func (f taskSource) next() (call adaptive.Task, ready time.Duration, stale bool)
 	now := r.now()
 	r.mu.Lock()
 	if l.workerPool.closing || r.readyLocked(l, now) == 0 {
-		r.reportsBlocked = r.reportsBlocked || !r.reporter.accepting(now)
+		r.reporter.toldBlocked = r.reporter.toldBlocked || !r.reporter.accepting(now)
 		r.setReadyLocked(l, now)
 		r.mu.Unlock()
 		return nil, now, false
 	}
-	class, _ := l.roundRobin.Next(l.has)
-	probe := l.br.Begin()
+	class, _ := l.waiting.roundRobin.Next(l.waiting.has)
+	probe := l.health.br.Begin()
 	r.beginCallLocked(l)
 	if class == queueSweeps {
-		j := l.sweepTasks[0]
-		l.sweepTasks = l.sweepTasks[1:]
+		j := l.waiting.sweepTasks[0]
+		l.waiting.sweepTasks = l.waiting.sweepTasks[1:]
 		ready = l.readySinceLocked(j.queued, now)
 		r.setReadyLocked(l, now)
 		r.mu.Unlock()
 		return fatalOnPanic(func() error { return r.runSweepTask(l, j, probe) }), ready, false
 	}
-	next := l.queues[class].Pop()
+	next := l.waiting.queues[class].Pop()
 	it := next.item
 	ready = l.readySinceLocked(next.since, now)
-	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.CallTimeout)
+	ctx, cancel := context.WithTimeout(r.life.ctx, r.cfg.CallTimeout)
 	t := r.attempts[it]
 	if t == nil {
 		t = &branchAttempts{lane: l}
@@ -64,7 +64,7 @@ func (f taskSource) next() (call adaptive.Task, ready time.Duration, stale bool)
 
 	w, b, ok := r.recheck(it)
 	if !ok {
-		_ = r.completeAttempt(l, it, probe, attemptResult{stale: true, stopped: r.ctx.Err() != nil})
+		_ = r.completeAttempt(l, it, probe, attemptResult{stale: true, stopped: r.life.ctx.Err() != nil})
 		cancel()
 		return nil, now, true
 	}
@@ -72,25 +72,25 @@ func (f taskSource) next() (call adaptive.Task, ready time.Duration, stale bool)
 	return fatalOnPanic(func() error {
 		defer cancel()
 		a := r.attempt(ctx, it.action, w, b)
-		a.stopped = r.ctx.Err() != nil
+		a.stopped = r.life.ctx.Err() != nil
 		return r.completeAttempt(l, it, probe, a)
 	}), ready, false
 }
 
 // beginCallLocked counts a call that begins; mu is held.
 func (r *Recovery) beginCallLocked(l *lane) {
-	r.wg.Add(1)
+	r.life.wg.Add(1)
 	l.running++
-	r.calls++
-	r.unreserveLocked(l)
+	r.calls.running++
+	r.calls.unreserveLocked(l)
 }
 
 // endCallLocked counts a call that has ended; mu is held.
 func (r *Recovery) endCallLocked(l *lane) {
 	l.running--
-	r.calls--
-	r.markDirtyLocked(l)
-	r.wg.Done()
+	r.calls.running--
+	r.lanes.markDirtyLocked(l)
+	r.life.wg.Done()
 }
 
 // fatalOnPanic makes a panic end the process, as it would without a pool: a panic of a
@@ -141,19 +141,19 @@ func (r *Recovery) dispatchLocked(now time.Duration) {
 		return
 	}
 	r.sendReportsLocked(now)
-	if blocked := !r.reporter.accepting(now); blocked != r.reportsBlocked {
-		r.reportsBlocked = blocked
-		for _, l := range r.active {
-			r.markDirtyLocked(l)
+	if blocked := !r.reporter.accepting(now); blocked != r.reporter.toldBlocked {
+		r.reporter.toldBlocked = blocked
+		for _, l := range r.lanes.active {
+			r.lanes.markDirtyLocked(l)
 		}
 	}
 	for range 2 { // a call that one lane releases is free for another
 		r.reserveLocked()
-		for i, l := range r.dirty {
+		for i, l := range r.lanes.dirty {
 			l.dirty = false
 			r.setReadyLocked(l, now)
-			r.dirty[i] = nil
+			r.lanes.dirty[i] = nil
 		}
-		r.dirty = r.dirty[:0]
+		r.lanes.dirty = r.lanes.dirty[:0]
 	}
 }

@@ -23,14 +23,14 @@ func (r *Recovery) InspectLocks(ctx context.Context, name string) ([]txn.ScanRes
 	}
 	defer leave()
 	// The locks are read first: a branch that the sweep does not list afterwards has ended.
-	held, beyond := r.scanner.ReadLocks(ctx, name)
+	held, beyond := r.visits.scanner.ReadLocks(ctx, name)
 	found, err := r.scanAndRecord(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("inspect locks of %s: %w", name, err)
 	}
 	results := scanResults(newSweepTasks(found.Orphans), found.Left)
 	if beyond == nil {
-		results, beyond = r.scanner.MergeLocks(ctx, name, results, held)
+		results, beyond = r.visits.scanner.MergeLocks(ctx, name, results, held)
 	}
 	if beyond != nil {
 		return results, fmt.Errorf("inspect locks of %s: %w", name, beyond)

@@ -42,7 +42,7 @@ func TestStormOfEachChoice(t *testing.T) {
 			h := r.Health("one")
 			t.Logf("%-10s %v, limit %d, %d raised, %d lowered", text, took, h.Limit, h.Raised, h.Lowered)
 			for _, d := range r.Decisions("one") {
-				t.Logf("%5.1fs  %3d to %3d: %s", d.At.Sub(r.epoch).Seconds(), d.From, d.To, d.Why)
+				t.Logf("%5.1fs  %3d to %3d: %s", d.At.Sub(r.life.epoch).Seconds(), d.From, d.To, d.Why)
 			}
 			fixed := text == "fixed:16" || text == "fixed:32"
 			switch {
