@@ -8,7 +8,7 @@ import "time"
 func OrphanAction(k BranchStatus, age, begun time.Duration) Action {
 	switch {
 	case k.State == 0 && k.RetentionHorizon > 0 && (age >= k.RetentionHorizon || begun < k.RetentionHorizon):
-		return 0 // its decision, if any, may be forgotten, or lost: see the package's invariant 7
+		return 0 // its decision, if any, may be forgotten, or lost: see invariant 7 of package recovery
 	case k.State == 0:
 		return Rollback // forgotten since, or never begun: it will never be committed
 	case !k.State.Decided() || k.Unfinished:

@@ -21,7 +21,7 @@ type PendingTx struct {
 	// the decision is delegated, whose Vote is [txn.VoteDelegated], or
 	// [txn.VoteEndedByApplication] when application SQL ended it. ClientCompletes is
 	// set for those that the client completes, and that are left to it for
-	// Config.ClientGrace after the decision.
+	// recovery.Config.ClientGrace after the decision.
 	Branches []Branch
 }
 

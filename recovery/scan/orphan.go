@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// The classes of scan results.
+// The classes of scan results, as operators see them.
 const (
 	ClassLeave         = "leave"
 	classCommit        = "commit"

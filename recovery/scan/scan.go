@@ -24,7 +24,7 @@ type Log interface {
 // Scanner scans the participants of one cluster. Safe for concurrent use when its fields are
 // not changed any more.
 type Scanner struct {
-	Log     Log
+	Log     Log    // the coordinator's log
 	Cluster string // the cluster id in the names of the branches
 	// CallTimeout limits every call to a participant and to the log.
 	CallTimeout time.Duration
