@@ -35,7 +35,7 @@ LONG = $(shell $(GO) list ./... | grep -E '/internal/(cluster|sim)$$')
 # the core, which starts none, the tests of source and documentation, and the bank,
 # cluster, crash and soak tests, whose server is a program of its own. The simulation has fewer
 # runs there, and a line of its own.
-RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/(heap|wheel|survival|timeouttest))?|txn/machine|cmd/txmgr|internal/(archtest|bank|cluster|crash|doctest|planted|ruletest|sim|soak|sourcetree|timeoutadapters))$$')
+RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/(heap|wheel|survival|timeouttest))?|txn/machine|recovery/(breaker|call|history|plan|queue|scan)|cmd/txmgr|internal/(archtest|bank|cluster|crash|doctest|planted|ruletest|sim|soak|sourcetree|timeoutadapters))$$')
 
 .PHONY: help demo build quick test ci check long slowest soak sim sim-adaptive race locks planted mutants fuzz bench generate generated deps nested clean
 .DEFAULT_GOAL := help

@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // finished is a log in which everything is finished by the time it is read.
 type finished struct{ Log }
 
-func (finished) Pending(txn.ID) (PendingTx, bool) { return PendingTx{}, false }
+func (finished) Pending(txn.ID) (plan.PendingTx, bool) { return plan.PendingTx{}, false }
 
 // drained waits until nothing is left to be looked at.
 func drained(b *testing.B, r *Recovery) {
 	eventually(b, "drained", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.deferred.n == 0 && r.inbox.len() == 0 && len(r.transactions) == 0
+		return r.pending.deferred.Len() == 0 && r.pending.inbox.Len() == 0 && len(r.pending.transactions) == 0
 	})
 }
 
@@ -86,13 +87,13 @@ type quick struct {
 	slots chan struct{}
 }
 
-func (q *quick) Pending(id txn.ID) (PendingTx, bool) {
+func (q *quick) Pending(id txn.ID) (plan.PendingTx, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.open[id] {
-		return PendingTx{}, false
+		return plan.PendingTx{}, false
 	}
-	return PendingTx{ID: id, State: txn.Committing, Branches: []Branch{{"p", participant.Branch{TX: id, ID: 1}}}}, true
+	return plan.PendingTx{ID: id, State: txn.Committing, Branches: []plan.Branch{{Participant: "p", Branch: participant.Branch{TX: id, ID: 1}}}}, true
 }
 
 func (q *quick) set(id txn.ID, open bool) {
@@ -105,7 +106,7 @@ func (q *quick) set(id txn.ID, open bool) {
 	delete(q.open, id)
 }
 
-func (q *quick) Report(_ context.Context, id txn.ID, _ []BranchResult) error {
+func (q *quick) Report(_ context.Context, id txn.ID, _ []plan.BranchResult) error {
 	q.set(id, false)
 	<-q.slots
 	return nil
@@ -121,9 +122,9 @@ type quickLog struct {
 	*quick
 }
 
-func (q *quickLog) Pending(id txn.ID) (PendingTx, bool) { return q.quick.Pending(id) }
+func (q *quickLog) Pending(id txn.ID) (plan.PendingTx, bool) { return q.quick.Pending(id) }
 
-func (q *quickLog) Report(ctx context.Context, id txn.ID, rs []BranchResult) error {
+func (q *quickLog) Report(ctx context.Context, id txn.ID, rs []plan.BranchResult) error {
 	return q.quick.Report(ctx, id, rs)
 }
 

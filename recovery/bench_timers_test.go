@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/recovery/breaker"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -16,20 +18,21 @@ const waiters = 100_000
 // parkCrowd makes many branches back off, as if an attempt at each had failed, for up to a
 // ceiling; mu is held.
 func parkCrowd(r *Recovery, l *lane, ceiling time.Duration) {
-	r.retries.base, r.retries.max = ceiling, ceiling
+	r.backoffs.branches.Base, r.backoffs.branches.Max = ceiling, ceiling
 	for n := range waiters {
-		it := item{Key{idOf(n + 1), 1}, Commit}
-		r.transactions[it.TX] = txProgress{outstanding: 1, state: txn.Committing}
+		it := item{plan.Key{TX: idOf(n + 1), Branch: 1}, plan.Commit}
+		r.pending.transactions[it.TX] = txProgress{outstanding: 1, state: txn.Committing}
 		t := &branchAttempts{lane: l}
 		r.attempts[it] = t
-		r.backOffLocked(it, t, r.now()+r.retries.fullJitter(1))
+		r.backOffLocked(it, t, r.now()+r.backoffs.branches.FullJitter(1))
 	}
 }
 
 // openLane makes a participant that must not be called for an hour; mu is held.
 func openLane(r *Recovery) *lane {
 	l := r.laneLocked("down")
-	l.br.openCount, l.br.openUntil = 1, r.now()+time.Hour
+	l.health.br = breaker.Breaker{Threshold: 1, Backoff: breaker.Backoff{Base: time.Hour, Max: time.Hour, Rand: func() float64 { return 1 }}}
+	l.health.br.Failure(r.now(), false)
 	return l
 }
 
@@ -59,12 +62,12 @@ func BenchmarkWaitRetry(b *testing.B) {
 	before, n := heapInUse(), 0
 	b.ReportAllocs()
 	for b.Loop() {
-		it := item{Key{idOf(n*7919%waiters + 1), 1}, Commit}
+		it := item{plan.Key{TX: idOf(n*7919%waiters + 1), Branch: 1}, plan.Commit}
 		n++
 		t := r.attempts[it]
 		r.endBackoffLocked(it, t, r.now())
-		l.queues[it.action.queue()].pop()
-		r.backOffLocked(it, t, r.now()+r.retries.fullJitter(1))
+		l.waiting.queues[queueOf(it.action)].Pop()
+		r.backOffLocked(it, t, r.now()+r.backoffs.branches.FullJitter(1))
 	}
 	b.ReportMetric(max(0, float64(heapInUse())-float64(before))/float64(n), "left-B/op")
 }
@@ -80,7 +83,7 @@ func BenchmarkWaitWave(b *testing.B) {
 				r.mu.Lock()
 				l := openLane(r)
 				parkCrowd(r, l, over)
-				woken, cpu := r.iterations, processorTime(b)
+				woken, cpu := r.wakeups.iterations, processorTime(b)
 				r.mu.Unlock()
 				sleep(b.Context(), over)
 				eventually(b, "all in the lane", func() bool {
@@ -89,7 +92,7 @@ func BenchmarkWaitWave(b *testing.B) {
 					return l.backingOff == 0
 				})
 				r.mu.Lock()
-				b.ReportMetric(float64(r.iterations-woken), "wake-ups")
+				b.ReportMetric(float64(r.wakeups.iterations-woken), "wake-ups")
 				r.mu.Unlock()
 				b.ReportMetric(float64(processorTime(b)-cpu)/1e6, "cpu-ms")
 				r.Stop()

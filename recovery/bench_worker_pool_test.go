@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -19,19 +20,19 @@ type endlessLog struct {
 	end  func(txn.ID)
 }
 
-func (m *endlessLog) Pending(id txn.ID) (PendingTx, bool) {
+func (m *endlessLog) Pending(id txn.ID) (plan.PendingTx, bool) {
 	if m.over(id) {
-		return PendingTx{}, false
+		return plan.PendingTx{}, false
 	}
 	name := fmt.Sprintf("p%d", numberOf(id)%m.of)
-	return PendingTx{ID: id, State: txn.RollingBack, Branches: []Branch{{name, participant.Branch{TX: id, ID: 1}}}}, true
+	return plan.PendingTx{ID: id, State: txn.RollingBack, Branches: []plan.Branch{{Participant: name, Branch: participant.Branch{TX: id, ID: 1}}}}, true
 }
 
 func (m *endlessLog) Participant(context.Context, string) (participant.Participant, error) {
 	return instantParticipant{}, nil
 }
 
-func (m *endlessLog) Report(_ context.Context, id txn.ID, _ []BranchResult) error {
+func (m *endlessLog) Report(_ context.Context, id txn.ID, _ []plan.BranchResult) error {
 	m.end(id)
 	return nil
 }

@@ -17,7 +17,7 @@
 //	                         ^                    |
 //	                         +----- backoff ------+
 //
-// The planner ([Plan]) is pure: it computes which branch needs which action, and what the action
+// The planner ([plan.Plan]) is pure: it computes which branch needs which action, and what the action
 // has to wait for. Every participant has a lane: queues of branches, a breaker, and a pool of its
 // own ([adaptive.Pool]) that adapts the number of concurrent calls to the participant. The pool
 // asks the lane for a call when it has a free worker; the lane tells the pool how many calls are
@@ -51,6 +51,11 @@
 // its deadline; then the outcome is resolved: see [participant.OutcomeResolver]. Until then it
 // costs no question, record or call, except one question after Config.ClientGrace, by which time
 // it is ordinarily finished.
+//
+// The files are prefixed by their part in this: plan (what has to be done, and when), queue (the
+// lanes), call (the pools and the attempts), report (the results, for the log and for operators),
+// health, and sweep. What needs nothing of the state that the mutex guards is in the packages
+// below this one.
 //
 // # Invariants
 //
@@ -110,6 +115,22 @@
 // would do.
 //
 // # Concurrency
+//
+// What starts each goroutine, and what ends it; Stop waits for all of them:
+//
+//	Start --+-- loop ----------------------- ends with Stop
+//	        |     plans the inbox, fires timers
+//	        +-- runSweeps ------------------ ends with Stop
+//	              +-- sweepParticipant ----- ends with the visit: sweep, probe, prune
+//	a lane gets work
+//	        +-- pool (adaptive.Pool) ------- closed without work, or by Stop
+//	              +-- workers -------------- take calls from the lane's taskSource
+//	a pool is closed without work
+//	        +-- closePoolLocked ------------ ends when the pool is closed, and keeps what was learnt
+//	a result is to be recorded
+//	        +-- report --------------------- ends with its call to the log; at most Config.MaxReports at once
+//	a participant goes down or recovers
+//	        +-- notifyHealthChanges -------- ends when Config.OnHealthChange has all changes
 //
 // A [Recovery] serves one term of leadership: New, Start, and Stop when the leadership ends. All
 // methods may be called by many goroutines. The [Log] is never called with a lock held, so that it

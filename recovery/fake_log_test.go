@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -20,12 +21,12 @@ type fakeLog struct {
 	rec       *Recovery
 	txs       map[txn.ID]*fakeTx
 	parts     map[string]participant.Participant
-	reports   map[txn.ID][][]BranchResult // accepted ones
-	left      int                         // pending transactions
-	allDone   chan struct{}               // closed when left falls to zero
-	undone    int                         // calls of Pending
-	lookups   int                         // calls of Lookup
-	delay     time.Duration               // of Report
+	reports   map[txn.ID][][]plan.BranchResult // accepted ones
+	left      int                              // pending transactions
+	allDone   chan struct{}                    // closed when left falls to zero
+	undone    int                              // calls of Pending
+	lookups   int                              // calls of Lookup
+	delay     time.Duration                    // of Report
 	reportErr func(id txn.ID, call int) error
 	calls     int // of Report
 	lookupErr error
@@ -54,7 +55,7 @@ func newLog() *fakeLog {
 	return &fakeLog{
 		txs:     make(map[txn.ID]*fakeTx),
 		parts:   make(map[string]participant.Participant),
-		reports: make(map[txn.ID][][]BranchResult),
+		reports: make(map[txn.ID][][]plan.BranchResult),
 		openErr: make(map[string]error),
 		allDone: make(chan struct{}),
 	}
@@ -111,27 +112,27 @@ func (l *fakeLog) asked() (n int) {
 	return n
 }
 
-func (l *fakeLog) Pending(id txn.ID) (PendingTx, bool) {
+func (l *fakeLog) Pending(id txn.ID) (plan.PendingTx, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.undone++
 	x := l.txs[id]
 	if x == nil {
-		return PendingTx{}, false
+		return plan.PendingTx{}, false
 	}
-	w := PendingTx{ID: id, State: x.state, Cause: x.cause}
+	w := plan.PendingTx{ID: id, State: x.state, Cause: x.cause}
 	switch x.state {
 	case txn.Preparing:
 		w.TimeLeft = time.Until(x.deadline)
 	case txn.Committing, txn.RollingBack:
 	default:
-		return PendingTx{}, false
+		return plan.PendingTx{}, false
 	}
 	for i, b := range x.branches {
 		if b.finished || (x.state == txn.Preparing && b.vote != 0 && b.vote != txn.VoteDelegated) {
 			continue
 		}
-		w.Branches = append(w.Branches, Branch{b.participant, x.branch(id, i)})
+		w.Branches = append(w.Branches, plan.Branch{Participant: b.participant, Branch: x.branch(id, i)})
 	}
 	return w, true
 }
@@ -144,7 +145,7 @@ func (x *fakeTx) branch(id txn.ID, i int) participant.Branch {
 	}
 }
 
-func (l *fakeLog) Report(ctx context.Context, id txn.ID, rs []BranchResult) error {
+func (l *fakeLog) Report(ctx context.Context, id txn.ID, rs []plan.BranchResult) error {
 	l.mu.Lock()
 	delay, fail := l.delay, l.reportErr
 	l.calls++
@@ -164,7 +165,7 @@ func (l *fakeLog) Report(ctx context.Context, id txn.ID, rs []BranchResult) erro
 	return l.applyLocked(id, rs)
 }
 
-func (l *fakeLog) applyLocked(id txn.ID, rs []BranchResult) error {
+func (l *fakeLog) applyLocked(id txn.ID, rs []plan.BranchResult) error {
 	x := l.txs[id]
 	if x == nil {
 		return txn.ErrNotFound
@@ -265,14 +266,14 @@ func (l *fakeLog) ack(id txn.ID) {
 	l.advanceLocked(id, x)
 }
 
-func (l *fakeLog) Lookup(_ context.Context, keys []Key) ([]BranchStatus, error) {
+func (l *fakeLog) Lookup(_ context.Context, keys []plan.Key) ([]plan.BranchStatus, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lookups++
 	if l.lookupErr != nil {
 		return nil, l.lookupErr
 	}
-	known := make([]BranchStatus, len(keys))
+	known := make([]plan.BranchStatus, len(keys))
 	for i, k := range keys {
 		x := l.txs[k.TX]
 		if x == nil {
@@ -358,7 +359,7 @@ func (l *fakeLog) hazards(id txn.ID) []txn.Heuristic {
 }
 
 // accepted returns the reports that were recorded for a transaction.
-func (l *fakeLog) accepted(id txn.ID) [][]BranchResult {
+func (l *fakeLog) accepted(id txn.ID) [][]plan.BranchResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.reports[id])
@@ -367,4 +368,4 @@ func (l *fakeLog) accepted(id txn.ID) [][]BranchResult {
 // forgetfulLog accepts reports and does nothing about them.
 type forgetfulLog struct{ *fakeLog }
 
-func (l *forgetfulLog) Report(context.Context, txn.ID, []BranchResult) error { return nil }
+func (l *forgetfulLog) Report(context.Context, txn.ID, []plan.BranchResult) error { return nil }

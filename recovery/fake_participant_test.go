@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -37,7 +38,7 @@ type fakeParticipant struct {
 
 // recordedCall is one call of Commit, Rollback, Prepare or ResolveOutcome.
 type recordedCall struct {
-	verb    Action
+	verb    plan.Action
 	branch  participant.Branch
 	at      time.Time
 	n       int // of this action for this branch, from 1
@@ -84,7 +85,7 @@ func (p *fakeParticipant) setFault(f func(recordedCall) fault) {
 // always returns the same fault for every call.
 func always(f fault) func(recordedCall) fault { return func(recordedCall) fault { return f } }
 
-func (p *fakeParticipant) enter(verb Action, b participant.Branch) (int, fault) {
+func (p *fakeParticipant) enter(verb plan.Action, b participant.Branch) (int, fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	id := verb.String() + b.XID
@@ -107,7 +108,7 @@ func (p *fakeParticipant) leave(i int, err error) {
 }
 
 // act is the common course of all calls: fault, latency, effect.
-func (p *fakeParticipant) act(ctx context.Context, verb Action, b participant.Branch, effect func(fault)) (err error) {
+func (p *fakeParticipant) act(ctx context.Context, verb plan.Action, b participant.Branch, effect func(fault)) (err error) {
 	i, f := p.enter(verb, b)
 	defer func() { p.leave(i, err) }()
 	switch f {
@@ -129,7 +130,7 @@ func (p *fakeParticipant) act(ctx context.Context, verb Action, b participant.Br
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f == forget && verb != ResolveOutcome {
+	if f == forget && verb != plan.ResolveOutcome {
 		delete(p.prepared, b.XID)
 		delete(p.ended, b.XID)
 	}
@@ -140,7 +141,7 @@ func (p *fakeParticipant) act(ctx context.Context, verb Action, b participant.Br
 	return nil
 }
 
-func (p *fakeParticipant) end(ctx context.Context, verb Action, b participant.Branch, as participant.BranchOutcome) (participant.Result, error) {
+func (p *fakeParticipant) end(ctx context.Context, verb plan.Action, b participant.Branch, as participant.BranchOutcome) (participant.Result, error) {
 	var res participant.Result
 	err := p.act(ctx, verb, b, func(f fault) {
 		if p.prepared[b.XID] {
@@ -162,16 +163,16 @@ func (p *fakeParticipant) end(ctx context.Context, verb Action, b participant.Br
 }
 
 func (p *fakeParticipant) Commit(ctx context.Context, b participant.Branch) (participant.Result, error) {
-	return p.end(ctx, Commit, b, participant.Committed)
+	return p.end(ctx, plan.Commit, b, participant.Committed)
 }
 
 func (p *fakeParticipant) Rollback(ctx context.Context, b participant.Branch) (participant.Result, error) {
-	return p.end(ctx, Rollback, b, participant.RolledBack)
+	return p.end(ctx, plan.Rollback, b, participant.RolledBack)
 }
 
 func (p *fakeParticipant) Prepare(ctx context.Context, b participant.Branch) (txn.Vote, string, error) {
 	vote := txn.VotePrepared
-	err := p.act(ctx, Prepare, b, func(fault) {
+	err := p.act(ctx, plan.Prepare, b, func(fault) {
 		if v := p.votes[b.ID]; v != 0 {
 			vote = v
 		}
@@ -185,7 +186,7 @@ func (p *fakeParticipant) Prepare(ctx context.Context, b participant.Branch) (tx
 // ResolveOutcome ends the application's connection: uncommitted work is lost.
 func (p *fakeParticipant) ResolveOutcome(ctx context.Context, b participant.Branch) (participant.Result, error) {
 	var res participant.Result
-	err := p.act(ctx, ResolveOutcome, b, func(f fault) {
+	err := p.act(ctx, plan.ResolveOutcome, b, func(f fault) {
 		if p.ended[b.XID] == 0 {
 			p.ended[b.XID] = participant.RolledBack
 		}

@@ -6,12 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/txmgr/txmgr/recovery/plan"
+	"github.com/txmgr/txmgr/recovery/queue"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // ends returns the calls that finish a branch.
 func (p *fakeParticipant) ends() []recordedCall {
-	return slices.DeleteFunc(p.made(), func(v recordedCall) bool { return v.verb != Commit && v.verb != Rollback })
+	return slices.DeleteFunc(p.made(), func(v recordedCall) bool { return v.verb != plan.Commit && v.verb != plan.Rollback })
 }
 
 // calledAt checks that every branch was finished by one call, so long after start.
@@ -22,7 +24,7 @@ func calledAt(t *testing.T, p *fakeParticipant, branches int, start time.Time, a
 		t.Errorf("%d calls for %d branches: %+v", len(calls), branches, calls)
 	}
 	for _, v := range calls {
-		if late := v.at.Sub(start) - after; late < 0 || late > graceWindow+5*time.Millisecond {
+		if late := v.at.Sub(start) - after; late < 0 || late > queue.GraceWindow+5*time.Millisecond {
 			t.Errorf("%v of %v after %v, want %v", v.verb, v.branch.XID, v.at.Sub(start), after)
 		}
 	}
@@ -78,7 +80,7 @@ func TestGraceBelongsToTheBranch(t *testing.T) {
 						refuser.votes[3], web.latency = txn.VoteNo, time.Millisecond
 					}
 					web.setFault(func(v recordedCall) fault {
-						if hung && v.verb != Prepare {
+						if hung && v.verb != plan.Prepare {
 							return hang
 						}
 						return none
@@ -96,7 +98,7 @@ func TestGraceBelongsToTheBranch(t *testing.T) {
 						t.Errorf("the application was not left alone: %+v", own.ends())
 					}
 					for _, a := range r.RetryStates(id) {
-						if hold := a.WaitReason == ClientGrace; hold != (a.Participant == "own") {
+						if hold := a.WaitReason == plan.ClientGrace; hold != (a.Participant == "own") {
 							t.Errorf("attempt: %+v", a)
 						}
 					}
@@ -142,7 +144,7 @@ func TestGraceOfOneBranchIsCheap(t *testing.T) {
 		if asked := log.asked(); asked != 4*n || len(own.made()) != 0 {
 			t.Errorf("asked the log %d times for %d transactions, and made %d calls", asked, n, len(own.made()))
 		}
-		if _, waits := r.deferred.next(); waits {
+		if _, waits := r.pending.deferred.Next(); waits {
 			t.Error("somebody still waits for the grace")
 		}
 	})
@@ -162,8 +164,8 @@ func TestGraceOfOneBranchHeedsHints(t *testing.T) {
 			r.Add(id)
 			sleep(t.Context(), 50*time.Millisecond)
 			r.mu.Lock()
-			if r.deferred.n > 1 {
-				t.Errorf("%d times in the queue", r.deferred.n)
+			if r.pending.deferred.Len() > 1 {
+				t.Errorf("%d times in the queue", r.pending.deferred.Len())
 			}
 			r.mu.Unlock()
 		}
@@ -181,7 +183,7 @@ func TestRetryWaivesTheGraceOfOneBranch(t *testing.T) {
 			own, web := newParticipant(log, "own"), newParticipant(log, "web")
 			web.latency = 300 * time.Millisecond
 			web.setFault(func(v recordedCall) fault {
-				if v.verb == Prepare {
+				if v.verb == plan.Prepare {
 					return none
 				}
 				return f
@@ -202,7 +204,7 @@ func TestRetryWaivesTheGraceOfOneBranch(t *testing.T) {
 			sleep(t.Context(), 10*time.Second)
 			for _, v := range own.made() {
 				want := map[txn.ID]time.Duration{early: 1300 * time.Millisecond, late: 500 * time.Millisecond}[v.branch.TX]
-				if d := v.at.Sub(start) - want; d < 0 || d > graceWindow {
+				if d := v.at.Sub(start) - want; d < 0 || d > queue.GraceWindow {
 					t.Errorf("%v after %v, want %v", v.branch.XID, v.at.Sub(start), want)
 				}
 			}
@@ -258,7 +260,7 @@ func TestGraceBesideReportedButUndone(t *testing.T) {
 		if first := own.made()[0].at.Sub(start); first < time.Second || first > 1100*time.Millisecond {
 			t.Errorf("left alone for %v", first)
 		}
-		if as := r.RetryStates(id); as[0].WaitReason == ClientGrace || as[0].LastError != "reported, but still undone in the log" {
+		if as := r.RetryStates(id); as[0].WaitReason == plan.ClientGrace || as[0].LastError != "reported, but still undone in the log" {
 			t.Errorf("%+v", as)
 		}
 	})

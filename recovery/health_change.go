@@ -1,9 +1,6 @@
 package recovery
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
 // HealthChange is a change of a participant's health: it went down, because its breaker
 // opened, a probe failed or a sweep could not list the prepared branches; or it is healthy again.
@@ -21,19 +18,6 @@ type healthChanges struct {
 	notifying bool
 }
 
-// updateDownLocked records that the participant goes down, or is healthy again; mu is held.
-// A single failed call is neither.
-func (l *lane) updateDownLocked() {
-	switch down := !l.br.closed() || l.scanFailed || l.probeErr != ""; {
-	case down && !l.down:
-		l.down, l.downSince = true, time.Now()
-		l.onHealthChange(HealthChange{Participant: l.name, Error: cmp.Or(l.lastErr, l.probeErr, l.sweepErr)})
-	case l.down && l.healthy():
-		l.down = false
-		l.onHealthChange(HealthChange{Participant: l.name, Up: true, Down: time.Since(l.downSince)})
-	}
-}
-
 // queueHealthChangeLocked passes a change to [Config.OnHealthChange], in order and without the
 // lock; mu is held.
 func (r *Recovery) queueHealthChangeLocked(t HealthChange) {
@@ -43,7 +27,7 @@ func (r *Recovery) queueHealthChangeLocked(t HealthChange) {
 	r.healthChanges.pending = append(r.healthChanges.pending, t)
 	if !r.healthChanges.notifying {
 		r.healthChanges.notifying = true
-		r.wg.Go(r.notifyHealthChanges)
+		r.life.wg.Go(r.notifyHealthChanges)
 	}
 }
 

@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/txmgr/txmgr/adaptive"
+	"github.com/txmgr/txmgr/recovery/breaker"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -35,12 +36,12 @@ func TestDefaults(t *testing.T) {
 
 // TestReporterAtItsLimits: it refuses at four times its limit, and accepts at three times.
 func TestReporterAtItsLimits(t *testing.T) {
-	o := reporter{limit: 4, br: breaker{threshold: 1, backoff: backoff{base: time.Second, max: time.Second, rand: func() float64 { return 1 }}}}
+	o := reporter{limit: 4, br: breaker.Breaker{Threshold: 1, Backoff: breaker.Backoff{Base: time.Second, Max: time.Second, Rand: func() float64 { return 1 }}}}
 	hold := func(n int) {
-		for ; o.queue.len()+o.running < n; o.queue.push(idOf(n)) {
+		for ; o.queue.Len()+o.running < n; o.queue.Push(idOf(n)) {
 		}
-		for o.queue.len()+o.running > n {
-			o.queue.pop()
+		for o.queue.Len()+o.running > n {
+			o.queue.Pop()
 		}
 	}
 	o.running = 3
@@ -53,7 +54,7 @@ func TestReporterAtItsLimits(t *testing.T) {
 			t.Errorf("step %d, with %d findings: open %v", i, step.n, got)
 		}
 	}
-	o.br.failure(0, false)
+	o.br.Failure(0, false)
 	if o.accepting(0) || !o.accepting(time.Second) {
 		t.Errorf("behind an open breaker, with nothing to report: %v, and %v when its time has come", o.accepting(0), o.accepting(time.Second))
 	}
@@ -72,23 +73,23 @@ func TestSharesAtTheLimit(t *testing.T) {
 	a, b := r.laneLocked("a"), r.laneLocked("b")
 	share := func(what string, l *lane, ready, want int) {
 		t.Helper()
-		if got := r.allowedLocked(l, ready); got != want {
+		if got := r.calls.allowedLocked(l, ready); got != want {
 			t.Errorf("%s: %d may begin; want %d", what, got, want)
 		}
 	}
 	state := func(what string, kept, short int) {
 		t.Helper()
-		if r.reserved != kept || len(r.starved) != short {
-			t.Errorf("%s: %d calls are kept and %d lanes short; want %d and %d", what, r.reserved, len(r.starved), kept, short)
+		if r.calls.reserved != kept || len(r.calls.starved) != short {
+			t.Errorf("%s: %d calls are kept and %d lanes short; want %d and %d", what, r.calls.reserved, len(r.calls.starved), kept, short)
 		}
 	}
-	r.calls = 3
+	r.calls.running = 3
 	share("one is free", a, 5, 1)
 	share("one is free, and nothing ready", a, 0, 0)
-	r.calls = 2
+	r.calls.running = 2
 	share("two are free", a, 5, 2)
 	share("two are free, and one is ready", a, 1, 1)
-	r.calls, a.running, b.running = 4, 1, 1
+	r.calls.running, a.running, b.running = 4, 1, 1
 	share("none is free", a, 5, 0)
 	share("none is free, asked again", a, 5, 0)
 	share("none is free", b, 5, 0)
@@ -98,11 +99,11 @@ func TestSharesAtTheLimit(t *testing.T) {
 	r.reserveLocked()
 	state("none is free", 0, 2)
 	for _, l := range []*lane{a, b} {
-		l.queues[Commit.queue()].push(queuedItem{item: item{Key: Key{idOf(1), 1}, action: Commit}})
+		l.waiting.queues[queueOf(plan.Commit)].Push(queuedItem{item: item{Key: plan.Key{TX: idOf(1), Branch: 1}, action: plan.Commit}})
 	}
 	a.workerPool.limit, b.workerPool.limit = 2, 1
 	a.workerPool.optimizer, b.workerPool.optimizer = &countingOptimizer{spec: r.optimizerFor(a.name)}, &countingOptimizer{spec: r.optimizerFor(b.name)}
-	r.calls = 3
+	r.calls.running = 3
 	r.reserveLocked()
 	state("one is free, and kept for the first", 1, 1)
 	if !a.reserved || b.reserved || !b.starved || a.starved {
@@ -110,68 +111,15 @@ func TestSharesAtTheLimit(t *testing.T) {
 	}
 	share("one is kept for it", a, 5, 1)
 	share("one is kept for another", b, 5, 0)
-	r.unreserveLocked(a)
+	r.calls.unreserveLocked(a)
 	r.reserveLocked()
 	state("the next is at its own limit", 0, 0)
 	if b.reserved || b.starved {
 		t.Errorf("a lane at its own limit: called %v, short %v", b.reserved, b.starved)
 	}
-	a.reserved, r.reserved = true, 1
+	a.reserved, r.calls.reserved = true, 1
 	share("nothing is ready any more", a, 0, 0)
 	state("nothing is ready any more", 0, 0)
-}
-
-// TestAttemptLogsMerged: the newest 16 of both, in the order of their times, and the others are
-// counted.
-func TestAttemptLogsMerged(t *testing.T) {
-	of := func(times ...int64) (c attemptLog) {
-		for _, at := range times {
-			c.records = append(c.records, attemptRecord{at: at})
-		}
-		return c
-	}
-	times := func(c attemptLog) (list []int64) {
-		for _, r := range c.records {
-			list = append(list, r.at)
-		}
-		return list
-	}
-	late, early := of(5, 7, 9), of(1, 5, 8)
-	late.earlier, early.anyFailed = 2, true
-	sum := late.merge(early)
-	if got := times(sum); !slices.Equal(got, []int64{1, 5, 5, 7, 8, 9}) || sum.earlier != 2 || !sum.anyFailed {
-		t.Errorf("joined %v, %d earlier, bad %v", got, sum.earlier, sum.anyFailed)
-	}
-	if !slices.Equal(times(late), []int64{5, 7, 9}) {
-		t.Errorf("the first has become %v", times(late))
-	}
-	many := of(1, 2, 3, 4, 5, 6, 7, 8, 9, 10).merge(of(11, 12, 13, 14, 15, 16))
-	if len(many.records) != 16 || many.earlier != 0 {
-		t.Errorf("%d of 16 are kept, %d earlier", len(many.records), many.earlier)
-	}
-	if many = many.merge(of(0, 17)); !slices.Equal(times(many), []int64{2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}) || many.earlier != 2 {
-		t.Errorf("kept %v, %d earlier", times(many), many.earlier)
-	}
-}
-
-// TestRecordsAtTheirLimit: when the history is full, a branch keeps its last record alone.
-func TestRecordsAtTheirLimit(t *testing.T) {
-	p := attemptHistory{liveRecords: recordLimit - 3}
-	var a, b attemptLog
-	for range 3 {
-		p.addLocked(&a, attemptRecord{})
-	}
-	if len(a.records) != 3 || p.liveRecords != recordLimit {
-		t.Fatalf("%d records, %d live", len(a.records), p.liveRecords)
-	}
-	p.addLocked(&b, attemptRecord{})
-	p.addLocked(&b, attemptRecord{})
-	if len(b.records) != 1 || b.earlier != 1 || p.liveRecords != recordLimit+1 {
-		t.Errorf("%d records and %d earlier, %d live", len(b.records), b.earlier, p.liveRecords)
-	}
-	if p.addLocked(&a, attemptRecord{}); len(a.records) != 4 && len(a.records) != 1 {
-		t.Errorf("%d records", len(a.records))
-	}
 }
 
 // TestOptimizerCounts decisions that raise and that lower the limit, and no others.
@@ -221,11 +169,11 @@ func TestBusyByAnyCall(t *testing.T) {
 	defer r.Stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k := Key{idOf(1), 1}
-	for v := Commit; v <= ResolveOutcome; v++ {
+	k := plan.Key{TX: idOf(1), Branch: 1}
+	for v := plan.Commit; v <= plan.ResolveOutcome; v++ {
 		r.attempts[item{k, v}] = &branchAttempts{}
-		if !r.busyLocked(k) || r.busyLocked(Key{idOf(1), 2}) || r.busyLocked(Key{idOf(2), 1}) {
-			t.Errorf("%v: busy %v, another branch %v, another transaction %v", v, r.busyLocked(k), r.busyLocked(Key{idOf(1), 2}), r.busyLocked(Key{idOf(2), 1}))
+		if !r.busyLocked(k) || r.busyLocked(plan.Key{TX: idOf(1), Branch: 2}) || r.busyLocked(plan.Key{TX: idOf(2), Branch: 1}) {
+			t.Errorf("%v: busy %v, another branch %v, another transaction %v", v, r.busyLocked(k), r.busyLocked(plan.Key{TX: idOf(1), Branch: 2}), r.busyLocked(plan.Key{TX: idOf(2), Branch: 1}))
 		}
 		delete(r.attempts, item{k, v})
 	}
@@ -273,22 +221,22 @@ func TestLanesThatAreDropped(t *testing.T) {
 	for _, name := range []string{"registered", "registered and swept", "at work", "at work and swept", "parked", "swept", "leaving", "dirty", "idle"} {
 		r.laneLocked(name)
 	}
-	r.lanes["at work"].running, r.lanes["at work and swept"].running, r.lanes["parked"].backingOff = 1, 1, 1
+	r.lanes.byName["at work"].running, r.lanes.byName["at work and swept"].running, r.lanes.byName["parked"].backingOff = 1, 1, 1
 	for _, name := range []string{"registered and swept", "at work and swept", "swept"} {
-		r.lanes[name].sweeping <- struct{}{}
+		r.lanes.byName[name].sweeping <- struct{}{}
 	}
-	r.lanes["leaving"].workerPool.closing, r.lanes["dirty"].dirty = true, true
+	r.lanes.byName["leaving"].workerPool.closing, r.lanes.byName["dirty"].dirty = true, true
 	r.dropLanesLocked(map[string]bool{"registered": true, "registered and swept": true})
-	if _, there := r.lanes["idle"]; there || len(r.lanes) != 8 {
-		t.Errorf("%d lanes are left, the idle one among them: %v", len(r.lanes), there)
+	if _, there := r.lanes.byName["idle"]; there || len(r.lanes.byName) != 8 {
+		t.Errorf("%d lanes are left, the idle one among them: %v", len(r.lanes.byName), there)
 	}
-	for name, l := range r.lanes {
+	for name, l := range r.lanes.byName {
 		l.running, l.backingOff = 0, 0
 		if len(l.sweeping) > 0 {
 			<-l.sweeping
 		}
 		l.workerPool.closing, l.dirty = false, false
-		delete(r.lanes, name)
+		delete(r.lanes.byName, name)
 	}
 }
 

@@ -93,10 +93,10 @@ func eventually(t testing.TB, what string, cond func() bool) {
 func (r *Recovery) empty() (tasks, tries, bundles, queued int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, l := range r.lanes {
+	for _, l := range r.lanes.byName {
 		queued += l.queued() + l.running + l.backingOff
 	}
-	return len(r.transactions), len(r.attempts), len(r.reporter.batches), queued + r.inbox.len() + r.calls + r.reserved
+	return len(r.pending.transactions), len(r.attempts), len(r.reporter.batches), queued + r.pending.inbox.Len() + r.calls.running + r.calls.reserved
 }
 
 // wantEmpty checks that nothing is kept of finished transactions.

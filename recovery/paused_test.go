@@ -21,7 +21,7 @@ func TestHeld(t *testing.T) {
 		res.prepare(txn.XID(cluster, idOf(1), 1))
 		<-time.After(10 * time.Minute) // many sweeps
 		found, err := r.InspectLocks(t.Context(), "a")
-		if err != nil || len(found) != 1 || found[0].Class != classRollback || found[0].Done {
+		if err != nil || len(found) != 1 || found[0].Class != "rollback" || found[0].Done {
 			t.Errorf("survey: %+v, %v", found, err)
 		}
 		if found, err = r.Sweep(t.Context(), "a", true); !errors.Is(err, txn.ErrUnavailable) || found != nil {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/recovery/plan"
+	"github.com/txmgr/txmgr/recovery/queue"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -35,7 +37,7 @@ func TestGrace(t *testing.T) {
 					c.add(r, id)
 				}
 				sleep(t.Context(), time.Second)
-				if as := r.RetryStates(hung); len(as) != 1 || as[0].WaitReason != ClientGrace || as[0].Count != 0 {
+				if as := r.RetryStates(hung); len(as) != 1 || as[0].WaitReason != plan.ClientGrace || as[0].Count != 0 {
 					t.Errorf("during the grace: %+v", as)
 				}
 				log.ack(done)
@@ -44,7 +46,7 @@ func TestGrace(t *testing.T) {
 				if len(calls) != 1 || calls[0].branch.TX != hung {
 					t.Fatalf("calls: %+v", calls)
 				}
-				if waited := calls[0].at.Sub(start); waited < 2*time.Second || waited > 2*time.Second+graceWindow {
+				if waited := calls[0].at.Sub(start); waited < 2*time.Second || waited > 2*time.Second+queue.GraceWindow {
 					t.Errorf("left alone for %v, want 2s", waited)
 				}
 				synctest.Wait()
@@ -229,11 +231,11 @@ type largeLog struct {
 	done bool
 }
 
-func (c *largeLog) Pending(id txn.ID) (PendingTx, bool) {
+func (c *largeLog) Pending(id txn.ID) (plan.PendingTx, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return PendingTx{ID: id, State: txn.RollingBack, Branches: []Branch{
-		{"a", participant.Branch{TX: id, ID: 1}}, {"b", participant.Branch{TX: id, ID: 2}},
+	return plan.PendingTx{ID: id, State: txn.RollingBack, Branches: []plan.Branch{
+		{Participant: "a", Branch: participant.Branch{TX: id, ID: 1}}, {Participant: "b", Branch: participant.Branch{TX: id, ID: 2}},
 	}}, !c.done
 }
 
@@ -258,7 +260,7 @@ func (c *largeLog) add(t *testing.T, r *Recovery, n int) {
 	eventually(t, "all are planned", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.inbox.len() == 0 && len(r.transactions) == n && len(r.lanes) == 2
+		return r.pending.inbox.Len() == 0 && len(r.pending.transactions) == n && len(r.lanes.byName) == 2
 	})
 }
 
@@ -310,7 +312,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 // restAll closes all pools before their time.
 func restAll(t testing.TB, r *Recovery) {
 	r.mu.Lock()
-	for _, l := range r.lanes {
+	for _, l := range r.lanes.byName {
 		if l.workerPool.pool != nil {
 			r.closePoolLocked(l)
 		}
@@ -319,7 +321,7 @@ func restAll(t testing.TB, r *Recovery) {
 	eventually(t, "the pools have gone", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		for _, l := range r.lanes {
+		for _, l := range r.lanes.byName {
 			if l.workerPool.closing || l.workerPool.pool != nil {
 				return false
 			}

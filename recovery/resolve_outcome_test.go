@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -47,12 +48,12 @@ func TestSettleAtTheDeadline(t *testing.T) {
 					sleep(t.Context(), time.Second)
 					r.Retry(id)
 				}
-				if as := r.RetryStates(id); len(as) != 1 || as[0].Action != ResolveOutcome || as[0].WaitReason != Delegated ||
+				if as := r.RetryStates(id); len(as) != 1 || as[0].Action != plan.ResolveOutcome || as[0].WaitReason != plan.Delegated ||
 					as[0].NextTry != timeout-time.Since(start) {
 					t.Errorf("attempts: %+v", as)
 				}
 				r.mu.Lock()
-				if n := r.timers.len(); n != 1 {
+				if n := r.wakeups.timers.len(); n != 1 {
 					t.Errorf("%d alarms after 20 retries", n)
 				}
 				r.mu.Unlock()
@@ -62,7 +63,7 @@ func TestSettleAtTheDeadline(t *testing.T) {
 				within(t, time.Minute, "settled", log.allDone)
 				synctest.Wait()
 				calls := res.made()
-				if len(calls) != 1 || calls[0].verb != ResolveOutcome {
+				if len(calls) != 1 || calls[0].verb != plan.ResolveOutcome {
 					t.Fatalf("calls: %+v", calls)
 				}
 				if late := calls[0].at.Sub(start) - timeout; late < 0 || late > time.Millisecond {
@@ -99,7 +100,7 @@ func TestWaitingToSettleIsCheap(t *testing.T) {
 			t.Errorf("asked the log %d times, want %d", asked, 2*n)
 		}
 		r.mu.Lock()
-		if tasks, tries, alarms := len(r.transactions), len(r.attempts), r.timers.len(); tasks != 1 || tries != 0 || alarms != 1 {
+		if tasks, tries, alarms := len(r.pending.transactions), len(r.attempts), r.wakeups.timers.len(); tasks != 1 || tries != 0 || alarms != 1 {
 			t.Errorf("%d tasks, %d tries, %d alarms; want those of the one that is not finished", tasks, tries, alarms)
 		}
 		r.mu.Unlock()
@@ -238,12 +239,12 @@ func TestPrepareBesideSettle(t *testing.T) {
 		r.Add(idOf(1))
 		sleep(t.Context(), 20*time.Second)
 		calls := delegated.made()
-		if len(calls) != 1 || calls[0].verb != ResolveOutcome || calls[0].at.Sub(start) < 10*time.Second {
+		if len(calls) != 1 || calls[0].verb != plan.ResolveOutcome || calls[0].at.Sub(start) < 10*time.Second {
 			t.Errorf("calls: %+v", calls)
 		}
 		prepares := asked.made()
 		for _, v := range prepares {
-			if v.verb == Prepare && v.at.Sub(start) >= 10*time.Second {
+			if v.verb == plan.Prepare && v.at.Sub(start) >= 10*time.Second {
 				t.Errorf("asked for its vote %v after the begin", v.at.Sub(start))
 			}
 		}
@@ -275,7 +276,7 @@ func TestPreparesRunInParallel(t *testing.T) {
 		}
 		for _, name := range names {
 			v := log.parts[name].(*fakeParticipant).made()[0]
-			if v.verb != Prepare || v.at != start || v.branch.TimeLeft != 7*time.Second {
+			if v.verb != plan.Prepare || v.at != start || v.branch.TimeLeft != 7*time.Second {
 				t.Errorf("%s: %v %v after the begin with %v left", name, v.verb, v.at.Sub(start), v.branch.TimeLeft)
 			}
 		}

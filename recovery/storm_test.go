@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -74,20 +75,20 @@ func stormOf(n, slots int, service time.Duration) *storm {
 
 func numberOf(id txn.ID) int { return int(id[13])<<16 | int(id[14])<<8 | int(id[15]) }
 
-func (s *storm) Pending(id txn.ID) (PendingTx, bool) {
+func (s *storm) Pending(id txn.ID) (plan.PendingTx, bool) {
 	s.mu.Lock()
 	over := s.over[numberOf(id)]
 	s.mu.Unlock()
-	w := PendingTx{ID: id, State: txn.RollingBack, Cause: txn.CauseTimeout}
+	w := plan.PendingTx{ID: id, State: txn.RollingBack, Cause: txn.CauseTimeout}
 	for i, name := range s.names {
 		if over&(1<<i) == 0 {
-			w.Branches = append(w.Branches, Branch{name, participant.Branch{TX: id, ID: txn.BranchID(i + 1)}})
+			w.Branches = append(w.Branches, plan.Branch{Participant: name, Branch: participant.Branch{TX: id, ID: txn.BranchID(i + 1)}})
 		}
 	}
 	return w, len(w.Branches) > 0
 }
 
-func (s *storm) Report(_ context.Context, id txn.ID, rs []BranchResult) error {
+func (s *storm) Report(_ context.Context, id txn.ID, rs []plan.BranchResult) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range rs {
@@ -160,7 +161,7 @@ func testStorm(t *testing.T, n int, sizes []int, times float64) {
 				t.Errorf("the one that hangs has taught something: %+v", h)
 			}
 			for _, d := range r.Decisions("one") {
-				t.Logf("%5.1fs  %3d to %3d: %s", d.At.Sub(r.epoch).Seconds(), d.From, d.To, d.Why)
+				t.Logf("%5.1fs  %3d to %3d: %s", d.At.Sub(r.life.epoch).Seconds(), d.From, d.To, d.Why)
 			}
 		})
 		return took

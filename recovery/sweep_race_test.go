@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 	"pgregory.net/rapid"
 )
@@ -121,11 +122,11 @@ func (w *world) Prepared(context.Context, string) (list []participant.Prepared, 
 	return list, nil
 }
 
-func (w *world) Lookup(_ context.Context, keys []Key) (known []BranchStatus, _ error) {
+func (w *world) Lookup(_ context.Context, keys []plan.Key) (known []plan.BranchStatus, _ error) {
 	w.between(func() {
 		for _, k := range keys {
 			a := w.app(k.TX)
-			known = append(known, BranchStatus{State: a.state, Unfinished: !a.finished, Branch: participant.Branch{ID: 1}})
+			known = append(known, plan.BranchStatus{State: a.state, Unfinished: !a.finished, Branch: participant.Branch{ID: 1}})
 		}
 	})
 	return known, nil
@@ -157,12 +158,12 @@ func (w *world) Commit(_ context.Context, b participant.Branch) (participant.Res
 	return participant.Result{Outcome: participant.Committed}, nil
 }
 
-func (w *world) Pending(txn.ID) (PendingTx, bool)                     { return PendingTx{}, false }
-func (w *world) Report(context.Context, txn.ID, []BranchResult) error { return nil }
-func (w *world) RecoveryPaused() bool                                 { return false }
-func (w *world) Participants() []string                               { return nil }
-func (w *world) Check(context.Context) error                          { return nil }
-func (w *world) Close() error                                         { return nil }
+func (w *world) Pending(txn.ID) (plan.PendingTx, bool)                     { return plan.PendingTx{}, false }
+func (w *world) Report(context.Context, txn.ID, []plan.BranchResult) error { return nil }
+func (w *world) RecoveryPaused() bool                                      { return false }
+func (w *world) Participants() []string                                    { return nil }
+func (w *world) Check(context.Context) error                               { return nil }
+func (w *world) Close() error                                              { return nil }
 func (w *world) Participant(context.Context, string) (participant.Participant, error) {
 	return w, nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/txmgr/txmgr/recovery/call"
 	"github.com/txmgr/txmgr/timeout/hashbelt"
 )
 
@@ -38,7 +39,7 @@ func (r *Recovery) runSweeps() {
 			if h.busy.Swap(true) {
 				return belt.PutFor(name, h, 1) != nil // its visit takes long: the next begins soon after
 			}
-			r.wg.Go(func() {
+			r.life.wg.Go(func() {
 				defer h.busy.Store(false)
 				r.sweepParticipant(h)
 			})
@@ -56,7 +57,7 @@ func (r *Recovery) runSweeps() {
 		select {
 		case <-ticker.C:
 			belt.Rotate()
-		case <-r.ctx.Done():
+		case <-r.life.ctx.Done():
 			return
 		}
 	}
@@ -74,7 +75,7 @@ func (r *Recovery) syncParticipants(belt *hashbelt.Belt[string, *sweepTarget], t
 		}
 		h := &sweepTarget{name: name}
 		if belt.PutFor(name, h, 1+int(r.cfg.Rand()*beltLength)) == nil {
-			h.ctx, h.end = context.WithCancel(r.ctx)
+			h.ctx, h.end = context.WithCancel(r.life.ctx)
 			targets[name] = h
 		}
 	}
@@ -109,14 +110,14 @@ func (r *Recovery) sweepParticipant(h *sweepTarget) {
 func (r *Recovery) probe(ctx context.Context, name string) {
 	r.mu.Lock()
 	l := r.laneLocked(name)
-	known := l.probeErr == "" && !l.lastContact.IsZero() && time.Since(l.lastContact) < r.probeAfter()
+	known := l.health.probeErr == "" && !l.health.lastContact.IsZero() && time.Since(l.health.lastContact) < r.probeAfter()
 	r.mu.Unlock()
 	if known {
 		return
 	}
 	select {
-	case r.probeSlots <- struct{}{}:
-		defer func() { <-r.probeSlots }()
+	case r.visits.probing <- struct{}{}:
+		defer func() { <-r.visits.probing }()
 	default:
 		return
 	}
@@ -130,11 +131,7 @@ func (r *Recovery) probe(ctx context.Context, name string) {
 		return
 	}
 	l = r.laneLocked(name)
-	l.probeErr, l.took = "", took
-	if err != nil {
-		l.probeErr = redact("check: " + err.Error())
-	}
-	l.noteContactLocked()
+	l.health.recordProbeLocked(took, err)
 }
 
 // probeAfter is the time without contact after which a participant is probed: less
@@ -144,10 +141,10 @@ func (r *Recovery) probeAfter() time.Duration { return r.cfg.SweepEvery * 5 / 2 
 func (r *Recovery) check(ctx context.Context, name string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
-	defer recoverPanic(&err)
+	defer call.RecoverPanic(&err)
 	p, err := r.log.Participant(ctx, name)
 	if err != nil {
-		return fmt.Errorf("open participant: %w", timeoutError(ctx, r.cfg.CallTimeout, err))
+		return fmt.Errorf("open participant: %w", call.TimeoutError(ctx, r.cfg.CallTimeout, err))
 	}
-	return timeoutError(ctx, r.cfg.CallTimeout, p.Check(ctx))
+	return call.TimeoutError(ctx, r.cfg.CallTimeout, p.Check(ctx))
 }

@@ -117,7 +117,7 @@ func TestHungProbes(t *testing.T) {
 		most := 0
 		for n := range 120 {
 			sleep(t.Context(), 500*time.Millisecond)
-			most = max(most, len(r.probeSlots))
+			most = max(most, len(r.visits.probing))
 			if n%20 == 19 {
 				good.prepare(txn.XID(cluster, idOf(n), 1))
 			} else if n%20 == 18 && good.preparedCount() != 0 {
@@ -198,7 +198,7 @@ func TestRounds(t *testing.T) {
 		}
 		log.with(func() { delete(log.parts, "late") })
 		sleep(t.Context(), 2*time.Second)
-		if n := len(r.probeSlots); n != 0 {
+		if n := len(r.visits.probing); n != 0 {
 			t.Errorf("a probe of one that is gone goes on")
 		}
 	})

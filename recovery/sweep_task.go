@@ -7,69 +7,31 @@ import (
 	"slices"
 	"time"
 
-	"github.com/txmgr/txmgr/participant"
-	"github.com/txmgr/txmgr/txn/admin"
+	"github.com/txmgr/txmgr/internal/redact"
+	"github.com/txmgr/txmgr/recovery/call"
+	"github.com/txmgr/txmgr/recovery/history"
+	"github.com/txmgr/txmgr/recovery/plan"
+	"github.com/txmgr/txmgr/recovery/scan"
 )
 
-// sweepTask is one branch that a sweep wants to end. It is queued in the
+// sweepTask is one orphan that a sweep wants to end. It is queued in the
 // participant's lane with less weight than pending work, and is tried once: the next
 // sweep finds what is left.
 type sweepTask struct {
-	branch participant.Branch
-	action Action
-	result admin.ScanResult // belongs to the sweep until it is queued, and after it is done
+	scan.Orphan // its Result belongs to the sweep until it is queued, and after it is done
 
 	ctx    context.Context // the sweep's own
 	queued time.Duration   // when; on recovery's scale
 	done   chan struct{}
 }
 
-// newSweepTask classifies one branch. The task's action is zero when it is to be left.
-func newSweepTask(name string, s preparedBranch, k BranchStatus) *sweepTask {
-	j := &sweepTask{
-		branch: k.Branch,
-		action: orphanAction(k, age(s.Prepared), time.Since(s.TX.Time())),
-		result: admin.ScanResult{
-			Participant: name, XID: s.XID, ID: s.TX, Branch: s.Branch,
-			Since: s.Since, Owner: s.Owner, State: k.State, Class: classLeave,
-		},
+func newSweepTasks(orphans []scan.Orphan) []*sweepTask {
+	sweepTasks := make([]*sweepTask, len(orphans))
+	for i, o := range orphans {
+		sweepTasks[i] = &sweepTask{Orphan: o}
 	}
-	switch j.action {
-	case Commit:
-		j.result.Class = classCommit
-	case Rollback:
-		j.result.Class = classRollback
-	}
-	switch lost := time.Since(s.TX.Time()) < k.RetentionHorizon; {
-	case k.State == 0 && j.action == 0 && lost:
-		j.result.Error = fmt.Sprintf("begun within the time that the log remembers (%v), and the log does not know it: it was restored from an old copy, "+
-			"or another coordinator has its cluster's name; compare with the other participants, and end it there by hand", k.RetentionHorizon)
-	case k.State == 0 && j.action == 0:
-		j.result.Error = fmt.Sprintf("prepared for longer than the log remembers (%v): it may have been decided to commit, "+
-			"and forgotten; compare with the other participants, and end it there by hand", k.RetentionHorizon)
-	}
-	// The name at the participant is the truth about the branch, whatever the log has.
-	j.branch.TX, j.branch.ID, j.branch.XID = s.TX, s.Branch, s.XID
-	return j
+	return sweepTasks
 }
-
-// age is the longest time for which a branch may have been prepared; zero when the
-// participant does not report it. An age that is too low would roll back a branch
-// whose commit may be forgotten, so the possible difference between the participant's
-// clock and this one is added where both are needed.
-func age(p participant.Prepared) time.Duration {
-	switch {
-	case p.Age > 0:
-		return p.Age
-	case p.Since.IsZero():
-		return 0
-	}
-	return time.Since(p.Since) + ClockSlack
-}
-
-// ClockSlack is the assumed largest difference between two clocks that have to be compared:
-// the coordinator's, a participant's, and those that make ids.
-const ClockSlack = time.Minute
 
 // runSweepTasks runs tasks through the participant's lane and waits for them. When ctx
 // ends, those that have not begun are cancelled.
@@ -83,10 +45,10 @@ func (r *Recovery) runSweepTasks(ctx context.Context, name string, sweepTasks []
 	for _, j := range sweepTasks {
 		j.ctx, j.queued, j.done = ctx, now, make(chan struct{})
 	}
-	l.sweepTasks = append(l.sweepTasks, sweepTasks...)
-	r.markDirtyLocked(l)
+	l.waiting.sweepTasks = append(l.waiting.sweepTasks, sweepTasks...)
+	r.lanes.markDirtyLocked(l)
 	r.dispatchLocked(now)
-	r.wake()
+	r.wakeups.wake()
 	r.mu.Unlock()
 
 	for _, j := range sweepTasks {
@@ -103,7 +65,7 @@ func (r *Recovery) runSweepTasks(ctx context.Context, name string, sweepTasks []
 func (r *Recovery) cancelSweepTasks(l *lane, sweep context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.sweepTasks = slices.DeleteFunc(l.sweepTasks, func(j *sweepTask) bool {
+	l.waiting.sweepTasks = slices.DeleteFunc(l.waiting.sweepTasks, func(j *sweepTask) bool {
 		if j.ctx != sweep {
 			return false
 		}
@@ -111,14 +73,14 @@ func (r *Recovery) cancelSweepTasks(l *lane, sweep context.Context) {
 		close(j.done)
 		return true
 	})
-	r.markDirtyLocked(l)
+	r.lanes.markDirtyLocked(l)
 	r.dispatchLocked(r.now())
 }
 
 func (j *sweepTask) markNotTried(l *lane) {
-	j.result.Error = "not tried: the sweep ended first"
-	if l.lastErr != "" {
-		j.result.Error += "; the participant's last error: " + l.lastErr
+	j.Result.Error = "not tried: the sweep ended first"
+	if l.health.lastErr != "" {
+		j.Result.Error += "; the participant's last error: " + l.health.lastErr
 	}
 }
 
@@ -137,13 +99,13 @@ func (r *Recovery) runSweepTask(l *lane, j *sweepTask, probe bool) error {
 	defer r.mu.Unlock()
 	defer close(j.done)
 	r.endCallLocked(l)
-	text := l.text(a.err)
-	committedOnce := errors.As(a.err, new(*commitRecordError))
+	text := l.health.text(a.err)
+	committedOnce := errors.As(a.err, new(*call.CommitRecordError))
 	switch {
 	case a.err == nil && !a.stale, committedOnce:
-		l.recordSuccessLocked()
+		l.health.recordSuccessLocked()
 	case j.ctx.Err() != nil:
-		l.br.cancelProbe(probe)
+		l.health.br.CancelProbe(probe)
 	default:
 		r.recordFailureLocked(l, text, now, probe)
 	}
@@ -151,18 +113,18 @@ func (r *Recovery) runSweepTask(l *lane, j *sweepTask, probe bool) error {
 	case a.stale:
 		j.markNotTried(l)
 	case committedOnce:
-		j.result.Class, j.result.Error = classLeave, text
+		j.Result.Class, j.Result.Error = scan.ClassLeave, text
 	case a.err != nil:
-		j.result.Error = text
+		j.Result.Error = text
 		r.recordSweepAttemptLocked(j, a, text)
 	case a.report.Heuristic != 0:
-		j.result.Error = redact(fmt.Sprintf("ended otherwise: %v (%s)", a.report.Heuristic, a.report.Detail))
+		j.Result.Error = redact.Text(fmt.Sprintf("ended otherwise: %v (%s)", a.report.Heuristic, a.report.Detail))
 		r.recordSweepAttemptLocked(j, a, text)
-		if j.result.State != 0 {
-			r.addReportLocked(j.branch.TX, reportEntry{BranchResult: a.report})
+		if j.Result.State != 0 {
+			r.addReportLocked(j.Branch.TX, reportEntry{BranchResult: a.report})
 		}
 	default:
-		j.result.Done = true
+		j.Result.Done = true
 	}
 	r.dispatchLocked(now)
 	return a.feedback(a.stale)
@@ -171,45 +133,17 @@ func (r *Recovery) runSweepTask(l *lane, j *sweepTask, probe bool) error {
 // recordSweepAttemptLocked records an attempt that did not end the branch as wanted; mu is
 // held.
 func (r *Recovery) recordSweepAttemptLocked(j *sweepTask, a attemptResult, text string) {
-	c := attemptLog{records: []attemptRecord{a.record(j.action, text, false)}, anyFailed: true}
-	r.history.retainLocked(Key{j.branch.TX, j.branch.ID}, c)
+	r.history.Retain(plan.Key{TX: j.Branch.TX, Branch: j.Branch.ID}, history.NewAttempts(a.record(j.Action, text, false)))
 }
 
-func (r *Recovery) attemptSweepTask(ctx context.Context, name string, j *sweepTask) (BranchResult, error) {
+func (r *Recovery) attemptSweepTask(ctx context.Context, name string, j *sweepTask) (plan.BranchResult, error) {
 	p, err := r.log.Participant(ctx, name)
-	if err == nil && j.result.State == 0 {
-		err = checkCommitRecord(ctx, p, j.branch)
+	if err == nil && j.Result.State == 0 {
+		err = call.CheckCommitRecord(ctx, p, j.Branch)
 	}
-	var rep BranchResult
+	var rep plan.BranchResult
 	if err == nil {
-		rep, err = call(ctx, p, j.branch, j.action)
+		rep, err = call.Do(ctx, p, j.Branch, j.Action)
 	}
-	return rep, timeoutError(ctx, r.cfg.CallTimeout, err)
-}
-
-// commitRecordError is why a branch of a transaction that the log does not know is not
-// rolled back.
-type commitRecordError struct{ detail string }
-
-func (e *commitRecordError) Error() string {
-	return "prepared, although there is proof that it was committed once (" + e.detail +
-		"): compare with the other participants, and end it there by hand"
-}
-
-// checkCommitRecord asks the participant for proof that a branch was committed once, which
-// forbids to roll it back. A missing answer forbids it as well, until the next sweep.
-func checkCommitRecord(ctx context.Context, p participant.Participant, b participant.Branch) (err error) {
-	inspector, ok := p.(participant.Inspector)
-	if !ok {
-		return nil
-	}
-	defer recoverPanic(&err)
-	answer, err := inspector.Inspect(ctx, b)
-	switch {
-	case err != nil:
-		return fmt.Errorf("ask for proof of its end before rolling it back: %w", err)
-	case answer.Outcome == participant.Committed:
-		return &commitRecordError{redact(answer.Detail)}
-	}
-	return nil
+	return rep, call.TimeoutError(ctx, r.cfg.CallTimeout, err)
 }

@@ -11,50 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/recovery/plan"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
-
-func TestOrphanAction(t *testing.T) {
-	b := participant.Branch{ID: 1}
-	for _, c := range []struct {
-		known BranchStatus
-		want  Action
-	}{
-		{BranchStatus{}, Rollback},
-		{BranchStatus{State: txn.Active, Branch: b}, 0},
-		{BranchStatus{State: txn.Active}, 0},
-		{BranchStatus{State: txn.Preparing, Branch: b}, 0},
-		{BranchStatus{State: txn.Committing, Branch: b, Unfinished: true}, 0},
-		{BranchStatus{State: txn.Committing, Branch: b}, Commit},
-		{BranchStatus{State: txn.Committed, Branch: b}, Commit},
-		{BranchStatus{State: txn.Committed}, 0},
-		{BranchStatus{State: txn.RollingBack, Branch: b, Unfinished: true}, 0},
-		{BranchStatus{State: txn.RollingBack, Branch: b}, Rollback},
-		{BranchStatus{State: txn.RolledBack, Branch: b}, Rollback},
-		{BranchStatus{State: txn.RolledBack}, Rollback},
-	} {
-		if got := orphanAction(c.known, 0, 0); got != c.want {
-			t.Errorf("%+v: %v, want %v", c.known, got, c.want)
-		}
-	}
-	const memory = time.Hour
-	for _, c := range []struct {
-		age, begun time.Duration
-		want       Action
-	}{
-		{0, 2 * memory, Rollback},      // prepared late
-		{memory - 1, memory, Rollback}, // the same, some time ago
-		{memory, 2 * memory, 0},        // perhaps decided and forgotten
-		{time.Minute, memory - 1, 0},   // the log has lost it
-		{time.Minute, -time.Minute, 0}, // the same, and the clocks differ
-		{2 * memory, 2 * memory, 0},
-	} {
-		if got := orphanAction(BranchStatus{RetentionHorizon: memory}, c.age, c.begun); got != c.want {
-			t.Errorf("prepared for %v, begun %v ago: %v, want %v", c.age, c.begun, got, c.want)
-		}
-	}
-}
 
 // TestSweep has one branch of every kind prepared at one participant.
 func TestSweep(t *testing.T) {
@@ -328,8 +288,8 @@ func TestSweepOfHungParticipant(t *testing.T) {
 		sleep(t.Context(), 30*time.Second)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if len(r.lanes) != 1 {
-			t.Errorf("%d lanes, want that of the one participant left", len(r.lanes))
+		if len(r.lanes.byName) != 1 {
+			t.Errorf("%d lanes, want that of the one participant left", len(r.lanes.byName))
 		}
 	})
 }
@@ -369,7 +329,7 @@ func TestASweepLetsAProbeThrough(t *testing.T) {
 		eventually(t, "the breaker opens", func() bool {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			return !r.laneLocked("a").br.closed()
+			return !r.laneLocked("a").health.br.Closed()
 		})
 		return r
 	}
@@ -410,9 +370,9 @@ func TestASweepLetsAProbeThrough(t *testing.T) {
 			}
 			last := res.made()[len(res.made())-1]
 			r.mu.Lock()
-			open := !r.laneLocked("a").br.closed()
+			open := !r.laneLocked("a").health.br.Closed()
 			r.mu.Unlock()
-			if last.verb != Rollback || !open {
+			if last.verb != plan.Rollback || !open {
 				t.Fatalf("the last call was %v, the breaker is open: %v", last.verb, open)
 			}
 			res.setFault(nil)

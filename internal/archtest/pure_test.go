@@ -12,8 +12,11 @@ import (
 
 // pure reports whether a package belongs to the core, which takes time and randomness as inputs.
 func pure(dir string) bool {
-	return dir == "txn" || dir == "txn/machine" || matchesPattern("timeout/...", dir) && !forTests(dir) && !slices.Contains(impurePackages, dir)
+	return slices.Contains(purePackages, dir) || matchesPattern("timeout/...", dir) && !forTests(dir) && !slices.Contains(impurePackages, dir)
 }
+
+// purePackages are those outside timeout.
+var purePackages = []string{"txn", "txn/machine", "recovery/breaker", "recovery/plan", "recovery/queue"}
 
 // impurePackages are the timeout packages that have a goroutine and a clock; the others are only
 // data structures.

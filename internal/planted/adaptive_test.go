@@ -100,7 +100,7 @@ var ofAdaptive = []plant{
 	{
 		name:   "recovery takes the ready time of a call at the start of its service",
 		breaks: "the latency of a branch includes its waiting for a worker",
-		file:   "recovery/lane.go",
+		file:   "recovery/queue_lane.go",
 		old:    "return max(queued, l.unblockedAt)",
 		bug:    "return max(queued, now)",
 		pkg:    "recovery", test: "TestLatencyIncludesWaiting", says: "mean latency 20ms, not 1.01s",
@@ -108,7 +108,7 @@ var ofAdaptive = []plant{
 	{
 		name:   "the latency of a branch begins although its participant is down",
 		breaks: "what no worker could have helped is no latency",
-		file:   "recovery/lane.go",
+		file:   "recovery/queue_lane.go",
 		old:    "l.unblockedAt = now\n",
 		bug:    "l.unblockedAt = max(l.unblockedAt, 0)\n",
 		pkg:    "recovery", test: "TestLatencyLeavesOtherWaitsOut", says: "99th percentile",

@@ -78,7 +78,7 @@ var ofByHand = []plant{
 	{
 		name:   "recovery takes a branch that was ended by hand for a no",
 		breaks: "after a no nothing of the branch is applied",
-		file:   "recovery/call.go",
+		file:   "recovery/call/call.go",
 		old:    "Vote: txn.VoteEndedByApplication, Detail:",
 		bug:    "Vote: txn.VoteNo, Detail:",
 		pkg:    "node", test: "TestServiceThatEndsItsBranchIsNoNo", says: "commit is told that nothing was applied",

@@ -1,0 +1,58 @@
+package scan
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/recovery/plan"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// stubPruner asks about one page of branches.
+type stubPruner struct {
+	participant.Participant
+	page []string
+}
+
+func (p stubPruner) Prune(ctx context.Context, _ int, obsolete func(context.Context, []string) ([]bool, error)) (int, error) {
+	is, err := obsolete(ctx, p.page)
+	removed := 0
+	for _, ok := range is {
+		if ok {
+			removed++
+		}
+	}
+	return removed, err
+}
+
+// stubLog has one participant, and knows no transaction.
+type stubLog struct{ p participant.Participant }
+
+func (stubLog) Lookup(_ context.Context, keys []plan.Key) ([]plan.BranchStatus, error) {
+	return make([]plan.BranchStatus, len(keys)), nil
+}
+
+func (l stubLog) Participant(context.Context, string) (participant.Participant, error) {
+	return l.p, nil
+}
+
+// TestPrunePageIsLimited: a participant may ask about one page of branches at once, and no more.
+func TestPrunePageIsLimited(t *testing.T) {
+	for n, want := range map[int]string{1000: "", 1001: "asked about 1001 branches at once; at most 1000"} {
+		page := make([]string, n)
+		for i := range page {
+			page[i] = txn.XID("c1", txn.ID{15: 1}, 1)
+		}
+		s := Scanner{Log: stubLog{stubPruner{page: page}}, Cluster: "c1", CallTimeout: time.Second}
+		more, err := s.Prune(t.Context(), "a", func(keys []plan.Key) []bool { return make([]bool, len(keys)) })
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if more || got != want {
+			t.Errorf("%d branches: more %v, error %q, want %q", n, more, got, want)
+		}
+	}
+}
