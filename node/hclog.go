@@ -1,23 +1,36 @@
 package node
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"log/slog"
-	"slices"
-	"sync"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/internal/hclogslog"
+	"github.com/txmgr/txmgr/internal/logsample"
 )
 
 // hclogger passes raft's messages to logger: at debug level those below a warning, expected
 // ones, and repeats.
 func hclogger(logger *slog.Logger) hclog.Logger {
-	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Debug})
-	l.RegisterSink(&hclogSink{logger: logger, lastLogged: make(map[string]time.Time)})
-	return l
+	lines := logsample.New(logsample.Minute, 1)
+	return hclogslog.New(func(name string, level slog.Level, msg string, args []any) {
+		for i, a := range args {
+			if r, ok := a.(*raft.Raft); ok {
+				args[i] = r.String() // the state at this moment: the line is written later
+			}
+		}
+		if level > slog.LevelDebug {
+			if msg == electionStartsMessage || expectedMessages[msg] {
+				level = slog.LevelDebug
+			} else if ok, _ := lines.Allow(raftLineKey(msg, args)); !ok {
+				level = slog.LevelDebug
+			}
+		}
+		logger.With("from", name).Log(context.Background(), level, msg, args...)
+	})
 }
 
 // electionStartsMessage is a warning of raft. A single node logs it at each start, where it means
@@ -45,42 +58,9 @@ var expectedMessages = map[string]bool{
 	"rejecting pre-vote request since our last index is greater": true,
 }
 
-const (
-	// repeatInterval is the least time between two equal messages about the same node: raft logs
-	// several messages a second about a node that is down.
-	repeatInterval = time.Minute
-	maxRepeatKeys  = 256 // messages that are remembered
-)
-
-type hclogSink struct {
-	logger *slog.Logger
-
-	mu         sync.Mutex
-	lastLogged map[string]time.Time // guarded by mu: by message and node
-}
-
-// Accept implements hclog.SinkAdapter.
-func (s *hclogSink) Accept(name string, level hclog.Level, msg string, args ...any) {
-	l := s.logger.With("from", name)
-	args = slices.Clone(args)
-	for i, a := range args {
-		if r, ok := a.(*raft.Raft); ok {
-			args[i] = r.String() // the state at this moment: the line is written later
-		}
-	}
-	switch {
-	case level < hclog.Warn || msg == electionStartsMessage || expectedMessages[msg] || s.isRepeat(msg, args):
-		l.Debug(msg, args...)
-	case level >= hclog.Error:
-		l.Error(msg, args...)
-	default:
-		l.Warn(msg, args...)
-	}
-}
-
-// isRepeat reports whether the same message about the same node was logged within
-// repeatInterval; if not, it records the message as logged now.
-func (s *hclogSink) isRepeat(msg string, args []any) bool {
+// raftLineKey is the key by which a message is limited to one a minute: raft logs several messages a second
+// about a node that is down.
+func raftLineKey(msg string, args []any) string {
 	key := msg
 	for i := 0; i+1 < len(args); i += 2 {
 		switch args[i] {
@@ -88,15 +68,5 @@ func (s *hclogSink) isRepeat(msg string, args []any) bool {
 			key += fmt.Sprint(" ", args[i+1])
 		}
 	}
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at, ok := s.lastLogged[key]; ok && now.Sub(at) < repeatInterval {
-		return true
-	}
-	if len(s.lastLogged) >= maxRepeatKeys {
-		clear(s.lastLogged)
-	}
-	s.lastLogged[key] = now
-	return false
+	return key
 }

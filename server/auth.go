@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/internal/logsample"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -47,7 +48,7 @@ type auth struct {
 	root         *rootToken
 	tokenLimits  tokenLimiters
 	authFailures authFailureLimiter
-	denialLog    *logLimiter // of log lines
+	denialLog    *logsample.Sampler
 }
 
 // authError says why a caller was rejected.
@@ -174,7 +175,7 @@ func (a *auth) recordDenial(r *http.Request, name string, b principal, err error
 		reason = d.reason
 	}
 	a.s.metrics.authFailures.WithLabelValues(reason).Inc()
-	ok, suppressed := a.denialLog.allow(time.Now())
+	ok, suppressed := a.denialLog.Allow("")
 	if !ok {
 		return
 	}
@@ -186,7 +187,7 @@ func (a *auth) recordDenial(r *http.Request, name string, b principal, err error
 		attrs = append(attrs, slog.String("forwarded_by", by[:min(len(by), 64)]))
 	}
 	if suppressed > 0 {
-		attrs = append(attrs, slog.Uint64("suppressed", suppressed))
+		attrs = append(attrs, slog.Int("suppressed", suppressed))
 	}
 	a.s.log.LogAttrs(r.Context(), slog.LevelWarn, "denied", append(attrs, slog.String("error", err.Error()))...)
 }

@@ -53,25 +53,6 @@ func TestEpochs(t *testing.T) {
 	})
 }
 
-func TestQuota(t *testing.T) {
-	q, now := newLogLimiter(10), time.Unix(1000, 0)
-	said := 0
-	for range 25 {
-		if ok, _ := q.allow(now); ok {
-			said++
-		}
-	}
-	if said != 10 {
-		t.Errorf("said %d", said)
-	}
-	if ok, suppressed := q.allow(now.Add(time.Second)); !ok || suppressed != 15 {
-		t.Errorf("a second later: %t, %d", ok, suppressed)
-	}
-	if _, suppressed := q.allow(now.Add(time.Second)); suppressed != 0 {
-		t.Errorf("counted twice: %d", suppressed)
-	}
-}
-
 // The table of addresses that send wrong tokens is bounded, and each address is limited.
 func TestFloodsAreBounded(t *testing.T) {
 	var f authFailureLimiter

@@ -50,13 +50,13 @@ func (s *Server) observe(o observation) {
 		attrs = append(attrs, slog.String("tx", o.id.String()))
 	}
 	if o.err != nil {
-		ok, suppressed := s.failureLog.allow(time.Now())
+		ok, suppressed := s.failureLog.Allow("")
 		if !ok {
 			return
 		}
 		attrs = append(attrs, slog.String("error", o.err.Error()))
 		if suppressed > 0 {
-			attrs = append(attrs, slog.Uint64("suppressed", suppressed))
+			attrs = append(attrs, slog.Int("suppressed", suppressed))
 		}
 	}
 	s.log.LogAttrs(ctx, level, "call", attrs...)

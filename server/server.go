@@ -14,6 +14,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/internal/certs"
+	"github.com/txmgr/txmgr/internal/logsample"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -26,7 +27,7 @@ type Server struct {
 	handler        http.Handler
 	http           *http.Server
 	metrics        *metrics
-	failureLog     *logLimiter // of log lines about failed calls
+	failureLog     *logsample.Sampler // of log lines about failed calls
 	apiHandler     *apiHandler
 	auth           auth
 	callWatcher    callWatcher
@@ -78,12 +79,12 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	if c == nil {
 		return nil, fmt.Errorf("%w: server: no coordinator", txn.ErrInvalid)
 	}
-	s := &Server{cfg: cfg, c: c, log: cfg.Log, failureLog: newLogLimiter(100), shutdownDone: make(chan struct{})}
+	s := &Server{cfg: cfg, c: c, log: cfg.Log, failureLog: logsample.New(100, 100), shutdownDone: make(chan struct{})}
 	s.draining, s.drain = context.WithCancelCause(context.Background())
 	s.asyncCommitter, _ = c.(asyncCommitter)
 	s.metrics = newMetrics(s)
 	s.callWatcher = callWatcher{s: s, calls: make(map[*watchedCall]struct{})}
-	s.auth = auth{s: s, enabled: cfg.requiresToken(), mutualTLS: cfg.TLS.ClientCAFile != "", denialLog: newLogLimiter(10)}
+	s.auth = auth{s: s, enabled: cfg.requiresToken(), mutualTLS: cfg.TLS.ClientCAFile != "", denialLog: logsample.New(10, 10)}
 	if cfg.RootTokenFile != "" {
 		if s.auth.root, err = openRootToken(cfg.RootTokenFile, s.log); err != nil {
 			return nil, err

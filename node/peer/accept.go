@@ -26,7 +26,7 @@ func (p *Server) accept() {
 		case p.ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 			return
 		default:
-			p.sampler.warn("accept", "no connection of a peer can be taken", "error", err)
+			p.warn("accept", "no connection of a peer can be taken", "error", err)
 			select {
 			case <-time.After(pause):
 			case <-p.ctx.Done():
@@ -108,9 +108,9 @@ func (p *Server) logRejected(g *pendingConn, err error) {
 	case isDisconnect(err) || errors.Is(err, txn.ErrUnavailable):
 		p.conf.Logger.Debug("a connection of a peer came to nothing", "remote", g.raw.RemoteAddr(), "error", err)
 	case errors.Is(err, txn.ErrDenied):
-		p.sampler.warn("denied "+g.host, "a node was refused", "remote", g.raw.RemoteAddr(), "error", err)
+		p.warn("denied "+g.host, "a node was refused", "remote", g.raw.RemoteAddr(), "error", err)
 	default:
-		p.sampler.warn("stranger "+g.host, "a connection to the port for peers was refused", "remote", g.raw.RemoteAddr(), "error", err)
+		p.warn("stranger "+g.host, "a connection to the port for peers was refused", "remote", g.raw.RemoteAddr(), "error", err)
 	}
 }
 
@@ -142,7 +142,7 @@ func (p *Server) serveRequest(c *conn) {
 	q, err := readRequest(c)
 	if err != nil {
 		if !isDisconnect(err) {
-			p.sampler.warn("question "+c.other.ID, "a node's question was not understood", "node", c.other.ID, "remote", c.RemoteAddr(), "error", err)
+			p.warn("question "+c.other.ID, "a node's question was not understood", "node", c.other.ID, "remote", c.RemoteAddr(), "error", err)
 		}
 		return
 	}
@@ -160,7 +160,7 @@ func (p *Server) serveRequest(c *conn) {
 	}
 	_ = c.SetWriteDeadline(time.Now().Add(handshakeTimeout))
 	if err := writeFrame(c, frameResponse, response{p.conf.Self(), faultOf(err)}); err != nil && !isDisconnect(err) {
-		p.sampler.warn("answer "+c.other.ID, "a node could not be answered", "node", c.other.ID, "error", err)
+		p.warn("answer "+c.other.ID, "a node could not be answered", "node", c.other.ID, "error", err)
 	}
 	_ = c.Close()
 	<-gone

@@ -93,7 +93,7 @@ func (p *Server) dial(ctx context.Context, addr string, kind byte, want string) 
 		_ = c.Close()
 		err = p.unreachableError(ctx, addr, err)
 		if isRejected(err) {
-			p.sampler.warn("dial "+addr, "no way to a node", "address", addr, "error", err)
+			p.warn("dial "+addr, "no way to a node", "address", addr, "error", err)
 		}
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/internal/certs"
+	"github.com/txmgr/txmgr/internal/logsample"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -68,7 +69,7 @@ type Server struct {
 	client       *tls.Config
 	listener     net.Listener
 	advertise    string
-	sampler      *logSampler
+	sampler      *logsample.Sampler
 	handshakes   handshakeLimiter
 	streamLayer  *streamLayer
 	requestSlots chan struct{} // capacity maxConcurrentRequests
@@ -107,7 +108,7 @@ func Open(c Config) (*Server, error) {
 		return nil, fmt.Errorf("%w: a port for peers needs to know whose it is", txn.ErrInvalid)
 	}
 	p := &Server{
-		conf: c, sampler: newLogSampler(c.Logger), conns: map[*conn]bool{}, requestSlots: make(chan struct{}, maxConcurrentRequests),
+		conf: c, sampler: logsample.New(logsample.Minute, 1), conns: map[*conn]bool{}, requestSlots: make(chan struct{}, maxConcurrentRequests),
 	}
 	if c.TLS != nil {
 		store, err := certs.OpenPeer(*c.TLS, c.Logger)
@@ -183,7 +184,7 @@ func (p *Server) Reauthorize() {
 	self := p.conf.Self()
 	for c, other := range p.identified() {
 		if err := p.authorize(self, c.kind, other); err != nil {
-			p.sampler.warn("recheck "+other.ID, "closed a connection with a node that is closed the connection of a node that is no longer admitted", "node", other.ID, "remote", c.RemoteAddr(), "error", err)
+			p.warn("recheck "+other.ID, "closed a connection with a node that is closed the connection of a node that is no longer admitted", "node", other.ID, "remote", c.RemoteAddr(), "error", err)
 			_ = c.Close()
 		}
 	}

@@ -79,7 +79,7 @@ func (p *Server) Transport() Transport {
 	}
 	p.streamLayer.open.Store(true)
 	network := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: p.streamLayer, MaxPool: raftPool, Timeout: raftTimeout, Logger: raftLogger(p.sampler),
+		Stream: p.streamLayer, MaxPool: raftPool, Timeout: raftTimeout, Logger: p.raftLogger(),
 	})
 	p.transport = &targetedTransport{network, p.conf.Address}
 	closed := p.closed
