@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
@@ -348,7 +349,7 @@ func TestResolve(t *testing.T) {
 		"explain": func(id txn.ID) error { _, err := n.Explain(ctx, id); return err },
 		"retry":   func(id txn.ID) error { return n.Retry(ctx, id) },
 	} {
-		wantErr(t, name+" of an unknown id", call(newID()), txn.ErrNotFound)
+		wantErr(t, name+" of an unknown id", call(random.TransactionID()), txn.ErrNotFound)
 	}
 }
 

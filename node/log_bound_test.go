@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -175,7 +176,7 @@ func TestBackupsAndRestartsLeaveTheLogBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 50 { // of some six hundred bytes each
-			if _, err := n.Rollback(t.Context(), newID(), strings.Repeat("r", txn.MaxReason)); !errors.Is(err, txn.ErrNotFound) {
+			if _, err := n.Rollback(t.Context(), random.TransactionID(), strings.Repeat("r", txn.MaxReason)); !errors.Is(err, txn.ErrNotFound) {
 				t.Fatal(err)
 			}
 		}
@@ -207,7 +208,7 @@ func TestARestartRemovesWhatAnEarlierLifeLeft(t *testing.T) {
 		n.logMeter.snapshotAt.Store(1 << 40) // it takes no snapshot of its own
 		for range 2 {
 			for range 50 {
-				if _, err := n.Rollback(t.Context(), newID(), strings.Repeat("r", txn.MaxReason)); !errors.Is(err, txn.ErrNotFound) {
+				if _, err := n.Rollback(t.Context(), random.TransactionID(), strings.Repeat("r", txn.MaxReason)); !errors.Is(err, txn.ErrNotFound) {
 					t.Fatal(err)
 				}
 			}
@@ -233,7 +234,7 @@ func TestARestartMeasuresItsLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 50 { // of some six hundred bytes each: three processes together are enough for a snapshot
-			if _, err := n.Rollback(t.Context(), newID(), strings.Repeat("r", txn.MaxReason)); !errors.Is(err, txn.ErrNotFound) {
+			if _, err := n.Rollback(t.Context(), random.TransactionID(), strings.Repeat("r", txn.MaxReason)); !errors.Is(err, txn.ErrNotFound) {
 				t.Fatal(err)
 			}
 		}

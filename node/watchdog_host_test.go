@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/raftfsm/logstore"
 	"github.com/txmgr/txmgr/txn"
@@ -182,7 +183,7 @@ func appendBegins(t *testing.T, dir string, count int) {
 	}
 	logs := make([]*raft.Log, count)
 	for i := range logs {
-		buf := raftfsm.AppendCommand(raftfsm.AppendHeader(nil), machine.Begin{ID: newID(), Timeout: time.Hour, Survival: 36000, Expiry: 1 << 40})
+		buf := raftfsm.AppendCommand(raftfsm.AppendHeader(nil), machine.Begin{ID: random.TransactionID(), Timeout: time.Hour, Survival: 36000, Expiry: 1 << 40})
 		if err := raftfsm.FinishEntry(buf, 1, time.Now().UnixMilli(), 1); err != nil {
 			t.Fatal(err)
 		}
