@@ -127,7 +127,7 @@ func FromResolution(id txn.ID, r txn.Resolution) *txmgrv1.ResolveRequest {
 func ToResolution(m *txmgrv1.ResolveRequest) (txn.Resolution, error) {
 	r := txn.Resolution{Commit: m.GetOutcome() == txn.BranchCommitted.String(), Reason: m.GetReason(), By: m.GetBy()}
 	if !r.Commit && m.GetOutcome() != txn.BranchRolledBack.String() {
-		return r, fmt.Errorf("%w: ending %q: want %v or %v", txn.ErrInvalid, truncate(m.GetOutcome()), txn.BranchCommitted, txn.BranchRolledBack)
+		return r, fmt.Errorf("%w: ending %q: want %v or %v", txn.ErrInvalid, excerpt(m.GetOutcome()), txn.BranchCommitted, txn.BranchRolledBack)
 	}
 	if m.GetBranch() == "" {
 		return r, nil

@@ -22,7 +22,7 @@ type importRule struct {
 var importRules = []importRule{
 	{"txn", nil, "shared types; it imports no other package of the module"},
 	{"txn/machine", []string{"txn", "timeout/survival", "timeout/hashbelt"}, "the replicated state machine: the shared types, and the structures that are part of its state"},
-	{"txn/txntest", []string{"txn", "txn/machine", "timeout/...", "internal/random"}, "an in-memory manager for tests of applications: the state machine without a log"},
+	{"txn/txntest", []string{"txn", "txn/machine", "timeout/...", "internal/random", "internal/textutil"}, "an in-memory manager for tests of applications: the state machine without a log"},
 	{"txn/txnhttp", []string{"txn"}, "it carries a transaction from service to service, with any `txn.Manager`"},
 
 	{"timeout/wheel/runner", []string{"timeout", "timeout/wheel"}, "it adds to the wheel the goroutine and the clock that the wheel itself does not have"},
@@ -33,15 +33,15 @@ var importRules = []importRule{
 	{"adaptive/...", []string{"adaptive"}, "any Go server can use the pool"},
 
 	{"participant", []string{"txn"}, "the contract of a participant, in the types of `txn`"},
-	{"participant/...", []string{"participant", "txn"}, "one driver each: it depends neither on other drivers nor on recovery"},
+	{"participant/...", []string{"participant", "txn", "internal/textutil"}, "one driver each: it depends neither on other drivers nor on recovery"},
 	{"recovery", []string{"adaptive", "participant", "timeout", "timeout/wheel", "timeout/heap", "timeout/hashbelt", "txn", "internal/failpoint"}, "it drives branches to the decision, and does not decide"},
 
 	{"raftfsm/logstore", []string{"internal/failpoint"}, "it stores log entries as bytes and does not decode commands"},
-	{"raftfsm", []string{"raftfsm/logstore", "txn/machine", "timeout/survival", "txn", "internal/failpoint"}, "it decodes an entry's tick and commands for the state machine, which decides"},
-	{"node/peer", []string{"txn", "internal/certs", "internal/logsample", "internal/hclogslog"}, "the port between nodes: raft's streams and a few requests; it does not interpret their contents"},
-	{"node", []string{"node/peer", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "internal/failpoint", "internal/certs", "internal/latency", "internal/asynclog", "internal/logsample", "internal/hclogslog", "internal/random", "internal/simenv"}, "it assembles one coordinator, and depends on the contract of participants only"},
+	{"raftfsm", []string{"raftfsm/logstore", "txn/machine", "timeout/survival", "txn", "internal/failpoint", "internal/textutil"}, "it decodes an entry's tick and commands for the state machine, which decides"},
+	{"node/peer", []string{"txn", "internal/certs", "internal/logsample", "internal/hclogslog", "internal/textutil"}, "the port between nodes: raft's streams and a few requests; it does not interpret their contents"},
+	{"node", []string{"node/peer", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "internal/failpoint", "internal/certs", "internal/latency", "internal/asynclog", "internal/logsample", "internal/hclogslog", "internal/random", "internal/textutil", "internal/simenv"}, "it assembles one coordinator, and depends on the contract of participants only"},
 
-	{"api/wire", []string{"api/txmgr/...", "txn"}, "it converts between the types of `txn` and the messages, for client and server"},
+	{"api/wire", []string{"api/txmgr/...", "txn", "internal/textutil"}, "it converts between the types of `txn` and the messages, for client and server"},
 	{"api/...", []string{"api/..."}, "the generated messages and services"},
 	{"server/...", []string{"server/...", "node", "api/...", "participant", "txn", "internal/certs", "internal/asynclog", "internal/logsample"}, "it serves a node's API; it has no access to the state machine or the log"},
 	{"client/...", []string{"client/...", "api/...", "txn", "internal/random"}, "applications link it, so it contains nothing of the server"},
@@ -55,6 +55,7 @@ var importRules = []importRule{
 	{"internal/logsample", nil, "it limits repeated log lines"},
 	{"internal/hclogslog", nil, "it passes raft's log to slog"},
 	{"internal/random", []string{"txn"}, "it makes ids and secrets, outside the core"},
+	{"internal/textutil", nil, "it shortens texts"},
 	{"internal/simenv", nil, "it replaces disk, network and wall clock of a node in the simulation"},
 	{"internal/failpoint", nil, "steps at which crash tests end the process; empty in every other build"},
 	{"internal/adaptivebench", []string{"adaptive", "internal/testdb"}, "experiments with the adaptive pool on a real database"},
