@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/internal/random"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -239,7 +240,7 @@ func TestARestartMeasuresItsLog(t *testing.T) {
 			}
 		}
 		if life == 2 {
-			until(t, "a snapshot", func() bool {
+			waittest.Until(t, "a snapshot", func() bool {
 				snaps, err := n.env.snaps.List()
 				return err == nil && len(snaps) == 1
 			})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/internal/random"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
@@ -214,7 +215,7 @@ func TestQuotaIsNeverExceeded(t *testing.T) {
 		t.Errorf("%d begun, %d refused: the quota was not tried", begun.Load(), refused.Load())
 	}
 	// Those that were given up are found to be nothing, or still there.
-	until(t, "room", func() bool {
+	waittest.Until(t, "room", func() bool {
 		list, err := n.List(context.Background(), txn.Filter{States: []txn.State{txn.Active}})
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -41,7 +42,7 @@ func openThreeWatched(t *testing.T) ([]*Node, <-chan error) {
 // elects makes one node transfer leadership to another.
 func elects(t *testing.T, from, to *Node) {
 	t.Helper()
-	until(t, "the node is elected", func() bool {
+	waittest.Until(t, "the node is elected", func() bool {
 		_ = from.TransferLeader(t.Context(), string(to.env.id)) // refused until the leader is up to date
 		return to.raft.State() == raft.Leader
 	})
@@ -50,7 +51,7 @@ func elects(t *testing.T, from, to *Node) {
 // writesAt waits until one of the nodes takes a write.
 func writesAt(t *testing.T, nodes ...*Node) {
 	t.Helper()
-	until(t, "another node leads and takes writes", func() bool {
+	waittest.Until(t, "another node leads and takes writes", func() bool {
 		for _, n := range nodes {
 			if _, err := n.Begin(t.Context(), txn.Options{Timeout: time.Hour}); err == nil {
 				return true
@@ -127,7 +128,7 @@ func TestOnlyVoterThatDoesNotTakeOverEnds(t *testing.T) {
 		}
 	}
 	// An entry of the node's own that is on its way to the disk, or is applied meanwhile, makes it take longer.
-	until(t, "the only voter that does not take over is ended", func() bool {
+	waittest.Until(t, "the only voter that does not take over is ended", func() bool {
 		for range exitPolls {
 			w.act(w.check())
 		}

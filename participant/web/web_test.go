@@ -212,26 +212,6 @@ func onLedger(t testing.TB) *storeFixture {
 	return b
 }
 
-// eventually tries until something works.
-func eventually(t testing.TB, try func() error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			t.Fatalf("still: %v", err)
-		}
-	}
-}
-
 func noEffect(err error) bool {
 	none := (*participant.NoEffectError)(nil)
 	return errors.As(err, &none)
