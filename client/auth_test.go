@@ -24,6 +24,7 @@ import (
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/server/servertest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Every request carries the token that is in the file at that moment.
@@ -136,7 +137,7 @@ func TestDeniedAtOnce(t *testing.T) {
 				t.Errorf("%q: told after %v", secret, took)
 			}
 		}
-		_, secret, err := fake.CreateToken(t.Context(), txn.TokenRequest{Name: "app", Role: txn.RoleClient})
+		_, secret, err := fake.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +204,7 @@ func TestClientCertificate(t *testing.T) {
 			_, err = c.Commit(t.Context(), b.ID, txn.CommitRequest{})
 		}
 		if err == nil { // the other protocol, independent of the one before
-			_, err = c.List(t.Context(), txn.Filter{})
+			_, err = c.List(t.Context(), admin.Filter{})
 		}
 		if err != nil {
 			t.Error(err)
@@ -228,7 +229,7 @@ func TestOnce(t *testing.T) {
 	l := &losesTokens{Fake: servertest.New(), ln: ln}
 	t.Cleanup(serveOn(t, ln, l, server.Config{}))
 	c := open(t, client.Config{Address: "http://" + freePort(t) + ",http://" + ln.Addr().String()})
-	_, _, err := c.CreateToken(t.Context(), txn.TokenRequest{Name: "app", Role: txn.RoleClient})
+	_, _, err := c.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient})
 	if !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "may have been done all the same") {
 		t.Errorf("%v", err)
 	}
@@ -239,7 +240,7 @@ func TestOnce(t *testing.T) {
 		t.Errorf("leave with two addresses: %v", err)
 	}
 	l.whole = true
-	made, secret, err := c.CreateToken(t.Context(), txn.TokenRequest{Name: "app", Role: txn.RoleClient, Rate: 5, TTL: time.Hour})
+	made, secret, err := c.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient, Rate: 5, TTL: time.Hour})
 	if found, ok := l.AuthenticateToken(secret); err != nil || !ok || found.ID != made.ID || made.Rate != 5 || made.Expires.IsZero() {
 		t.Errorf("%+v, %v", made, err)
 	}
@@ -253,7 +254,7 @@ func TestOnceByWayOfAnotherNode(t *testing.T) {
 	follower := servertest.New()
 	follower.SetLeader("http://"+ln.Addr().String(), false)
 	c := open(t, client.Config{Address: serve(t, follower)})
-	_, _, err := c.CreateToken(soon(t, 5*time.Second), txn.TokenRequest{Name: "app", Role: txn.RoleClient})
+	_, _, err := c.CreateToken(soon(t, 5*time.Second), admin.TokenRequest{Name: "app", Role: admin.RoleClient})
 	if !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "may have been done all the same") {
 		t.Errorf("%v", err)
 	}
@@ -284,7 +285,7 @@ func (l *losesTokens) RemoveParticipant(ctx context.Context, name, by, reason st
 	return err
 }
 
-func (l *losesTokens) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, string, error) {
+func (l *losesTokens) CreateToken(ctx context.Context, r admin.TokenRequest) (admin.Token, string, error) {
 	l.made.Add(1)
 	t, secret, err := l.Fake.CreateToken(ctx, r)
 	if !l.whole {

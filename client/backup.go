@@ -12,6 +12,7 @@ import (
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // stallTimeout is how long a download may make no progress before it is given up.
@@ -24,11 +25,11 @@ var errIncompleteCopy = errors.New("the copy is not whole")
 // progress. With [txn.AllowStale] the node in use copies its own state. Without an error w
 // has got the whole copy, verified with the server's checksum; after an error, what w has got
 // is useless.
-func (c *Client) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
+func (c *Client) Backup(ctx context.Context, w io.Writer) (admin.Backup, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	var b txn.Backup
+	var b admin.Backup
 	opening, over := context.WithTimeout(ctx, c.cfg.RequestTimeout)
 	defer over()
 	err := c.retryUntil(opening, "snapshot", txn.ID{}, func() error {
@@ -67,7 +68,7 @@ type download struct {
 	to      io.Writer
 	cancel  context.CancelFunc
 	written int64
-	backup  txn.Backup
+	backup  admin.Backup
 }
 
 func (k *download) run(ctx context.Context, e *endpoint) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/server/servertest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // A backup arrives complete, in any number of messages, from a follower too.
@@ -40,15 +41,15 @@ type breaks struct {
 	err   error
 }
 
-func (b *breaks) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
+func (b *breaks) Backup(ctx context.Context, w io.Writer) (admin.Backup, error) {
 	b.tries++
 	if _, err := w.Write(b.some); err != nil {
-		return txn.Backup{}, err
+		return admin.Backup{}, err
 	}
 	if b.lie != "" {
-		return txn.Backup{Bytes: int64(len(b.some)), SHA256: b.lie}, nil
+		return admin.Backup{Bytes: int64(len(b.some)), SHA256: b.lie}, nil
 	}
-	return txn.Backup{}, b.err
+	return admin.Backup{}, b.err
 }
 
 func TestBackupThatBreaksOff(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/server/servertest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // callEverything makes every call once or more and records the results. f is the fake behind
@@ -59,7 +60,7 @@ func callEverything(ctx context.Context, c server.Coordinator, f *servertest.Fak
 	note(c.Enlist(ctx, a, txn.Enlistment{Participant: "nobody"}))
 	note(c.Enlist(ctx, a, txn.Enlistment{Participant: "BAD NAME"}))
 	note(c.Extend(ctx, a, 2*time.Minute))
-	note(c.DeadlineGroups(ctx, txn.DeadlineGroupRange{}))
+	note(c.DeadlineGroups(ctx, admin.DeadlineGroupRange{}))
 	note(c.Pools(ctx, ""))
 	note(c.Pools(ctx, "bank"))
 	note(c.Pools(ctx, "nobody"))
@@ -78,8 +79,8 @@ func callEverything(ctx context.Context, c server.Coordinator, f *servertest.Fak
 	note(c.Rollback(ctx, b, "again"))
 	note(c.Commit(ctx, b, txn.CommitRequest{}))
 	note(c.Enlist(ctx, b, txn.Enlistment{Participant: "bank"}))
-	note(c.List(ctx, txn.Filter{States: []txn.State{txn.RolledBack}, Limit: 5, OlderThan: time.Nanosecond}))
-	note(c.List(ctx, txn.Filter{Prefix: "tx_zzz"}))
+	note(c.List(ctx, admin.Filter{States: []txn.State{txn.RolledBack}, Limit: 5, OlderThan: time.Nanosecond}))
+	note(c.List(ctx, admin.Filter{Prefix: "tx_zzz"}))
 	s := txn.SessionOptions{ID: txn.SessionID(newID(43)), Name: "app", TTL: 3 * time.Second}
 	note(c.OpenSession(ctx, s))
 	note(c.OpenSession(ctx, s)) // repeated
@@ -99,10 +100,10 @@ func callEverything(ctx context.Context, c server.Coordinator, f *servertest.Fak
 	note(c.OpenSession(ctx, s))
 	note(c.CloseSession(ctx, s.ID))
 	note(c.CloseSession(ctx, s.ID)) // repeated
-	note(c.Sessions(ctx, txn.SessionFilter{}))
-	note(c.Sessions(ctx, txn.SessionFilter{Ended: true, Limit: 5}))
-	note(c.AddParticipant(ctx, txn.Participant{Name: "web", Kind: "web", Settings: map[string]string{"url": "x"}, CoordinatorPrepares: true}, "", ""))
-	note(c.AddParticipant(ctx, txn.Participant{Name: "bank", Kind: "ledger"}, "", ""))
+	note(c.Sessions(ctx, admin.SessionFilter{}))
+	note(c.Sessions(ctx, admin.SessionFilter{Ended: true, Limit: 5}))
+	note(c.AddParticipant(ctx, admin.Participant{Name: "web", Kind: "web", Settings: map[string]string{"url": "x"}, CoordinatorPrepares: true}, "", ""))
+	note(c.AddParticipant(ctx, admin.Participant{Name: "bank", Kind: "ledger"}, "", ""))
 	note(c.TestParticipant(ctx, "web"))
 	note(c.TestParticipant(ctx, "nobody"))
 	note(c.RemoveParticipant(ctx, "stock", "", ""))
@@ -132,7 +133,7 @@ func callEverything(ctx context.Context, c server.Coordinator, f *servertest.Fak
 	note(c.Wait(ctx, d, txn.UntilFinished))
 	note(c.Delegate(ctx, newID(99), 1))
 	note(c.Begin(ctx, txn.Options{ID: l, Branches: bank}))
-	note(c.Resolve(ctx, l, txn.Resolution{Commit: true, Reason: "she is sure"}))
+	note(c.Resolve(ctx, l, admin.Resolution{Commit: true, Reason: "she is sure"}))
 	note(c.Commit(ctx, l, txn.CommitRequest{Votes: prepared}))
 	note(c.Scan(ctx, "", false))
 	note(c.Retry(ctx, l))
@@ -142,15 +143,15 @@ func callEverything(ctx context.Context, c server.Coordinator, f *servertest.Fak
 	note(c.InDoubts(ctx))
 	note(c.Explain(ctx, l))
 	note(c.Explain(ctx, newID(99)))
-	note(c.Resolve(ctx, l, txn.Resolution{Branch: 1, Reason: "she looked", By: "ann"}))
-	note(c.Resolve(ctx, l, txn.Resolution{Branch: 1, Reason: "she looked", By: "ann"}))
-	note(c.Resolve(ctx, l, txn.Resolution{Reason: "again", By: "ann"}))
+	note(c.Resolve(ctx, l, admin.Resolution{Branch: 1, Reason: "she looked", By: "ann"}))
+	note(c.Resolve(ctx, l, admin.Resolution{Branch: 1, Reason: "she looked", By: "ann"}))
+	note(c.Resolve(ctx, l, admin.Resolution{Reason: "again", By: "ann"}))
 	note(c.Forget(ctx, d, "bob", "nothing to forget"))
 	note(c.Forget(ctx, v, "bob", "too early"))
 	note(c.Forget(ctx, l, "bob", "paid back"))
 	note(c.Explain(ctx, l))
-	note(c.Audit(ctx, txn.AuditFilter{}))
-	note(c.Audit(ctx, txn.AuditFilter{ID: l, Since: time.Hour, Limit: 1}))
+	note(c.Audit(ctx, admin.AuditFilter{}))
+	note(c.Audit(ctx, admin.AuditFilter{ID: l, Since: time.Hour, Limit: 1}))
 	note(c.Doctor(ctx, ""))
 	note(c.Doctor(ctx, "bank"))
 	note(c.Doctor(ctx, "nobody"))
@@ -166,10 +167,10 @@ func callEverything(ctx context.Context, c server.Coordinator, f *servertest.Fak
 	f.SetRecoveryPaused(true)
 	note(c.ResumeRecovery(ctx, "ann", "looked at"))
 	note(c.ResumeRecovery(ctx, "ann", "looked at"))
-	made, secret, err := c.CreateToken(ctx, txn.TokenRequest{Name: "app", Role: txn.RoleClient, Rate: 7, TTL: time.Hour, By: "ann"})
+	made, secret, err := c.CreateToken(ctx, admin.TokenRequest{Name: "app", Role: admin.RoleClient, Rate: 7, TTL: time.Hour, By: "ann"})
 	found, known := f.AuthenticateToken(secret)
 	note(made.Name, made.Role, made.Rate, made.Created, made.Expires, made.By, err, known, found.ID == made.ID)
-	note(c.CreateToken(ctx, txn.TokenRequest{Name: "app"}))
+	note(c.CreateToken(ctx, admin.TokenRequest{Name: "app"}))
 	all, err := c.Tokens(ctx)
 	note(len(all), err)
 	note(c.RevokeToken(ctx, "app", "ann", "lost"))
@@ -177,7 +178,7 @@ func callEverything(ctx context.Context, c server.Coordinator, f *servertest.Fak
 	var copied strings.Builder
 	note(c.Backup(ctx, &copied))
 	note(copied.String())
-	note(c.Audit(ctx, txn.AuditFilter{}))
+	note(c.Audit(ctx, admin.AuditFilter{}))
 	note(c.Status(ctx))
 	return notes
 }
@@ -188,13 +189,13 @@ type ready struct{ *client.Client }
 func (ready) Ready() error { return nil }
 
 // OpenSession is the plain call: that of the client also keeps the session alive.
-func (r ready) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
+func (r ready) OpenSession(ctx context.Context, o txn.SessionOptions) (admin.ClientSession, error) {
 	return r.CreateSession(ctx, o)
 }
 
 func (ready) Leader() (api string, here bool) { return "", true }
 
-func (ready) AuthenticateToken(string) (txn.Token, bool) { return txn.Token{}, false }
+func (ready) AuthenticateToken(string) (admin.Token, bool) { return admin.Token{}, false }
 
 // A coordinator over the network answers as it does in the process, over either transport:
 // all methods, values and errors.
@@ -348,10 +349,10 @@ func TestWatch(t *testing.T) {
 	t.Cleanup(stop)
 	c := open(t, client.Config{Address: "http://" + ln.Addr().String()})
 	ctx, cancel := context.WithCancel(t.Context())
-	events, ended := make(chan txn.Event), make(chan error, 1)
+	events, ended := make(chan admin.Event), make(chan error, 1)
 	watch := func(ctx context.Context) {
 		var last error
-		for e, err := range c.Watch(ctx, txn.Filter{}) {
+		for e, err := range c.Watch(ctx, admin.Filter{}) {
 			if last = err; err == nil {
 				events <- e
 			}
@@ -397,7 +398,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("after the server: %v", err)
 	}
 	close(events)
-	for _, err := range c.Watch(t.Context(), txn.Filter{}) {
+	for _, err := range c.Watch(t.Context(), admin.Filter{}) {
 		if !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "no server listens at this address") {
 			t.Errorf("without a server: %v", err)
 		}

@@ -11,10 +11,11 @@ import (
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // List returns the transactions that match a filter.
-func (c *Client) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
+func (c *Client) List(ctx context.Context, f admin.Filter) ([]txn.Info, error) {
 	var res *txmgrv1.ListResponse
 	err := c.longCall(ctx, "list", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.transactions.List(ctx, wire.FromFilter(f))
@@ -35,8 +36,8 @@ func (c *Client) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
 // Watch yields changes of state from now on, until ctx ends or the loop is left. Without an
 // error the loop ends only after ctx has ended, whose error says why. A lost connection ends
 // it with an error, which is the last element: a new watch may have missed events in between.
-func (c *Client) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, error] {
-	return func(yield func(txn.Event, error) bool) {
+func (c *Client) Watch(ctx context.Context, f admin.Filter) iter.Seq2[admin.Event, error] {
+	return func(yield func(admin.Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(c.ctx, cancel)()
@@ -50,7 +51,7 @@ func (c *Client) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, e
 			case isTransportError(err):
 				err = fmt.Errorf("%w: %w", txn.ErrUnavailable, err)
 			}
-			yield(txn.Event{}, finalError("watch", txn.ID{}, err))
+			yield(admin.Event{}, finalError("watch", txn.ID{}, err))
 		}
 		s, err := e.streams.Watch(ctx, wire.FromFilter(f))
 		if err != nil {
@@ -61,7 +62,7 @@ func (c *Client) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, e
 		for s.Receive() {
 			event, err := wire.ToEvent(s.Msg())
 			if err != nil {
-				yield(txn.Event{}, newError("watch", txn.ID{}, err))
+				yield(admin.Event{}, newError("watch", txn.ID{}, err))
 				return
 			}
 			if !yield(event, nil) {
@@ -89,14 +90,14 @@ func watchTimedOut(ctx context.Context, err error) bool {
 }
 
 // DeadlineGroups returns a part of the survival index.
-func (c *Client) DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (txn.DeadlineGroups, error) {
+func (c *Client) DeadlineGroups(ctx context.Context, r admin.DeadlineGroupRange) (admin.DeadlineGroups, error) {
 	var res *txmgrv1.GroupsResponse
 	err := c.longCall(ctx, "timeouts", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
-		res, err = e.timeouts.Groups(ctx, &txmgrv1.GroupsRequest{From: r.From, Limit: int32(min(max(r.Limit, 0), txn.MaxDeadlineGroups))})
+		res, err = e.timeouts.Groups(ctx, &txmgrv1.GroupsRequest{From: r.From, Limit: int32(min(max(r.Limit, 0), admin.MaxDeadlineGroups))})
 		return err
 	})
 	if err != nil {
-		return txn.DeadlineGroups{}, err
+		return admin.DeadlineGroups{}, err
 	}
 	return translated(wire.ToDeadlineGroups(res))
 }
@@ -104,7 +105,7 @@ func (c *Client) DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (
 // AddParticipant registers a participant, or changes the settings of a known one of the same
 // kind. The audit log records by, at most 128 bytes, and reason, at most 512; both may be
 // empty, and the name of a token takes precedence over by.
-func (c *Client) AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error {
+func (c *Client) AddParticipant(ctx context.Context, p admin.Participant, by, reason string) error {
 	return c.unaryCall(ctx, "add participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
 		_, err := e.participants.Add(ctx, wire.FromParticipant(p, by, reason))
 		return err
@@ -112,7 +113,7 @@ func (c *Client) AddParticipant(ctx context.Context, p txn.Participant, by, reas
 }
 
 // Participants lists the registered participants and their health.
-func (c *Client) Participants(ctx context.Context) ([]txn.ParticipantStatus, error) {
+func (c *Client) Participants(ctx context.Context) ([]admin.ParticipantStatus, error) {
 	var res *txmgrv1.ListParticipantsResponse
 	err := c.unaryCall(ctx, "list participants", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.participants.List(ctx, &txmgrv1.ListParticipantsRequest{})
@@ -127,7 +128,7 @@ func (c *Client) Participants(ctx context.Context) ([]txn.ParticipantStatus, err
 // Pools returns the concurrency limits of participants for the calls of phase two, and the
 // decisions that led to them: all retained ones of the named participant, or the last few of
 // each if the name is empty.
-func (c *Client) Pools(ctx context.Context, participant string) ([]txn.Pool, error) {
+func (c *Client) Pools(ctx context.Context, participant string) ([]admin.Pool, error) {
 	var res *txmgrv1.PoolsResponse
 	err := c.unaryCall(ctx, "pools", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.participants.Pools(ctx, &txmgrv1.PoolsRequest{Participant: participant})
@@ -158,7 +159,7 @@ func (c *Client) RemoveParticipant(ctx context.Context, name, by, reason string)
 
 // Status returns the status of the node that answers. With several addresses, a node that
 // knows no leader answers only if no node that knows one does.
-func (c *Client) Status(ctx context.Context) (txn.Status, error) {
+func (c *Client) Status(ctx context.Context) (admin.Status, error) {
 	_, n := c.currentEndpoint()
 	s, err := c.status(ctx)
 	for range len(c.endpoints) - 1 {
@@ -178,18 +179,18 @@ func (c *Client) Status(ctx context.Context) (txn.Status, error) {
 
 // isKnownLeader reports whether m leads and its sender knows more of it than its id: a node
 // that has just started knows the leader's id before it knows the nodes.
-func isKnownLeader(m txn.Member) bool {
+func isKnownLeader(m admin.Member) bool {
 	return m.Leader && (m.Name != "" || m.API != "" || m.Version != "")
 }
 
-func (c *Client) status(ctx context.Context) (txn.Status, error) {
+func (c *Client) status(ctx context.Context) (admin.Status, error) {
 	var res *txmgrv1.StatusResponse
 	err := c.unaryCall(ctx, "status", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.cluster.Status(ctx, &txmgrv1.StatusRequest{})
 		return err
 	})
 	if err != nil {
-		return txn.Status{}, err
+		return admin.Status{}, err
 	}
 	return translated(wire.ToStatus(res))
 }

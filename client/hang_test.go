@@ -9,6 +9,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/server/servertest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // A node that accepts connections, and hangs, does not keep the others from answering.
@@ -32,7 +33,7 @@ func TestNodeThatHangs(t *testing.T) {
 			}
 			return err
 		},
-		"list":   func(c *client.Client) error { _, err := c.List(soon(t, 2*time.Second), txn.Filter{}); return err },
+		"list":   func(c *client.Client) error { _, err := c.List(soon(t, 2*time.Second), admin.Filter{}); return err },
 		"doctor": func(c *client.Client) error { _, err := c.Doctor(t.Context(), ""); return err },
 		"transfer leader": func(c *client.Client) error {
 			if err := c.TransferLeader(t.Context(), ""); !errors.Is(err, txn.ErrNotFound) { // there is no other node

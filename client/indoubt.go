@@ -6,11 +6,12 @@ import (
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Scan compares the prepared branches of a participant, or of all if it is empty, with what
 // the coordinator knows, and finishes them if apply is true.
-func (c *Client) Scan(ctx context.Context, participant string, apply bool) ([]txn.ScanResult, error) {
+func (c *Client) Scan(ctx context.Context, participant string, apply bool) ([]admin.ScanResult, error) {
 	var res *txmgrv1.ScanResponse
 	err := c.fanoutCall(ctx, "scan", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.inDoubt.Scan(ctx, &txmgrv1.ScanRequest{Participant: wire.Text(participant), Apply: apply})
@@ -23,7 +24,7 @@ func (c *Client) Scan(ctx context.Context, participant string, apply bool) ([]tx
 }
 
 // InDoubts lists the transactions that may need an operator.
-func (c *Client) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
+func (c *Client) InDoubts(ctx context.Context) ([]admin.InDoubt, error) {
 	var res *txmgrv1.ListInDoubtResponse
 	err := c.longCall(ctx, "indoubt list", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.inDoubt.List(ctx, &txmgrv1.ListInDoubtRequest{})
@@ -37,14 +38,14 @@ func (c *Client) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
 
 // Explain returns all that is known about a transaction, including the answers of its
 // participants.
-func (c *Client) Explain(ctx context.Context, id txn.ID) (txn.Explanation, error) {
+func (c *Client) Explain(ctx context.Context, id txn.ID) (admin.Explanation, error) {
 	var res *txmgrv1.Explanation
 	err := c.fanoutCall(ctx, "indoubt explain", id, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.inDoubt.Explain(ctx, &txmgrv1.ExplainRequest{Id: id.String()})
 		return err
 	})
 	if err != nil {
-		return txn.Explanation{}, err
+		return admin.Explanation{}, err
 	}
 	return translated(wire.ToExplanation(res))
 }
@@ -64,7 +65,7 @@ func (c *Client) Retry(ctx context.Context, id txn.ID) error {
 
 // Resolve records an operator's statement of how branches of a transaction in doubt ended.
 // [txn.ErrConflict]: it is not in doubt, or only votes can commit it.
-func (c *Client) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Outcome, error) {
+func (c *Client) Resolve(ctx context.Context, id txn.ID, r admin.Resolution) (txn.Outcome, error) {
 	request := wire.FromResolution(id, r)
 	return c.outcomeCall(ctx, c.fanoutCall, "indoubt resolve", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
 		return e.inDoubt.Resolve(ctx, request)
@@ -81,7 +82,7 @@ func (c *Client) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.
 }
 
 // Audit lists the actions of operators, oldest first.
-func (c *Client) Audit(ctx context.Context, f txn.AuditFilter) ([]txn.AuditRecord, error) {
+func (c *Client) Audit(ctx context.Context, f admin.AuditFilter) ([]admin.AuditRecord, error) {
 	var res *txmgrv1.AuditResponse
 	err := c.longCall(ctx, "audit list", f.ID, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.inDoubt.Audit(ctx, wire.FromAuditFilter(f))
@@ -95,7 +96,7 @@ func (c *Client) Audit(ctx context.Context, f txn.AuditFilter) ([]txn.AuditRecor
 
 // Doctor runs the health checks of one participant or, if the name is empty, of the
 // coordinator and all participants.
-func (c *Client) Doctor(ctx context.Context, participant string) ([]txn.Check, error) {
+func (c *Client) Doctor(ctx context.Context, participant string) ([]admin.Check, error) {
 	var res *txmgrv1.DoctorResponse
 	err := c.fanoutCall(ctx, "doctor", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.cluster.Doctor(ctx, &txmgrv1.DoctorRequest{Participant: wire.Text(participant)})

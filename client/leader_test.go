@@ -10,6 +10,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 const (
@@ -68,7 +69,7 @@ func TestLeadersDieDuringOneCall(t *testing.T) {
 				if state != x.want {
 					t.Errorf("%v, want %v", state, x.want)
 				}
-				if all, err := f.List(t.Context(), txn.Filter{Prefix: "tx_"}); err != nil || len(all) > 2 {
+				if all, err := f.List(t.Context(), admin.Filter{Prefix: "tx_"}); err != nil || len(all) > 2 {
 					t.Errorf("%d transactions, %v", len(all), err)
 				}
 			})
@@ -200,7 +201,7 @@ func TestStale(t *testing.T) {
 			if i, err := c.Get(ctx, newID(1)); err != nil || i.Name != "seen" {
 				t.Errorf("%+v, %v", i, err)
 			}
-			if all, err := c.List(ctx, txn.Filter{}); err != nil || len(all) != 1 {
+			if all, err := c.List(ctx, admin.Filter{}); err != nil || len(all) != 1 {
 				t.Errorf("%v, %v", all, err)
 			}
 		}

@@ -8,11 +8,12 @@ import (
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Join adds the node whose peer port is at address: as a learner first, as a voter when it
 // has caught up. by names the operator.
-func (c *Client) Join(ctx context.Context, address, by string) (txn.Member, error) {
+func (c *Client) Join(ctx context.Context, address, by string) (admin.Member, error) {
 	var res *txmgrv1.Member
 	r := &txmgrv1.JoinRequest{Address: wire.Text(address), By: wire.Text(by)}
 	err := c.fanoutCall(ctx, "join", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
@@ -20,7 +21,7 @@ func (c *Client) Join(ctx context.Context, address, by string) (txn.Member, erro
 		return err
 	})
 	if err != nil {
-		return txn.Member{}, err
+		return admin.Member{}, err
 	}
 	return translated(wire.ToMember(res))
 }

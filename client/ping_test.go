@@ -12,6 +12,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/server/servertest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Ping reports at the start of a program why the coordinator cannot be reached.
@@ -75,9 +76,9 @@ func TestStatusOfANodeThatKnowsNoLeader(t *testing.T) {
 // justStarted is a node that knows the leader's id, and has not applied the entries with the nodes.
 type justStarted struct{ *servertest.Fake }
 
-func (j justStarted) Status(ctx context.Context) (txn.Status, error) {
+func (j justStarted) Status(ctx context.Context) (admin.Status, error) {
 	s, err := j.Fake.Status(ctx)
-	s.Leader, s.LeaderID, s.Members = false, "n2", []txn.Member{{ID: "n1", Self: true}, {ID: "n2", Leader: true}}
+	s.Leader, s.LeaderID, s.Members = false, "n2", []admin.Member{{ID: "n1", Self: true}, {ID: "n2", Leader: true}}
 	return s, err
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/server/servertest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // freePort is an address where nothing listens.
@@ -172,7 +173,7 @@ func TestLostAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if all, err := l.List(t.Context(), txn.Filter{}); err != nil || len(all) != 1 || all[0].ID != b.ID {
+		if all, err := l.List(t.Context(), admin.Filter{}); err != nil || len(all) != 1 || all[0].ID != b.ID {
 			t.Errorf("begun: %v, %v", all, err)
 		}
 		l.times.Store(2)
@@ -458,7 +459,7 @@ func TestClose(t *testing.T) {
 		if _, err := c.Get(t.Context(), newID(1)); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "closed") {
 			t.Errorf("afterwards: %v", err)
 		}
-		for _, err := range c.Watch(t.Context(), txn.Filter{}) {
+		for _, err := range c.Watch(t.Context(), admin.Filter{}) {
 			if !errors.Is(err, txn.ErrUnavailable) {
 				t.Errorf("watch afterwards: %v", err)
 			}

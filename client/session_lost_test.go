@@ -11,6 +11,7 @@ import (
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/server/servertest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // slowOpener opens a session and loses the first answer; the session expires before the
@@ -21,7 +22,7 @@ type slowOpener struct {
 	times atomic.Int64
 }
 
-func (o *slowOpener) OpenSession(ctx context.Context, so txn.SessionOptions) (txn.ClientSession, error) {
+func (o *slowOpener) OpenSession(ctx context.Context, so txn.SessionOptions) (admin.ClientSession, error) {
 	s, err := o.Fake.OpenSession(ctx, so)
 	if err == nil && o.times.Add(1) == 1 {
 		o.Fake.ExpireSession(s.ID)

@@ -8,11 +8,12 @@ import (
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // CreateSession opens a session that the caller renews with [Client.KeepAlive].
 // [Client.OpenSession] opens one that keeps itself alive.
-func (c *Client) CreateSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
+func (c *Client) CreateSession(ctx context.Context, o txn.SessionOptions) (admin.ClientSession, error) {
 	if !o.ID.IsZero() {
 		return c.createSession(ctx, o)
 	}
@@ -25,7 +26,7 @@ func (c *Client) CreateSession(ctx context.Context, o txn.SessionOptions) (txn.C
 	return s, err
 }
 
-func (c *Client) createSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
+func (c *Client) createSession(ctx context.Context, o txn.SessionOptions) (admin.ClientSession, error) {
 	return c.sessionCall(ctx, "open session", func(ctx context.Context, e *endpoint) (*txmgrv1.Session, error) {
 		return e.sessions.Open(ctx, wire.FromSessionOptions(o))
 	})
@@ -36,20 +37,20 @@ func (c *Client) createSession(ctx context.Context, o txn.SessionOptions) (txn.C
 //
 // [txn.ErrNotFound]: it has ended; with [txn.ErrSessionExpired], because it was not renewed
 // in time.
-func (c *Client) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error) {
+func (c *Client) KeepAlive(ctx context.Context, id txn.SessionID) (admin.ClientSession, error) {
 	return c.sessionCall(ctx, "keep alive", func(ctx context.Context, e *endpoint) (*txmgrv1.Session, error) {
 		return e.sessions.KeepAlive(ctx, &txmgrv1.KeepAliveRequest{Id: wire.FormatSession(id)})
 	})
 }
 
-func (c *Client) sessionCall(ctx context.Context, op string, call func(context.Context, *endpoint) (*txmgrv1.Session, error)) (txn.ClientSession, error) {
+func (c *Client) sessionCall(ctx context.Context, op string, call func(context.Context, *endpoint) (*txmgrv1.Session, error)) (admin.ClientSession, error) {
 	var res *txmgrv1.Session
 	err := c.unaryCall(ctx, op, txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = call(ctx, e)
 		return err
 	})
 	if err != nil {
-		return txn.ClientSession{}, err
+		return admin.ClientSession{}, err
 	}
 	return translated(wire.ToSession(res))
 }
@@ -65,7 +66,7 @@ func (c *Client) CloseSession(ctx context.Context, id txn.SessionID) error {
 }
 
 // Sessions lists the client sessions.
-func (c *Client) Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error) {
+func (c *Client) Sessions(ctx context.Context, f admin.SessionFilter) ([]admin.ClientSession, error) {
 	var res *txmgrv1.ListSessionsResponse
 	err := c.unaryCall(ctx, "list sessions", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.sessions.List(ctx, wire.FromSessionFilter(f))

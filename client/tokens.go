@@ -6,11 +6,12 @@ import (
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // CreateToken creates a token and returns its secret, which cannot be read again. The call is
 // not repeated once it may have arrived: a second execution would create another token.
-func (c *Client) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, string, error) {
+func (c *Client) CreateToken(ctx context.Context, r admin.TokenRequest) (admin.Token, string, error) {
 	var res *txmgrv1.CreateTokenResponse
 	request := wire.FromTokenRequest(r)
 	err := c.callNonIdempotent(ctx, "create token", func(ctx context.Context, e *endpoint) (err error) {
@@ -18,14 +19,14 @@ func (c *Client) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token
 		return err
 	})
 	if err != nil {
-		return txn.Token{}, "", err
+		return admin.Token{}, "", err
 	}
 	t, err := translated(wire.ToToken(res.GetToken()))
 	return t, res.GetSecret(), err
 }
 
 // Tokens lists all tokens, without their secrets.
-func (c *Client) Tokens(ctx context.Context) ([]txn.Token, error) {
+func (c *Client) Tokens(ctx context.Context) ([]admin.Token, error) {
 	var res *txmgrv1.ListTokensResponse
 	err := c.unaryCall(ctx, "list tokens", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.tokens.List(ctx, &txmgrv1.ListTokensRequest{})

@@ -10,6 +10,7 @@ import (
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/server/servertest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The same for the calls that replace a commit: repeated until they are answered, and the
@@ -93,11 +94,11 @@ func TestFanoutTimeout(t *testing.T) {
 		"scan":             func() error { _, err := c.Scan(t.Context(), "", false); return err },
 		"explain":          func() error { _, err := c.Explain(t.Context(), id); return err },
 		"retry":            func() error { return c.Retry(t.Context(), txn.ID{}) },
-		"resolve":          func() error { _, err := c.Resolve(t.Context(), id, txn.Resolution{Reason: "x"}); return err },
+		"resolve":          func() error { _, err := c.Resolve(t.Context(), id, admin.Resolution{Reason: "x"}); return err },
 		"doctor":           func() error { _, err := c.Doctor(t.Context(), ""); return err },
 		"test participant": func() error { return c.TestParticipant(t.Context(), "bank") },
 		"doubts":           func() error { _, err := c.InDoubts(t.Context()); return err },
-		"audit":            func() error { _, err := c.Audit(t.Context(), txn.AuditFilter{}); return err },
+		"audit":            func() error { _, err := c.Audit(t.Context(), admin.AuditFilter{}); return err },
 	} {
 		if err := call(); err != nil && !errors.Is(err, txn.ErrNotFound) {
 			t.Errorf("%s: %v", name, err)

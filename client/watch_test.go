@@ -14,7 +14,7 @@ import (
 	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/server/servertest"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // A watch that ends at its caller's deadline ends as its context did, whichever side
@@ -23,7 +23,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	c := open(t, client.Config{Address: serve(t, servertest.New())})
 	for i := range 100 {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond+time.Duration(i)*99*time.Microsecond)
-		for _, err := range c.Watch(ctx, txn.Filter{}) {
+		for _, err := range c.Watch(ctx, admin.Filter{}) {
 			if err != nil {
 				t.Fatalf("watch %d: %v", i, err)
 			}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -13,7 +14,7 @@ const maxAudit = 1000
 
 // Audit lists the actions of operators on transactions and participants, oldest first: the
 // newest records that match, of the newest 10,000 that the log keeps.
-func (n *Node) Audit(ctx context.Context, f txn.AuditFilter) ([]txn.AuditRecord, error) {
+func (n *Node) Audit(ctx context.Context, f admin.AuditFilter) ([]admin.AuditRecord, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("audit list", txn.ID{}, err)
 	}
@@ -24,7 +25,7 @@ func (n *Node) Audit(ctx context.Context, f txn.AuditFilter) ([]txn.AuditRecord,
 	var all []machine.AuditRecord
 	n.fsm.View(func(m *machine.Machine) { all = m.Audit() })
 	oldest := n.conf.wall().Add(-f.Since).UnixMilli()
-	out := []txn.AuditRecord{}
+	out := []admin.AuditRecord{}
 	for i := len(all) - 1; i >= 0 && len(out) < limit; i-- {
 		if a := &all[i]; (f.ID.IsZero() || a.ID == f.ID) && (f.Since <= 0 || a.Wall >= oldest) {
 			out = append(out, a.Public())

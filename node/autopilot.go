@@ -10,6 +10,7 @@ import (
 
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -32,7 +33,7 @@ type followerProgress struct {
 }
 
 // describe fills in a member's last contact and lag, as far as known.
-func (s *autopilot) describe(m *txn.Member, commit uint64) {
+func (s *autopilot) describe(m *admin.Member, commit uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.followers) == 0 {
@@ -127,7 +128,7 @@ func (n *Node) upsertMember(ctx context.Context, who peer.Identity) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, configChangeTimeout)
 	defer cancel()
-	res, err := n.proposals.propose(ctx, machine.SetMember{Member: k})
+	res, err := n.proposals.Propose(ctx, machine.SetMember{Member: k})
 	if err == nil && res.Code != machine.OK {
 		err = res.ToError("cluster join", txn.ID{})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -18,7 +19,7 @@ import (
 // state that this node has. The coordinator keeps serving meanwhile. The state is copied from a
 // snapshot on this node's disk, so that a slow receiver delays nothing and takes no memory.
 // After an error, what was written is unusable.
-func (n *Node) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
+func (n *Node) Backup(ctx context.Context, w io.Writer) (admin.Backup, error) {
 	b, err := n.backup(ctx, w)
 	if err != nil {
 		return b, txn.Wrap("snapshot save", txn.ID{}, err)
@@ -26,7 +27,7 @@ func (n *Node) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
 	return b, nil
 }
 
-func (n *Node) backup(ctx context.Context, w io.Writer) (b txn.Backup, err error) {
+func (n *Node) backup(ctx context.Context, w io.Writer) (b admin.Backup, err error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return b, err
 	}
@@ -114,7 +115,7 @@ type BackupParticipant struct {
 //
 // [ErrBadBackup]: r is not a backup, or the backup is damaged. [txn.ErrInvalid] alone: a newer
 // release wrote it.
-func InspectBackup(r io.Reader) (b txn.Backup, c BackupContents, err error) {
+func InspectBackup(r io.Reader) (b admin.Backup, c BackupContents, err error) {
 	in, err := openBackup(r)
 	if err != nil {
 		return b, c, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // A backup is one file, or stream:
@@ -44,15 +45,15 @@ type backupHeader struct {
 	Snapshot    int64     `json:"snapshot_bytes"` // length of the snapshot
 }
 
-func (h *backupHeader) show(size int64, sum []byte) txn.Backup {
-	return txn.Backup{
+func (h *backupHeader) show(size int64, sum []byte) admin.Backup {
+	return admin.Backup{
 		Cluster: h.Cluster, Incarnation: h.Incarnation, Index: h.Index, Term: h.Term, Tick: h.Tick,
 		Taken: h.Taken, Bytes: size, SHA256: hex.EncodeToString(sum),
 	}
 }
 
 // writeBackup writes a backup of a snapshot, which has header.Snapshot bytes.
-func writeBackup(w io.Writer, header backupHeader, snapshot io.Reader) (b txn.Backup, err error) {
+func writeBackup(w io.Writer, header backupHeader, snapshot io.Reader) (b admin.Backup, err error) {
 	text, err := json.Marshal(header)
 	if err != nil {
 		return b, err
@@ -141,23 +142,23 @@ func (b *backupReader) check() error {
 }
 
 // finish verifies the checksum, and that nothing follows the backup.
-func (b *backupReader) finish() (txn.Backup, error) {
+func (b *backupReader) finish() (admin.Backup, error) {
 	if n, err := io.Copy(io.Discard, b.snapshot); n > 0 || err != nil {
-		return txn.Backup{}, fmt.Errorf("%w: %d bytes behind the state (%w)", ErrBadBackup, n, err)
+		return admin.Backup{}, fmt.Errorf("%w: %d bytes behind the state (%w)", ErrBadBackup, n, err)
 	}
 	want := b.sum.Sum(nil)
 	got := make([]byte, sha256.Size)
 	if err := b.read(got); err != nil {
-		return txn.Backup{}, err
+		return admin.Backup{}, err
 	}
 	if !bytes.Equal(got, want) {
-		return txn.Backup{}, fmt.Errorf("%w: its SHA-256 is %x; want %x", ErrBadBackup, want, got)
+		return admin.Backup{}, fmt.Errorf("%w: its SHA-256 is %x; want %x", ErrBadBackup, want, got)
 	}
 	switch _, err := io.ReadFull(b.raw, make([]byte, 1)); {
 	case err == nil:
-		return txn.Backup{}, fmt.Errorf("%w: more bytes stand behind its end", ErrBadBackup)
+		return admin.Backup{}, fmt.Errorf("%w: more bytes stand behind its end", ErrBadBackup)
 	case !errors.Is(err, io.EOF):
-		return txn.Backup{}, fmt.Errorf("reading the backup: %w", err)
+		return admin.Backup{}, fmt.Errorf("reading the backup: %w", err)
 	}
 	return b.header.show(b.size, b.sum.Sum(nil)), nil
 }

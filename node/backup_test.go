@@ -19,11 +19,12 @@ import (
 
 	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // backedUp makes a backup of a coordinator that has state of every kind.
-func backedUp(t *testing.T) (data []byte, described txn.Backup) {
+func backedUp(t *testing.T) (data []byte, described admin.Backup) {
 	t.Helper()
 	n := open(t, t.TempDir(), with(participantMap{"a": newFakeParticipant(), "b": newFakeParticipant()}))
 	for i := range 30 {
@@ -35,7 +36,7 @@ func backedUp(t *testing.T) (data []byte, described txn.Backup) {
 			finished(t, n, b.ID)
 		}
 	}
-	if _, _, err := n.CreateToken(t.Context(), txn.TokenRequest{Name: "app", Role: txn.RoleClient}); err != nil {
+	if _, _, err := n.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient}); err != nil {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // BenchmarkPairs measures begin+commit pairs of the embedded coordinator, each call durable
@@ -61,7 +62,7 @@ func pairs(b *testing.B, n *Node, flying int) {
 	b.ReportMetric(float64(after.Syncs-before.Syncs)/float64(after.Commands-before.Commands), "fdatasyncs/command")
 }
 
-func status(b *testing.B, n *Node) txn.Status {
+func status(b *testing.B, n *Node) admin.Status {
 	b.Helper()
 	s, err := n.Status(context.Background())
 	if err != nil {

@@ -67,6 +67,7 @@ type Config struct {
 	trailingLogs uint64           // entries that raft keeps before a snapshot, for tests; 0 means all: the node truncates the log by bytes
 	wall         func() time.Time // the wall clock, for tests; nil means time.Now
 	monotonic    func() time.Time // the clock that counts ticks, for tests; nil means time.Now, which is monotonic
+	takingOver   func()           // called before this node takes over, for tests; nil means nothing
 }
 
 // Cluster configures how the nodes of a cluster find one another. Every field but Listen may be

@@ -9,6 +9,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func delegate(t *testing.T, n *Node, b txn.BeginResult) {
@@ -34,7 +35,7 @@ func TestOnlyTheBranchDecidesWhatWasDelegated(t *testing.T) {
 	wantErr(t, "extend", err, txn.ErrConflict, "delegated")
 	_, err = n.Enlist(ctx, b.ID, txn.Enlistment{Participant: "stock"})
 	wantErr(t, "enlist", err, txn.ErrConflict, "delegated")
-	_, err = n.Resolve(ctx, b.ID, txn.Resolution{Reason: "I know it"})
+	_, err = n.Resolve(ctx, b.ID, admin.Resolution{Reason: "I know it"})
 	wantErr(t, "resolve", err, txn.ErrConflict, "delegated")
 	if err := n.ReportCompletion(ctx, b.ID, txn.CompletionReport{Branch: 1, State: txn.BranchCommitted}); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -21,7 +22,7 @@ const (
 
 // Doctor runs all health checks of one participant or, if name is empty, of this node and all
 // participants. It changes nothing. A check that cannot be run is a result, not an error.
-func (n *Node) Doctor(ctx context.Context, name string) ([]txn.Check, error) {
+func (n *Node) Doctor(ctx context.Context, name string) ([]admin.Check, error) {
 	if err := n.requireLeader(); err != nil && name != "" {
 		return nil, txn.Wrap("doctor", txn.ID{}, err)
 	}
@@ -32,7 +33,7 @@ func (n *Node) Doctor(ctx context.Context, name string) ([]txn.Check, error) {
 		return n.checkParticipant(ctx, name), nil
 	}
 	names := recoveryLog{n}.Participants()
-	found := make([][]txn.Check, len(names))
+	found := make([][]admin.Check, len(names))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxConcurrentChecks)
 	for i, name := range names {
@@ -51,7 +52,7 @@ func (n *Node) Doctor(ctx context.Context, name string) ([]txn.Check, error) {
 }
 
 // checkParticipant runs the checks of one participant.
-func (n *Node) checkParticipant(ctx context.Context, name string) []txn.Check {
+func (n *Node) checkParticipant(ctx context.Context, name string) []admin.Check {
 	ds, err := callWithTimeout(ctx, participantCheckTimeout, func(ctx context.Context) ([]participant.Check, error) { return n.runParticipantChecks(ctx, name), nil })
 	if err != nil {
 		ds = []participant.Check{{
@@ -60,9 +61,9 @@ func (n *Node) checkParticipant(ctx context.Context, name string) []txn.Check {
 		}}
 	}
 	ds = append(ds, n.checkQuota(name))
-	out := make([]txn.Check, len(ds))
+	out := make([]admin.Check, len(ds))
 	for i, d := range ds {
-		out[i] = txn.Check{Participant: name, Level: levelName(d.Level), Subject: d.Subject, Message: d.Message, Remedy: d.Remedy}
+		out[i] = admin.Check{Participant: name, Level: levelName(d.Level), Subject: d.Subject, Message: d.Message, Remedy: d.Remedy}
 	}
 	return out
 }

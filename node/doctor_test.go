@@ -12,12 +12,13 @@ import (
 	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
-func found(ds []txn.Check, subject string) txn.Check {
-	i := slices.IndexFunc(ds, func(d txn.Check) bool { return d.Subject == subject })
+func found(ds []admin.Check, subject string) admin.Check {
+	i := slices.IndexFunc(ds, func(d admin.Check) bool { return d.Subject == subject })
 	if i < 0 {
-		return txn.Check{}
+		return admin.Check{}
 	}
 	return ds[i]
 }
@@ -55,7 +56,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s: %+v", subject, d)
 		}
 	}
-	want := []txn.Check{
+	want := []admin.Check{
 		{Participant: "post", Level: "ok", Subject: "paper", Message: "enough"},
 		{Participant: "post", Level: "warning", Subject: "ink", Message: "runs low", Remedy: "buy ink"},
 		{Participant: "post", Level: "failure", Subject: "lamp", Message: "broken", Remedy: "lamp --replace"},
@@ -83,7 +84,7 @@ func TestDoctorSeesWhatIsWrong(t *testing.T) {
 	desks["stock"].(*fakeParticipant).outage(errRefused)
 	order(t, n, desks, "stock")
 	beginAt(t, n, time.Minute, "bank")
-	var ds []txn.Check
+	var ds []admin.Check
 	waittest.Until(t, "the failing participant", func() bool {
 		var err error
 		if ds, err = n.Doctor(ctx, ""); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/internal/latency"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -15,14 +15,14 @@ import (
 // out while it led. It is measured on the node's monotonic clock, by which the tick begins after
 // the timeout has passed; so an election counts as far as it delayed this leader, and the time
 // of the deposed leader does not count.
-func (n *Node) TimeoutLag() txn.DurationHistogram { return n.timeoutLag.Read() }
+func (n *Node) TimeoutLag() admin.DurationHistogram { return n.timeoutLag.Read() }
 
 // EntryDurations is how long it took until the log entries that this node proposed were applied.
-func (n *Node) EntryDurations() txn.DurationHistogram { return n.proposals.entryDurations.Read() }
+func (n *Node) EntryDurations() admin.DurationHistogram { return n.proposals.EntryDurations() }
 
 // CallDurations is how long this node's calls to end branches took, whatever their result, by
 // registered participant.
-func (n *Node) CallDurations() map[string]txn.DurationHistogram {
+func (n *Node) CallDurations() map[string]admin.DurationHistogram {
 	var registered []string
 	n.fsm.View(func(m *machine.Machine) {
 		for _, p := range m.Participants() {
@@ -60,10 +60,10 @@ func (c *callTimes) ofLocked(participant string) *latency.Histogram {
 }
 
 // read returns the durations of the registered participants, and drops those of the others.
-func (c *callTimes) read(registered []string) map[string]txn.DurationHistogram {
+func (c *callTimes) read(registered []string) map[string]admin.DurationHistogram {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := make(map[string]txn.DurationHistogram, len(registered))
+	out := make(map[string]admin.DurationHistogram, len(registered))
 	for _, name := range registered {
 		out[name] = c.ofLocked(name).Read()
 	}

@@ -7,24 +7,25 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // Explain returns all that is known about a transaction, in any state, and asks its participants
 // for the present state of its branches, each for at most 5 seconds.
-func (n *Node) Explain(ctx context.Context, id txn.ID) (txn.Explanation, error) {
+func (n *Node) Explain(ctx context.Context, id txn.ID) (admin.Explanation, error) {
 	t, err := n.transaction(ctx, "indoubt explain", id)
 	if err != nil {
-		return txn.Explanation{}, err
+		return admin.Explanation{}, err
 	}
-	audit, err := n.Audit(ctx, txn.AuditFilter{ID: id})
+	audit, err := n.Audit(ctx, admin.AuditFilter{ID: id})
 	if err != nil {
-		return txn.Explanation{}, err
+		return admin.Explanation{}, err
 	}
 	asked := n.probeBranches(ctx, &t, allBranches(&t))
 	n.addAttempts(&t, asked)
 	info := n.info(&t, true)
-	return txn.Explanation{
+	return admin.Explanation{
 		Transaction: info, Summary: n.summary(&t, &info, audit), Branches: asked,
 		Actions: n.actions(&t, asked), Audit: audit,
 	}, nil
@@ -39,7 +40,7 @@ func allBranches(t *machine.Transaction) []txn.BranchID {
 }
 
 // addAttempts adds the attempts of this leader's recovery.
-func (n *Node) addAttempts(t *machine.Transaction, asked []txn.BranchProbe) {
+func (n *Node) addAttempts(t *machine.Transaction, asked []admin.BranchProbe) {
 	r := n.recovery.Load()
 	if r == nil {
 		return
@@ -52,7 +53,7 @@ func (n *Node) addAttempts(t *machine.Transaction, asked []txn.BranchProbe) {
 }
 
 // summary describes in a few lines what the log knows.
-func (n *Node) summary(t *machine.Transaction, i *txn.Info, audit []txn.AuditRecord) []string {
+func (n *Node) summary(t *machine.Transaction, i *txn.Info, audit []admin.AuditRecord) []string {
 	began := fmt.Sprintf("begun %s", formatTime(i.Began))
 	if t.Name != "" {
 		began += fmt.Sprintf(" as %q", t.Name)
@@ -92,7 +93,7 @@ func (n *Node) undecidedText(t *machine.Transaction, i *txn.Info) string {
 }
 
 // decisionText states the decision, its time, its log entry and its cause.
-func decisionText(t *machine.Transaction, i *txn.Info, audit []txn.AuditRecord) string {
+func decisionText(t *machine.Transaction, i *txn.Info, audit []admin.AuditRecord) string {
 	what := "decided to roll back"
 	if t.State.Commits() {
 		what = "decided to commit"
@@ -104,7 +105,7 @@ func decisionText(t *machine.Transaction, i *txn.Info, audit []txn.AuditRecord) 
 	return what + when + ": " + causeText(t, audit)
 }
 
-func causeText(t *machine.Transaction, audit []txn.AuditRecord) string {
+func causeText(t *machine.Transaction, audit []admin.AuditRecord) string {
 	alone := len(t.Branches) == 1 && t.Branches[0].Vote >= txn.VoteDelegated
 	switch {
 	case alone && t.State.Commits():

@@ -11,6 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // fakeParticipant is a small working participant in memory: it knows which branches are prepared
@@ -218,10 +219,10 @@ func wantErr(t *testing.T, what string, err error, want ...any) {
 	}
 }
 
-func choice(e txn.Explanation, action string) txn.Action {
-	i := slices.IndexFunc(e.Actions, func(c txn.Action) bool { return c.Name == action })
+func choice(e admin.Explanation, action string) admin.Action {
+	i := slices.IndexFunc(e.Actions, func(c admin.Action) bool { return c.Name == action })
 	if i < 0 {
-		return txn.Action{}
+		return admin.Action{}
 	}
 	return e.Actions[i]
 }

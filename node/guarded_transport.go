@@ -115,7 +115,7 @@ func (n *Node) breakSnapshotLoops() {
 		select {
 		case id := <-n.snapshotLoops:
 			n.logger.Warn("a node is sent the same snapshot again and again: taking a new one", "node", id)
-			n.proposals.requestTick() // raft takes no snapshot when nothing is new
+			n.proposals.RequestTick() // raft takes no snapshot when nothing is new
 			timer := time.NewTimer(loopBreakInterval)
 			select {
 			case <-timer.C:

@@ -69,3 +69,10 @@ func TestAFollowerThatIsAwayIsNoError(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// TestOddArgumentsOfALogLine: raft may name a key without a value.
+func TestOddArgumentsOfALogLine(t *testing.T) {
+	if key := raftLineKey("rejecting", []any{"from"}); key != "rejecting" {
+		t.Errorf("a key without a value makes a line another one: %q", key)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -23,16 +24,16 @@ const (
 // first: those with a heuristic outcome that is not forgotten; and those that are decided, or
 // that are delegated and past their deadline, and that have not completed within 5 seconds or
 // had a failed attempt.
-func (n *Node) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
+func (n *Node) InDoubts(ctx context.Context) ([]admin.InDoubt, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("indoubt list", txn.ID{}, err)
 	}
 	found := n.findInDoubt()
-	out := make([]txn.InDoubt, len(found))
+	out := make([]admin.InDoubt, len(found))
 	for i := range found {
 		t := &found[i]
 		info := n.info(t, true)
-		out[i] = txn.InDoubt{Info: info, Since: inDoubtSince(t), Why: inDoubtReason(t, &info)}
+		out[i] = admin.InDoubt{Info: info, Since: inDoubtSince(t), Why: inDoubtReason(t, &info)}
 	}
 	return out, nil
 }
@@ -48,9 +49,9 @@ func (n *Node) findInDoubt() (found []machine.Transaction) {
 				found = append(found, part[i])
 			}
 		}
-		if len(found) > 2*txn.MaxInDoubt || from == 0 {
+		if len(found) > 2*admin.MaxInDoubt || from == 0 {
 			slices.SortFunc(found, func(a, b machine.Transaction) int { return inDoubtSince(&a).Compare(inDoubtSince(&b)) })
-			found = found[:min(len(found), txn.MaxInDoubt)]
+			found = found[:min(len(found), admin.MaxInDoubt)]
 		}
 		if from == 0 {
 			return found
@@ -68,7 +69,7 @@ type inDoubtFilter struct {
 
 func (n *Node) newInDoubtFilter() *inDoubtFilter {
 	s := &inDoubtFilter{node: n, failing: make(map[string]bool)}
-	s.tick, _ = n.clock.now()
+	s.tick, _ = n.clock.Now()
 	interval := max(n.interval(), 1) // zero while the node belongs to no cluster
 	s.slack = survival.Tick((inDoubtAfter + interval - 1) / interval)
 	if r := n.recovery.Load(); r != nil {
@@ -217,8 +218,8 @@ func (n *Node) Retry(ctx context.Context, id txn.ID) error {
 	switch {
 	case t.State.Finished() && t.Heuristic != 0:
 		return n.probeUnknown(ctx, &t)
-	case t.State == txn.Active, t.Delegated() && n.clock.remaining(t.Expiry) > 0:
-		return &txn.Error{Op: "indoubt retry", ID: id, State: t.State, Err: txn.ErrConflict, Detail: fmt.Sprintf("nothing is to be driven before it is decided, or its deadline has passed in %v", n.clock.remaining(t.Expiry).Round(time.Millisecond))}
+	case t.State == txn.Active, t.Delegated() && n.clock.Remaining(t.Expiry) > 0:
+		return &txn.Error{Op: "indoubt retry", ID: id, State: t.State, Err: txn.ErrConflict, Detail: fmt.Sprintf("nothing is to be driven before it is decided, or its deadline has passed in %v", n.clock.Remaining(t.Expiry).Round(time.Millisecond))}
 	}
 	r.Retry(id)
 	return nil

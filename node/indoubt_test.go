@@ -15,6 +15,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // order commits a transaction with a prepared branch at each of the named participants.
@@ -46,7 +47,7 @@ func makeHeuristic(t *testing.T, n *Node, desks participantMap) txn.BeginResult 
 }
 
 // explained is Explain without the parts that differ between calls.
-func explained(t *testing.T, n *Node, id txn.ID) txn.Explanation {
+func explained(t *testing.T, n *Node, id txn.ID) admin.Explanation {
 	t.Helper()
 	e, err := n.Explain(t.Context(), id)
 	if err != nil {
@@ -69,7 +70,7 @@ func TestDoubtsSurvive(t *testing.T) {
 	ctx := t.Context()
 	b := makeHeuristic(t, n, desks)
 	open := beginAt(t, n, time.Hour, "bank")
-	if _, err := n.Resolve(ctx, open.ID, txn.Resolution{Reason: "the customer called", By: "alice"}); err != nil {
+	if _, err := n.Resolve(ctx, open.ID, admin.Resolution{Reason: "the customer called", By: "alice"}); err != nil {
 		t.Fatal(err)
 	}
 	finished(t, n, open.ID)
@@ -114,7 +115,7 @@ func TestDoubtsSurvive(t *testing.T) {
 	if ds, err := n.InDoubts(ctx); err != nil || len(ds) != 0 {
 		t.Errorf("after the heuristic outcome was forgotten: %+v, %v", ds, err)
 	}
-	audit, err := n.Audit(ctx, txn.AuditFilter{})
+	audit, err := n.Audit(ctx, admin.AuditFilter{})
 	var did []string
 	for _, a := range audit {
 		did = append(did, strings.TrimSpace(a.Action+" "+a.By+" "+a.Reason))
@@ -127,15 +128,15 @@ func TestDoubtsSurvive(t *testing.T) {
 		t.Errorf("audit: %v\n%s", err, diff)
 	}
 	for _, c := range []struct {
-		f    txn.AuditFilter
+		f    admin.AuditFilter
 		want int
-	}{{txn.AuditFilter{ID: b.ID}, 1}, {txn.AuditFilter{Limit: 3}, 3}, {txn.AuditFilter{Since: time.Hour}, 4}} {
+	}{{admin.AuditFilter{ID: b.ID}, 1}, {admin.AuditFilter{Limit: 3}, 3}, {admin.AuditFilter{Since: time.Hour}, 4}} {
 		if got, err := n.Audit(ctx, c.f); err != nil || len(got) != c.want {
 			t.Errorf("%+v: %d records, %v; want %d", c.f, len(got), err, c.want)
 		}
 	}
 	n.conf.wall = func() time.Time { return time.Now().Add(2 * time.Hour) }
-	if got, err := n.Audit(ctx, txn.AuditFilter{Since: time.Hour}); err != nil || len(got) != 0 {
+	if got, err := n.Audit(ctx, admin.AuditFilter{Since: time.Hour}); err != nil || len(got) != 0 {
 		t.Errorf("of the last hour, two hours later: %d records, %v", len(got), err)
 	}
 }
@@ -152,7 +153,7 @@ func TestDoubtOfAnUnreachableLedger(t *testing.T) {
 		t.Errorf("nothing is wrong: %+v, %v", ds, err)
 	}
 	// The ledger's file has a path that cannot exist.
-	p := txn.Participant{Name: "stock", Kind: ledger.Kind, Settings: map[string]string{"path": "/dev/null/stock"}}
+	p := admin.Participant{Name: "stock", Kind: ledger.Kind, Settings: map[string]string{"path": "/dev/null/stock"}}
 	if err := n.AddParticipant(ctx, p, "", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func TestDoubtOfAnUnreachableLedger(t *testing.T) {
 	if _, err := n.Rollback(ctx, b.ID, "enough"); err != nil {
 		t.Fatal(err)
 	}
-	var ds []txn.InDoubt
+	var ds []admin.InDoubt
 	waittest.Until(t, "the doubt", func() bool {
 		ds, err = n.InDoubts(ctx)
 		return err == nil && len(ds) == 1
@@ -179,7 +180,7 @@ func TestDoubtOfAnUnreachableLedger(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	// The participant cannot be asked, so an operator may resolve the branch.
-	if o, err := n.Resolve(ctx, b.ID, txn.Resolution{Reason: "the disk is gone for good"}); err != nil || o.State != txn.RolledBack || o.Heuristic != 0 {
+	if o, err := n.Resolve(ctx, b.ID, admin.Resolution{Reason: "the disk is gone for good"}); err != nil || o.State != txn.RolledBack || o.Heuristic != 0 {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if b, err := stock.Balances(ctx); err != nil || b["a"] != 100 {
@@ -260,13 +261,13 @@ func TestResolve(t *testing.T) {
 		})
 		return b
 	}
-	yes, no := txn.Resolution{Commit: true, Reason: "seen it"}, txn.Resolution{Reason: "seen it"}
+	yes, no := admin.Resolution{Commit: true, Reason: "seen it"}, admin.Resolution{Reason: "seen it"}
 
 	t.Run("not decided", func(t *testing.T) {
 		b := beginAt(t, n, time.Minute, "bank")
-		_, err := n.Resolve(ctx, b.ID, txn.Resolution{})
+		_, err := n.Resolve(ctx, b.ID, admin.Resolution{})
 		wantErr(t, "without a reason", err, txn.ErrInvalid, "no reason")
-		_, err = n.Resolve(ctx, b.ID, txn.Resolution{Reason: strings.Repeat("x", txn.MaxReason+1)})
+		_, err = n.Resolve(ctx, b.ID, admin.Resolution{Reason: strings.Repeat("x", txn.MaxReason+1)})
 		wantErr(t, "with a long reason", err, txn.ErrInvalid)
 		_, err = n.Resolve(ctx, b.ID, yes)
 		wantErr(t, "commit", err, txn.ErrConflict, "only votes can commit")
@@ -277,7 +278,7 @@ func TestResolve(t *testing.T) {
 		if e := explained(t, n, b.ID); !strings.Contains(strings.Join(e.Summary, "\n"), "an operator requested it: seen it") {
 			t.Errorf("%q", e.Summary)
 		}
-		_, err = n.Resolve(ctx, b.ID, txn.Resolution{Reason: "again"})
+		_, err = n.Resolve(ctx, b.ID, admin.Resolution{Reason: "again"})
 		wantErr(t, "what has ended as decided", err, txn.ErrConflict, "nothing is in doubt")
 	})
 	t.Run("prepared there", func(t *testing.T) {
@@ -320,7 +321,7 @@ func TestResolve(t *testing.T) {
 		b := stuck()
 		_, err := n.Forget(ctx, b.ID, "bob", "no matter")
 		wantErr(t, "forget before the end", err, txn.ErrConflict, "have to be finished first")
-		if o, err := n.Resolve(ctx, b.ID, txn.Resolution{Branch: 2, Reason: "seen it", By: "al\nice"}); err != nil || o.State != txn.Committed || o.Heuristic != txn.HeuristicMixed {
+		if o, err := n.Resolve(ctx, b.ID, admin.Resolution{Branch: 2, Reason: "seen it", By: "al\nice"}); err != nil || o.State != txn.Committed || o.Heuristic != txn.HeuristicMixed {
 			t.Errorf("%+v, %v", o, err)
 		}
 		if info, err := n.Get(ctx, b.ID); err != nil || info.Branches[1].Detail != "said by al ice: seen it" {
@@ -444,18 +445,18 @@ func TestDoubtsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var ds []txn.InDoubt
+	var ds []admin.InDoubt
 	waittest.Until(t, "doubts", func() bool {
 		var err error
 		if ds, err = n.InDoubts(ctx); err != nil {
 			t.Fatal(err)
 		}
-		return len(ds) == txn.MaxInDoubt
+		return len(ds) == admin.MaxInDoubt
 	})
 	if ds[0].ID != first.ID {
 		t.Errorf("the first is %v, decided %v; want %v", ds[0].ID, ds[0].Since, first.ID)
 	}
-	if !slices.IsSortedFunc(ds, func(a, b txn.InDoubt) int { return a.Since.Compare(b.Since) }) {
+	if !slices.IsSortedFunc(ds, func(a, b admin.InDoubt) int { return a.Since.Compare(b.Since) }) {
 		t.Error("not the oldest first")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/simenv"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // interruptedBootstrap makes a data directory as a crash leaves it between the two writes with
@@ -107,10 +108,10 @@ func TestNothingIsKnownYet(t *testing.T) {
 	if d, err := n.InDoubts(ctx); err != nil || len(d) > 0 {
 		t.Errorf("doubts: %v, %v", d, err)
 	}
-	if l, err := n.List(ctx, txn.Filter{ExpiresWithin: time.Minute}); err != nil || len(l) > 0 {
+	if l, err := n.List(ctx, admin.Filter{ExpiresWithin: time.Minute}); err != nil || len(l) > 0 {
 		t.Errorf("list: %v, %v", l, err)
 	}
-	if g, err := n.DeadlineGroups(ctx, txn.DeadlineGroupRange{}); err != nil || len(g.Groups) > 0 {
+	if g, err := n.DeadlineGroups(ctx, admin.DeadlineGroupRange{}); err != nil || len(g.Groups) > 0 {
 		t.Errorf("groups: %v, %v", g, err)
 	}
 }

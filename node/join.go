@@ -121,7 +121,7 @@ func (n *Node) removeServer(ctx context.Context, s raft.Server, by, reason strin
 func (n *Node) tombstoneID(ctx context.Context, id, by, reason string) error {
 	ctx, cancel := context.WithTimeout(ctx, configChangeTimeout)
 	defer cancel()
-	res, err := n.proposals.propose(ctx, machine.RemoveMember{Node: id, By: by, Reason: reason})
+	res, err := n.proposals.Propose(ctx, machine.RemoveMember{Node: id, By: by, Reason: reason})
 	if err == nil && res.Code != machine.OK {
 		err = res.ToError("cluster remove", txn.ID{})
 	}

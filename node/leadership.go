@@ -85,6 +85,9 @@ func (n *Node) establishLeadership() *leadership {
 
 // takeOver applies everything before this term and opens the proposal queue.
 func (n *Node) takeOver() error {
+	if n.conf.takingOver != nil {
+		n.conf.takingOver()
+	}
 	term := n.raft.CurrentTerm()
 	if err := n.raft.Barrier(0).Error(); err != nil {
 		return err
@@ -95,10 +98,10 @@ func (n *Node) takeOver() error {
 		return fmt.Errorf("%w: elected anew", txn.ErrUnavailable)
 	}
 	n.term.Store(term)
-	n.proposals.setTerm(term)
+	n.proposals.SetTerm(term)
 	err := n.bootstrapState()
 	if err != nil {
-		n.proposals.setTerm(0)
+		n.proposals.SetTerm(0)
 	}
 	return err
 }
@@ -117,7 +120,7 @@ func (n *Node) startLeadership(p *sessionExpirer) *leadership {
 	n.recovery.Store(r)
 	n.sessionExpirer.Store(p) // before the open sessions are loaded, so that none is missed
 	l.done.Go(func() { p.run(l.ctx) })
-	l.done.Go(func() { n.tickScheduler.run(l.ctx.Done()) })
+	l.done.Go(func() { n.tickScheduler.Run(l.ctx.Done()) })
 	if n.peerServer != nil {
 		l.done.Go(func() { n.runAutopilot(l.ctx) })
 	}
@@ -145,7 +148,7 @@ func (l *leadership) revoke() {
 	n.logLeadershipLost()
 	n.sessionExpirer.Store(nil)
 	n.notifier.waiters.wakeAll()
-	n.proposals.setTerm(0)
+	n.proposals.SetTerm(0)
 	l.stop()
 	n.done.Go(n.recovery.Swap(nil).Stop)
 	l.done.Wait()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -50,7 +51,7 @@ func (l *newest) cut() {
 
 // List returns transactions in the order of their ids: the newest ones, if there are more than
 // the filter's limit.
-func (n *Node) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
+func (n *Node) List(ctx context.Context, f admin.Filter) ([]txn.Info, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("list", txn.ID{}, err)
 	}
@@ -78,7 +79,7 @@ func (n *Node) List(ctx context.Context, f txn.Filter) ([]txn.Info, error) {
 
 // expiring answers a filter by expiry from the beginning of the survival index; false when the
 // filter is none by expiry, or matches too many transactions.
-func (n *Node) expiring(l *newest, f txn.Filter, match func(machine.Summary) bool) bool {
+func (n *Node) expiring(l *newest, f admin.Filter, match func(machine.Summary) bool) bool {
 	if f.ExpiresWithin <= 0 {
 		return false
 	}
@@ -94,7 +95,7 @@ func (n *Node) expiring(l *newest, f txn.Filter, match func(machine.Summary) boo
 
 // scan reads the transactions that have a record, and then the retained outcomes. In this order
 // it does not miss a transaction that finishes meanwhile.
-func (n *Node) scan(ctx context.Context, l *newest, f txn.Filter, match func(machine.Summary) bool) error {
+func (n *Node) scan(ctx context.Context, l *newest, f admin.Filter, match func(machine.Summary) bool) error {
 	for from, more := uint32(0), true; more; more = from != 0 {
 		var part []machine.Transaction
 		n.fsm.View(func(m *machine.Machine) { part, from = m.Scan(from, scanStep, l.ids, match) })
@@ -126,8 +127,8 @@ func eachOnce(found []machine.Transaction) []machine.Transaction {
 }
 
 // expiryBound is the last expiry tick that a filter by expiry selects.
-func (n *Node) expiryBound(f txn.Filter) survival.Tick {
-	tick, _ := n.clock.now()
+func (n *Node) expiryBound(f admin.Filter) survival.Tick {
+	tick, _ := n.clock.Now()
 	if f.ExpiresWithin > 0 {
 		tick += survival.Tick(f.ExpiresWithin/max(n.interval(), 1)) + 1 // the interval is zero while the node belongs to no cluster
 	}
@@ -136,28 +137,28 @@ func (n *Node) expiryBound(f txn.Filter) survival.Tick {
 
 // DeadlineGroups returns a part of the survival index: the groups that expire at the range's tick
 // or later, in the order of their expiry, at most as many as the range's limit.
-func (n *Node) DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (txn.DeadlineGroups, error) {
+func (n *Node) DeadlineGroups(ctx context.Context, r admin.DeadlineGroupRange) (admin.DeadlineGroups, error) {
 	if err := n.requireReadable(ctx); err != nil {
-		return txn.DeadlineGroups{}, txn.Wrap("timeouts", txn.ID{}, err)
+		return admin.DeadlineGroups{}, txn.Wrap("timeouts", txn.ID{}, err)
 	}
-	limit := min(r.Limit, txn.MaxDeadlineGroups)
+	limit := min(r.Limit, admin.MaxDeadlineGroups)
 	if limit <= 0 {
-		limit = txn.DefaultDeadlineGroups
+		limit = admin.DefaultDeadlineGroups
 	}
-	tick, _ := n.clock.now()
-	g := txn.DeadlineGroups{Tick: uint64(tick), Interval: txn.Duration(n.interval()), Groups: []txn.DeadlineGroup{}}
+	tick, _ := n.clock.Now()
+	g := admin.DeadlineGroups{Tick: uint64(tick), Interval: txn.Duration(n.interval()), Groups: []admin.DeadlineGroup{}}
 	n.fsm.View(func(m *machine.Machine) {
 		for end, count := range m.DeadlineGroups(survival.Tick(r.From)) {
 			if len(g.Groups) == limit {
 				g.Next = uint64(end)
 				return
 			}
-			g.Groups = append(g.Groups, txn.DeadlineGroup{ExpiryTick: uint64(end), Transactions: count})
+			g.Groups = append(g.Groups, admin.DeadlineGroup{ExpiryTick: uint64(end), Transactions: count})
 		}
 	})
 	for i := range g.Groups {
 		end := survival.Tick(g.Groups[i].ExpiryTick)
-		g.Groups[i].ExpiresIn = txn.Duration(n.clock.remaining(end).Round(time.Millisecond))
+		g.Groups[i].ExpiresIn = txn.Duration(n.clock.Remaining(end).Round(time.Millisecond))
 		if end > tick {
 			g.Groups[i].RemainingInvocations = uint64(end - tick)
 		}

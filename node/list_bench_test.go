@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // BenchmarkListNewest lists the newest 200 of 166,000 retained outcomes.
@@ -36,7 +37,7 @@ func BenchmarkListNewest(b *testing.B) {
 		b.Fatalf("%d outcomes are kept, want %d", s.Finished, kept)
 	}
 	for b.Loop() {
-		found, err := n.List(context.Background(), txn.Filter{Limit: newest})
+		found, err := n.List(context.Background(), admin.Filter{Limit: newest})
 		if err != nil || len(found) != newest {
 			b.Fatalf("%d found, %v", len(found), err)
 		}

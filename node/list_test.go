@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // listed returns the ids of a list.
-func listed(t *testing.T, n *Node, f txn.Filter) (ids []txn.ID) {
+func listed(t *testing.T, n *Node, f admin.Filter) (ids []txn.ID) {
 	t.Helper()
 	found, err := n.List(t.Context(), f)
 	if err != nil {
@@ -55,7 +56,7 @@ func TestListPageByPage(t *testing.T) {
 	}
 	slices.SortFunc(all, txn.ID.Compare)
 	var got []txn.ID
-	f := txn.Filter{Limit: 4}
+	f := admin.Filter{Limit: 4}
 	for {
 		page := listed(t, n, f)
 		if len(page) == 0 {
@@ -72,7 +73,7 @@ func TestListPageByPage(t *testing.T) {
 	}
 	gone, leave := context.WithCancelCause(t.Context())
 	leave(errors.New("gone"))
-	if _, err := n.List(txn.AllowStale(gone), txn.Filter{}); err == nil {
+	if _, err := n.List(txn.AllowStale(gone), admin.Filter{}); err == nil {
 		t.Error("a list for a caller who has gone goes on")
 	}
 }
@@ -101,14 +102,14 @@ func TestListOfWhatExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		f    txn.Filter
+		f    admin.Filter
 		want []txn.ID
 	}{
-		"none":                {txn.Filter{ExpiresWithin: time.Minute}, nil},
-		"from the index":      {txn.Filter{ExpiresWithin: time.Hour, Limit: 3}, ids[maxExpiringScan/2-3 : maxExpiringScan/2]},
-		"the first":           {txn.Filter{ExpiresWithin: time.Hour, Before: ids[3]}, []txn.ID{ids[0], ids[2]}},
-		"too many for a look": {txn.Filter{ExpiresWithin: 2 * time.Hour, Limit: 3}, ids[many-3:]},
-		"the first of many":   {txn.Filter{ExpiresWithin: 2 * time.Hour, Before: ids[3]}, []txn.ID{ids[0], ids[2]}},
+		"none":                {admin.Filter{ExpiresWithin: time.Minute}, nil},
+		"from the index":      {admin.Filter{ExpiresWithin: time.Hour, Limit: 3}, ids[maxExpiringScan/2-3 : maxExpiringScan/2]},
+		"the first":           {admin.Filter{ExpiresWithin: time.Hour, Before: ids[3]}, []txn.ID{ids[0], ids[2]}},
+		"too many for a look": {admin.Filter{ExpiresWithin: 2 * time.Hour, Limit: 3}, ids[many-3:]},
+		"the first of many":   {admin.Filter{ExpiresWithin: 2 * time.Hour, Before: ids[3]}, []txn.ID{ids[0], ids[2]}},
 	} {
 		if got := listed(t, n, c.f); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v; want %v", name, got, c.want)
@@ -120,18 +121,18 @@ func TestListOfWhatExpires(t *testing.T) {
 // the next page begins.
 func TestGroupsPageByPage(t *testing.T) {
 	n := open(t, t.TempDir())
-	const all = txn.DefaultDeadlineGroups + 50
+	const all = admin.DefaultDeadlineGroups + 50
 	atOnce(all, func(i int) {
 		if _, err := n.Begin(t.Context(), txn.Options{Timeout: time.Hour + time.Duration(i)*time.Minute/2}); err != nil {
 			t.Error(err)
 		}
 	})
-	first, err := n.DeadlineGroups(t.Context(), txn.DeadlineGroupRange{})
-	if err != nil || len(first.Groups) != txn.DefaultDeadlineGroups || first.Next <= first.Groups[txn.DefaultDeadlineGroups-1].ExpiryTick {
+	first, err := n.DeadlineGroups(t.Context(), admin.DeadlineGroupRange{})
+	if err != nil || len(first.Groups) != admin.DefaultDeadlineGroups || first.Next <= first.Groups[admin.DefaultDeadlineGroups-1].ExpiryTick {
 		t.Fatalf("%d groups, next %d, %v", len(first.Groups), first.Next, err)
 	}
 	var ticks []uint64
-	for r, more := (txn.DeadlineGroupRange{Limit: 100}), true; more; more = r.From != 0 {
+	for r, more := (admin.DeadlineGroupRange{Limit: 100}), true; more; more = r.From != 0 {
 		g, err := n.DeadlineGroups(t.Context(), r)
 		if err != nil || len(g.Groups) > 100 {
 			t.Fatalf("%d groups, %v", len(g.Groups), err)

@@ -29,7 +29,7 @@ func (n *Node) onAppend(logs []*raft.Log) {
 	n.logMeter.add(logs)
 	for _, l := range slices.Backward(logs) {
 		if l.Type == raft.LogCommand {
-			n.clock.recordArrival(raftfsm.Position{Index: l.Index, Term: l.Term})
+			n.clock.RecordArrival(raftfsm.Position{Index: l.Index, Term: l.Term})
 			return
 		}
 	}

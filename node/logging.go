@@ -7,6 +7,7 @@ import (
 
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -64,7 +65,7 @@ func (n *Node) logParticipantHealth(t recovery.HealthChange) {
 }
 
 // logSwept logs a prepared branch that a sweep found undriven and acted on.
-func (n *Node) logSwept(f txn.ScanResult) {
+func (n *Node) logSwept(f admin.ScanResult) {
 	n.logger.Warn("sweep: acted on a prepared branch", "participant", f.Participant, "xid", f.XID, "state", f.State, "class", f.Class, "done", f.Done, "error", f.Error)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -32,12 +33,12 @@ func (n *Node) memberRecord(id string) (found machine.Member) {
 }
 
 // Members lists the nodes of the cluster by name, as this node knows them.
-func (n *Node) Members() []txn.Member {
+func (n *Node) Members() []admin.Member {
 	_, leader := n.raft.LeaderWithID()
-	out := []txn.Member{}
+	out := []admin.Member{}
 	for _, s := range n.servers() {
 		k := n.memberRecord(string(s.ID))
-		m := txn.Member{
+		m := admin.Member{
 			ID: string(s.ID), Name: k.Name, RaftAddr: string(s.Address), API: k.API, Version: k.Version,
 			Voter: s.Suffrage == raft.Voter, Leader: s.ID == leader, Self: s.ID == n.env.id, LastContact: -1, LogLag: -1,
 		}
@@ -47,14 +48,16 @@ func (n *Node) Members() []txn.Member {
 		n.autopilot.describe(&m, n.raft.CommitIndex())
 		out = append(out, m)
 	}
-	slices.SortFunc(out, func(a, b txn.Member) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID)) })
+	slices.SortFunc(out, func(a, b admin.Member) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
+	})
 	return out
 }
 
 // findMember finds a node by its id, its name, or the beginning of its id.
-func (n *Node) findMember(op, node string) (txn.Member, error) {
+func (n *Node) findMember(op, node string) (admin.Member, error) {
 	members := n.Members()
-	var found []txn.Member
+	var found []admin.Member
 	for _, m := range members {
 		switch {
 		case m.ID == node:
@@ -67,9 +70,9 @@ func (n *Node) findMember(op, node string) (txn.Member, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return txn.Member{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("%q is more than one node: give its id", node)}
+		return admin.Member{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("%q is more than one node: give its id", node)}
 	}
-	return txn.Member{}, &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: fmt.Sprintf("the cluster has no node %q", node)}
+	return admin.Member{}, &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: fmt.Sprintf("the cluster has no node %q", node)}
 }
 
 // requireCluster rejects an operation that needs several nodes on a single node.
@@ -82,23 +85,23 @@ func (n *Node) requireCluster(op string) error {
 
 // Join adds the node that listens for other nodes at the address: first as a learner, and as a
 // voter once it has caught up. A node that is a member already remains one.
-func (n *Node) Join(ctx context.Context, address, _ string) (txn.Member, error) {
+func (n *Node) Join(ctx context.Context, address, _ string) (admin.Member, error) {
 	const op = "cluster join"
 	if err := n.requireCluster(op); err != nil {
-		return txn.Member{}, err
+		return admin.Member{}, err
 	}
 	if err := n.requireLeader(); err != nil {
-		return txn.Member{}, txn.Wrap(op, txn.ID{}, err)
+		return admin.Member{}, txn.Wrap(op, txn.ID{}, err)
 	}
 	if n.peerServer == nil {
-		return txn.Member{}, errNoPeerServer(op)
+		return admin.Member{}, errNoPeerServer(op)
 	}
 	who, err := n.peerServer.Hello(ctx, address)
 	if err != nil {
-		return txn.Member{}, txn.Wrap(op, txn.ID{}, fmt.Errorf("%w: asking who is at %s: %w", txn.ErrUnavailable, address, err))
+		return admin.Member{}, txn.Wrap(op, txn.ID{}, fmt.Errorf("%w: asking who is at %s: %w", txn.ErrUnavailable, address, err))
 	}
 	if err := n.addLearner(ctx, who); err != nil {
-		return txn.Member{}, txn.Wrap(op, txn.ID{}, err)
+		return admin.Member{}, txn.Wrap(op, txn.ID{}, err)
 	}
 	return n.findMember(op, who.ID)
 }

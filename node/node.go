@@ -17,10 +17,13 @@ import (
 	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/internal/simenv"
 	"github.com/txmgr/txmgr/node/peer"
+	"github.com/txmgr/txmgr/node/proposal"
+	"github.com/txmgr/txmgr/node/ticks"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -37,9 +40,9 @@ type Node struct {
 	callTimes        callTimes
 	timeoutLog       timeoutLogger
 	fsm              *raftfsm.FSM
-	clock            *clock
-	proposals        *proposalQueue
-	tickScheduler    *tickScheduler
+	clock            *ticks.Clock
+	proposals        *proposal.Queue
+	tickScheduler    *ticks.Scheduler
 	notifier         *notifier
 	participants     *participants
 	quotas           *quotas
@@ -93,7 +96,7 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	}
 	n := &Node{
 		timeoutLag: latency.New(),
-		conf:       conf, logger: conf.Logger, timeoutLog: newTimeoutLogger(), clock: &clock{read: conf.monotonic}, started: time.Now(),
+		conf:       conf, logger: conf.Logger, timeoutLog: newTimeoutLogger(), clock: ticks.NewClock(conf.monotonic), started: time.Now(),
 		closing: make(chan struct{}), ready: make(chan struct{}), snapshotLoops: make(chan raft.ServerID, 1),
 	}
 	if conf.SimEnv == nil { // in the simulation the logger never blocks, and the lines of all nodes stay in order
@@ -130,8 +133,8 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		return nil, errors.Join(err, n.closePeerServer(), n.env.log.Close())
 	}
 	n.readIndex = &readIndex{verifyLeader: n.verifyLeader}
-	n.proposals = newProposalQueue(n.raft, n.clock, conf.wall)
-	n.tickScheduler = &tickScheduler{clock: n.clock, proposals: n.proposals, view: n.fsm.View, checkpoint: conf.Checkpoint, wake: make(chan struct{}, 1)}
+	n.proposals = proposal.New(n.raft, n.clock, conf.wall)
+	n.tickScheduler = ticks.NewScheduler(n.clock, n.proposals, n.fsm.View, conf.Checkpoint)
 	n.done.Add(3)
 	go func() { defer n.done.Done(); n.breakSnapshotLoops() }()
 	go func() { defer n.done.Done(); n.monitorLeadership() }()
@@ -217,7 +220,7 @@ func (n *Node) shutdown() error {
 	n.notifier.waiters.close()
 	cancelIsolation := n.isolateAfterTimeout()
 	n.done.Wait() // gives up the leadership first
-	n.proposals.close()
+	n.proposals.Close()
 	n.readIndex.close() // raft does not answer requests that arrive while it stops
 	cancelIsolation()
 	// Before raft: it does not answer requests of other nodes either while it stops, and it
@@ -257,7 +260,7 @@ func (n *Node) bootstrapState() error {
 			Cluster: newClusterID(), Interval: orElse(n.conf.Interval, DefaultInterval),
 			Retention: orElse(n.conf.Retention, DefaultRetention), Retain: orElse(n.conf.Retain, 1_000_000),
 		}
-		res, err := n.proposals.propose(context.Background(), boot)
+		res, err := n.proposals.Propose(context.Background(), boot)
 		if err != nil {
 			return fmt.Errorf("bootstrapping the cluster: %w", err)
 		}
@@ -311,12 +314,12 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 	var pending, due bool
 	var boot machine.Bootstrap
 	n.fsm.View(func(m *machine.Machine) {
-		next, pending = nextDue(m)
+		next, pending = ticks.NextDue(m)
 		due = m.Due()
 		boot, _ = m.Bootstrap()
 	})
 	n.refreshAdmission()
-	n.clock.anchor(tick, boot.Interval, at, at.Term == n.term.Load())
+	n.clock.Anchor(tick, boot.Interval, at, at.Term == n.term.Load())
 	n.notifier.publish(fx.Changes)
 	if p := n.sessionExpirer.Load(); p != nil && len(fx.SessionsOpened)+len(fx.SessionsClosed) > 0 {
 		p.add(fx.SessionsOpened)
@@ -328,9 +331,9 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 	}
 	n.logApplied(at.Index, fx)
 	if due {
-		n.proposals.requestTick()
+		n.proposals.RequestTick()
 	}
-	n.tickScheduler.observe(next, pending)
+	n.tickScheduler.Observe(next, pending)
 	if len(fx.Pending) > 0 {
 		r.Add(fx.Pending...)
 	}
@@ -356,7 +359,7 @@ func (n *Node) refreshAdmission() {
 // onRestore is called when a snapshot has replaced the state.
 func (n *Node) onRestore(tick survival.Tick) {
 	n.refreshAdmission()
-	n.clock.anchor(tick, n.bootstrap().Interval, raftfsm.Position{}, false)
+	n.clock.Anchor(tick, n.bootstrap().Interval, raftfsm.Position{}, false)
 	n.notifier.replaced()
 }
 
@@ -369,7 +372,7 @@ func (n *Node) clusterID() string { return n.bootstrap().Cluster }
 
 func (n *Node) interval() time.Duration { return n.bootstrap().Interval }
 
-func (n *Node) registration(name string) (p txn.Participant, ok bool) {
+func (n *Node) registration(name string) (p admin.Participant, ok bool) {
 	n.fsm.View(func(m *machine.Machine) { p, ok = m.Participant(name) })
 	return p, ok
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -25,14 +25,14 @@ const (
 )
 
 // checkNode runs the checks of this node and its host.
-func (n *Node) checkNode() []txn.Check {
-	var all []txn.Check
+func (n *Node) checkNode() []admin.Check {
+	var all []admin.Check
 	for _, check := range []func() participant.Check{
 		n.checkLeader, n.checkDiskSpace, n.checkDiskLatency, n.checkOpenFiles, n.checkLogFile, n.checkUnfinished,
 		n.checkHeuristics, n.checkParticipantHealth, n.checkTimeouts, checkVersion,
 	} {
 		d := check()
-		all = append(all, txn.Check{Level: levelName(d.Level), Subject: d.Subject, Message: d.Message, Remedy: d.Remedy})
+		all = append(all, admin.Check{Level: levelName(d.Level), Subject: d.Subject, Message: d.Message, Remedy: d.Remedy})
 	}
 	return all
 }
@@ -192,7 +192,7 @@ func (n *Node) checkParticipantHealth() participant.Check {
 
 // checkTimeouts states why no wall clock needs attention.
 func (n *Node) checkTimeouts() participant.Check {
-	tick, _ := n.clock.now()
+	tick, _ := n.clock.Now()
 	return participant.Check{
 		Level: participant.OK, Subject: "timeouts",
 		Message: fmt.Sprintf("deadlines are ticks of %v in the log (now %d), counted on a monotonic clock: a wall clock that is wrong, or jumps, moves none of them", n.interval(), tick),

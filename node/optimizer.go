@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/txmgr/txmgr/recovery"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -15,7 +15,7 @@ import (
 const OptimizerSetting = "optimizer"
 
 // optimizerChoice reads the choice of a registration; false when it has none.
-func optimizerChoice(p txn.Participant) (recovery.OptimizerSpec, bool, error) {
+func optimizerChoice(p admin.Participant) (recovery.OptimizerSpec, bool, error) {
 	text, ok := p.Settings[OptimizerSetting]
 	if !ok {
 		return recovery.OptimizerSpec{}, false, nil

@@ -8,7 +8,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // TestAuditOfParticipants: the audit records who registered, changed and removed a participant,
@@ -23,7 +23,7 @@ func TestAuditOfParticipants(t *testing.T) {
 	path := t.TempDir() + "/shelf.db"
 	add := func(by, reason string, settings map[string]string) {
 		t.Helper()
-		if err := n.AddParticipant(ctx, txn.Participant{Name: "shelf", Kind: ledger.Kind, Settings: settings}, by, reason); err != nil {
+		if err := n.AddParticipant(ctx, admin.Participant{Name: "shelf", Kind: ledger.Kind, Settings: settings}, by, reason); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,7 +39,7 @@ func TestAuditOfParticipants(t *testing.T) {
 		"participant-remove|ann|shelf|not used",
 	}
 	for _, snapshot := range []bool{false, true, false} {
-		audit, err := n.Audit(ctx, txn.AuditFilter{Limit: 3})
+		audit, err := n.Audit(ctx, admin.AuditFilter{Limit: 3})
 		var got []string
 		for _, a := range audit {
 			got = append(got, fmt.Sprintf("%s|%s|%s|%s", a.Action, a.By, a.Subject, a.Reason))

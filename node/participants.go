@@ -11,6 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -26,7 +27,7 @@ type participants struct {
 	drivers  map[string]participant.Driver
 	embedded map[string]participant.Participant
 	cluster  func() string
-	lookup   func(name string) (txn.Participant, bool)
+	lookup   func(name string) (admin.Participant, bool)
 
 	mu      sync.Mutex
 	handles map[string]*participantHandle // guarded by mu
@@ -34,13 +35,13 @@ type participants struct {
 
 // participantHandle is one opened participant, or one that is being opened.
 type participantHandle struct {
-	registration txn.Participant
+	registration admin.Participant
 	ready        chan struct{} // closed when participant and err are set
 	participant  participant.Participant
 	err          error
 }
 
-func newParticipants(c Config, cluster func() string, lookup func(string) (txn.Participant, bool)) *participants {
+func newParticipants(c Config, cluster func() string, lookup func(string) (admin.Participant, bool)) *participants {
 	return &participants{drivers: c.Drivers, embedded: c.Participants, cluster: cluster, lookup: lookup, handles: make(map[string]*participantHandle)}
 }
 
@@ -79,7 +80,7 @@ func (s *participants) get(ctx context.Context, name string) (participant.Partic
 }
 
 // openNew opens a participant without adding it to the handles.
-func (s *participants) openNew(ctx context.Context, p txn.Participant) (participant.Participant, error) {
+func (s *participants) openNew(ctx context.Context, p admin.Participant) (participant.Participant, error) {
 	if p.Kind == EmbeddedKind {
 		if e := s.embedded[p.Name]; e != nil {
 			return e, nil
@@ -97,7 +98,7 @@ func (s *participants) openNew(ctx context.Context, p txn.Participant) (particip
 }
 
 // sameSettings reports whether a participant opened for one registration can serve the other.
-func sameSettings(a, b txn.Participant) bool {
+func sameSettings(a, b admin.Participant) bool {
 	return a.Kind == b.Kind && maps.Equal(withoutCommonSettings(a).Settings, withoutCommonSettings(b).Settings)
 }
 
@@ -146,7 +147,7 @@ func (s *participants) close() error {
 // checks whether it can take part in transactions. Whether the coordinator prepares its branches
 // is detected: it does if the participant is a [participant.Preparer]. The audit records who
 // asked for it, at most 128 bytes, and why, at most 512; both may be empty.
-func (n *Node) AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error {
+func (n *Node) AddParticipant(ctx context.Context, p admin.Participant, by, reason string) error {
 	if err := p.Check(); err != nil {
 		return txn.Wrap("participant add", txn.ID{}, err)
 	}
@@ -183,7 +184,7 @@ func asInvalid(err error) error {
 }
 
 func (n *Node) registerParticipant(ctx context.Context, c machine.RegisterParticipant) error {
-	res, err := n.proposals.propose(ctx, c)
+	res, err := n.proposals.Propose(ctx, c)
 	switch {
 	case err != nil:
 		return txn.Wrap("participant add", txn.ID{}, err)
@@ -199,7 +200,7 @@ func (n *Node) registerParticipant(ctx context.Context, c machine.RegisterPartic
 func (n *Node) registerEmbedded() error {
 	for _, name := range slices.Sorted(maps.Keys(n.conf.Participants)) {
 		_, prepares := n.conf.Participants[name].(participant.Preparer)
-		err := n.registerParticipant(context.Background(), machine.RegisterParticipant{Participant: txn.Participant{Name: name, Kind: EmbeddedKind, CoordinatorPrepares: prepares}})
+		err := n.registerParticipant(context.Background(), machine.RegisterParticipant{Participant: admin.Participant{Name: name, Kind: EmbeddedKind, CoordinatorPrepares: prepares}})
 		if err != nil {
 			return err
 		}
@@ -210,7 +211,7 @@ func (n *Node) registerEmbedded() error {
 // RemoveParticipant removes a registration. The audit records who asked for it and why, as in
 // [Node.AddParticipant].
 func (n *Node) RemoveParticipant(ctx context.Context, name, by, reason string) error {
-	res, err := n.proposals.propose(ctx, machine.UnregisterParticipant{Name: name, By: by, Reason: reason})
+	res, err := n.proposals.Propose(ctx, machine.UnregisterParticipant{Name: name, By: by, Reason: reason})
 	switch {
 	case err != nil:
 		return txn.Wrap("participant remove", txn.ID{}, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // cutOff isolates a node from the others when no message is in flight between them: an answer in
@@ -38,11 +39,14 @@ func TestCutOffLeaderAnswersNoRead(t *testing.T) {
 		}
 		pass(time.Second)
 		reads := map[string]func(context.Context) error{
-			"get":          func(ctx context.Context) error { _, err := n.Get(ctx, b.ID); return err },
-			"list":         func(ctx context.Context) error { _, err := n.List(ctx, txn.Filter{}); return err },
-			"groups":       func(ctx context.Context) error { _, err := n.DeadlineGroups(ctx, txn.DeadlineGroupRange{}); return err },
+			"get":  func(ctx context.Context) error { _, err := n.Get(ctx, b.ID); return err },
+			"list": func(ctx context.Context) error { _, err := n.List(ctx, admin.Filter{}); return err },
+			"groups": func(ctx context.Context) error {
+				_, err := n.DeadlineGroups(ctx, admin.DeadlineGroupRange{})
+				return err
+			},
 			"doubts":       func(ctx context.Context) error { _, err := n.InDoubts(ctx); return err },
-			"audit":        func(ctx context.Context) error { _, err := n.Audit(ctx, txn.AuditFilter{}); return err },
+			"audit":        func(ctx context.Context) error { _, err := n.Audit(ctx, admin.AuditFilter{}); return err },
 			"participants": func(ctx context.Context) error { _, err := n.Participants(ctx); return err },
 			"pools":        func(ctx context.Context) error { _, err := n.Pools(ctx, ""); return err },
 			"tokens":       func(ctx context.Context) error { _, err := n.Tokens(ctx); return err },

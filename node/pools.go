@@ -6,6 +6,7 @@ import (
 	"github.com/txmgr/txmgr/adaptive"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -15,7 +16,7 @@ const decisionsPerParticipant = 10
 // Pools lists the concurrency limit of recovery's calls to a participant, or to each of them when
 // the name is empty, and the decisions that led to it: only the last few of each in the latter
 // case.
-func (n *Node) Pools(ctx context.Context, participant string) ([]txn.Pool, error) {
+func (n *Node) Pools(ctx context.Context, participant string) ([]admin.Pool, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("pools", txn.ID{}, err)
 	}
@@ -27,9 +28,9 @@ func (n *Node) Pools(ctx context.Context, participant string) ([]txn.Pool, error
 		if _, ok := n.registration(participant); !ok {
 			return nil, &txn.Error{Op: "pools", Err: txn.ErrNotFound, Detail: machine.NotRegistered(participant)}
 		}
-		return []txn.Pool{pool(r, participant, r.Decisions(participant))}, nil
+		return []admin.Pool{pool(r, participant, r.Decisions(participant))}, nil
 	}
-	out := []txn.Pool{}
+	out := []admin.Pool{}
 	for _, name := range (recoveryLog{n}).Participants() {
 		all := r.Decisions(name)
 		out = append(out, pool(r, name, all[max(0, len(all)-decisionsPerParticipant):]))
@@ -37,12 +38,12 @@ func (n *Node) Pools(ctx context.Context, participant string) ([]txn.Pool, error
 	return out, nil
 }
 
-func pool(r *recovery.Recovery, name string, decisions []adaptive.DecisionRecord) txn.Pool {
+func pool(r *recovery.Recovery, name string, decisions []adaptive.DecisionRecord) admin.Pool {
 	h := r.Health(name)
-	p := txn.Pool{
+	p := admin.Pool{
 		Participant: name, Optimizer: h.Optimizer, Limit: h.Limit, Running: h.Running, Queued: h.Queued,
 		Throughput: h.Throughput, Mean: txn.Duration(h.Mean), P99: txn.Duration(h.P99),
-		Raised: h.Raised, Lowered: h.Lowered, Decisions: make([]txn.PoolDecision, len(decisions)),
+		Raised: h.Raised, Lowered: h.Lowered, Decisions: make([]admin.PoolDecision, len(decisions)),
 	}
 	for i, d := range decisions {
 		p.Decisions[i] = poolDecision(d)
@@ -50,8 +51,8 @@ func pool(r *recovery.Recovery, name string, decisions []adaptive.DecisionRecord
 	return p
 }
 
-func poolDecision(d adaptive.DecisionRecord) txn.PoolDecision {
-	return txn.PoolDecision{
+func poolDecision(d adaptive.DecisionRecord) admin.PoolDecision {
+	return admin.PoolDecision{
 		At: d.At.UTC(), From: d.From, To: d.To, Why: d.Why, Rate: d.Rate, Busy: d.Busy, Bound: d.Bound,
 		Mean: txn.Duration(d.Mean), P99: txn.Duration(d.P99), Queued: d.QueueLen,
 	}

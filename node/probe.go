@@ -9,6 +9,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -17,8 +18,8 @@ const probeTimeout = 5 * time.Second
 
 // probeBranches asks the participants of some branches, all at the same time, for the status of
 // the branches. It takes no longer than probeTimeout, and changes nothing.
-func (n *Node) probeBranches(ctx context.Context, t *machine.Transaction, ids []txn.BranchID) []txn.BranchProbe {
-	out := make([]txn.BranchProbe, len(ids))
+func (n *Node) probeBranches(ctx context.Context, t *machine.Transaction, ids []txn.BranchID) []admin.BranchProbe {
+	out := make([]admin.BranchProbe, len(ids))
 	branches := make([]participant.Branch, len(ids))
 	n.fsm.View(func(m *machine.Machine) {
 		for i, id := range ids {
@@ -28,7 +29,7 @@ func (n *Node) probeBranches(ctx context.Context, t *machine.Transaction, ids []
 	var wg sync.WaitGroup
 	for i, id := range ids {
 		name, b := t.Branches[id-1].Participant, branches[i]
-		out[i] = txn.BranchProbe{Branch: id.String(), Participant: name, Attempts: []txn.CallAttempt{}}
+		out[i] = admin.BranchProbe{Branch: id.String(), Participant: name, Attempts: []admin.CallAttempt{}}
 		wg.Go(func() {
 			said, err := callWithTimeout(ctx, probeTimeout, func(ctx context.Context) (participant.BranchReport, error) { return n.inspectBranch(ctx, name, b) })
 			if err != nil {
@@ -48,14 +49,14 @@ var outcomeNames = map[participant.BranchOutcome]string{
 	participant.Unknown: txn.HeuristicHazard.String(),
 }
 
-func applyReport(q *txn.BranchProbe, said participant.BranchReport) {
+func applyReport(q *admin.BranchProbe, said participant.BranchReport) {
 	q.Prepared, q.Since, q.Detail = said.Prepared, said.Since, said.Detail
 	q.Outcome, q.Locks, q.Waiters = outcomeNames[said.Outcome], said.Locks, said.Waiters
 }
 
 // provenOutcome returns how a branch is known to have ended; ok is false when that is not
 // known.
-func provenOutcome(q *txn.BranchProbe) (end txn.BranchState, ok bool) {
+func provenOutcome(q *admin.BranchProbe) (end txn.BranchState, ok bool) {
 	switch q.Outcome {
 	case txn.BranchCommitted.String():
 		return txn.BranchCommitted, true

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -23,7 +24,7 @@ func TestEachCallerHasItsOwnAnswer(t *testing.T) {
 			}
 		}
 	}
-	before, entries := n.proposals.commands.Load(), n.proposals.entries.Load()
+	before, entries := n.proposals.Stats().Commands, n.proposals.Stats().Entries
 	var wg sync.WaitGroup
 	for i, id := range ids {
 		wg.Go(func() {
@@ -37,8 +38,28 @@ func TestEachCallerHasItsOwnAnswer(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	before, entries = n.proposals.commands.Load()-before, n.proposals.entries.Load()-entries
+	before, entries = n.proposals.Stats().Commands-before, n.proposals.Stats().Entries-entries
 	if before < callers || entries > before/2 {
 		t.Errorf("%d commands in %d entries: the callers shared too little to mean anything", before, entries)
+	}
+}
+
+// A lone caller's command is on its way at once.
+func TestLoneCallerHasEntriesOfItsOwn(t *testing.T) {
+	n := open(t, t.TempDir())
+	ctx := context.Background()
+	entries := func() uint64 { return n.proposals.Stats().Entries - n.proposals.Stats().TickEntries }
+	before := entries()
+	for range 20 {
+		x, err := n.Begin(ctx, txn.Options{})
+		if err == nil {
+			_, err = n.Commit(ctx, x.ID, txn.CommitRequest{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := entries() - before; got != 40 {
+		t.Errorf("%d entries for 40 commands, one after the other", got)
 	}
 }

@@ -14,7 +14,7 @@ func (n *Node) proposeTx(ctx context.Context, op string, id txn.ID, c machine.Co
 	return n.proposeTxInTerm(ctx, 0, op, id, c, nil)
 }
 
-// proposeTxInTerm is proposeTx, with term as in [proposalQueue.proposeInTerm]. reserve, which may
+// proposeTxInTerm is proposeTx, with term as in [Queue.ProposeInTerm]. reserve, which may
 // be nil, reserves what the command occupies until the log has it; release, which may be nil, gives
 // that back.
 func (n *Node) proposeTxInTerm(ctx context.Context, term uint64, op string, id txn.ID, c machine.Command, reserve func() (release func(), err error)) (machine.Result, error) {
@@ -33,7 +33,7 @@ func (n *Node) proposeTxInTerm(ctx context.Context, term uint64, op string, id t
 		}
 	}
 	// No return between the reservation and proposeInTerm, which calls release in every case.
-	res, err := n.proposals.proposeInTerm(ctx, term, c, release)
+	res, err := n.proposals.ProposeInTerm(ctx, term, c, release)
 	failpoint.Hit(op + " applied")
 	if err != nil {
 		return res, txn.Wrap(op, id, n.orLogFailure(err))

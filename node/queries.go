@@ -11,6 +11,7 @@ import (
 	"github.com/txmgr/txmgr/internal/failpoint"
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -51,8 +52,8 @@ func (n *Node) info(t *machine.Transaction, detailed bool) txn.Info {
 		i.Decided, i.DecidedTick, i.DecidedIndex = time.UnixMilli(t.Decided).UTC(), uint64(t.DecidedTick), t.DecidedIndex
 	}
 	if !t.State.Decided() {
-		tick, _ := n.clock.now()
-		i.ExpiresIn = txn.Duration(n.clock.remaining(t.Expiry).Round(time.Millisecond))
+		tick, _ := n.clock.Now()
+		i.ExpiresIn = txn.Duration(n.clock.Remaining(t.Expiry).Round(time.Millisecond))
 		if t.Expiry > tick {
 			i.RemainingInvocations = uint64(t.Expiry - tick)
 		}
@@ -81,7 +82,7 @@ func (n *Node) info(t *machine.Transaction, detailed bool) txn.Info {
 }
 
 // matcher tests the parts of a filter that a summary answers, without decoding the transaction.
-func (n *Node) matcher(f txn.Filter) func(machine.Summary) bool {
+func (n *Node) matcher(f admin.Filter) func(machine.Summary) bool {
 	bornBefore := n.conf.wall().Add(-f.OlderThan).UnixMilli()
 	within := n.expiryBound(f)
 	return func(b machine.Summary) bool {
@@ -95,7 +96,7 @@ func (n *Node) matcher(f txn.Filter) func(machine.Summary) bool {
 	}
 }
 
-func fits(f txn.Filter, t *machine.Transaction) bool {
+func fits(f admin.Filter, t *machine.Transaction) bool {
 	if f.Participant != "" && !slices.ContainsFunc(t.Branches, func(b machine.TransactionBranch) bool { return b.Participant == f.Participant }) {
 		return false
 	}
@@ -109,12 +110,12 @@ func fits(f txn.Filter, t *machine.Transaction) bool {
 
 // Watch yields changes of transactions as they are applied, until ctx ends. The
 // participant, label and age parts of the filter are looked up at each event.
-func (n *Node) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, error] {
-	return func(yield func(txn.Event, error) bool) {
-		match := n.matcher(txn.Filter{States: f.States, Prefix: f.Prefix})
+func (n *Node) Watch(ctx context.Context, f admin.Filter) iter.Seq2[admin.Event, error] {
+	return func(yield func(admin.Event, error) bool) {
+		match := n.matcher(admin.Filter{States: f.States, Prefix: f.Prefix})
 		for c, err := range n.notifier.watch(ctx) {
 			if err != nil {
-				yield(txn.Event{}, txn.Wrap("watch", txn.ID{}, err))
+				yield(admin.Event{}, txn.Wrap("watch", txn.ID{}, err))
 				return
 			}
 			if !match(machine.Summary{ID: c.ID, State: c.State}) {
@@ -128,7 +129,7 @@ func (n *Node) Watch(ctx context.Context, f txn.Filter) iter.Seq2[txn.Event, err
 	}
 }
 
-func (n *Node) event(c machine.Change, f txn.Filter) (txn.Event, bool) {
+func (n *Node) event(c machine.Change, f admin.Filter) (admin.Event, bool) {
 	var t machine.Transaction
 	var known bool
 	var tick survival.Tick
@@ -136,6 +137,6 @@ func (n *Node) event(c machine.Change, f txn.Filter) (txn.Event, bool) {
 		t, known = m.Get(c.ID)
 		tick = m.Tick()
 	})
-	e := txn.Event{ID: c.ID, Name: t.Name, State: c.State, Cause: c.Cause, Heuristic: c.Heuristic, Tick: uint64(tick), Time: n.conf.wall().UTC()}
+	e := admin.Event{ID: c.ID, Name: t.Name, State: c.State, Cause: c.Cause, Heuristic: c.Heuristic, Tick: uint64(tick), Time: n.conf.wall().UTC()}
 	return e, !known || fits(f, &t)
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -22,7 +23,7 @@ const QuotaSetting = "quota"
 const maxQuota = 1_000_000
 
 // quotaOf reads the quota of a registration; zero when it has none.
-func quotaOf(p txn.Participant) (int, error) {
+func quotaOf(p admin.Participant) (int, error) {
 	text, ok := p.Settings[QuotaSetting]
 	if !ok {
 		return 0, nil
@@ -35,7 +36,7 @@ func quotaOf(p txn.Participant) (int, error) {
 }
 
 // withoutCommonSettings returns the registration without the settings that every kind has.
-func withoutCommonSettings(p txn.Participant) txn.Participant {
+func withoutCommonSettings(p admin.Participant) admin.Participant {
 	for _, key := range []string{QuotaSetting, OptimizerSetting} {
 		if _, ok := p.Settings[key]; ok {
 			p.Settings = maps.Clone(p.Settings)

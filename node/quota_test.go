@@ -14,13 +14,14 @@ import (
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // addLedger registers a ledger with a quota.
 func addLedger(t *testing.T, n *Node, name, quota string) error {
 	t.Helper()
-	p := txn.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(t.TempDir(), name)}}
+	p := admin.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(t.TempDir(), name)}}
 	if quota != "" {
 		p.Settings[QuotaSetting] = quota
 	}
@@ -193,7 +194,7 @@ func TestQuotaIsNeverExceeded(t *testing.T) {
 				return
 			default:
 			}
-			list, err := n.List(context.Background(), txn.Filter{Participant: "bank"})
+			list, err := n.List(context.Background(), admin.Filter{Participant: "bank"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -216,7 +217,7 @@ func TestQuotaIsNeverExceeded(t *testing.T) {
 	}
 	// Those that were given up are found to be nothing, or still there.
 	waittest.Until(t, "room", func() bool {
-		list, err := n.List(context.Background(), txn.Filter{States: []txn.State{txn.Active}})
+		list, err := n.List(context.Background(), admin.Filter{States: []txn.State{txn.Active}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,10 +234,10 @@ func TestQuotaIsNeverExceeded(t *testing.T) {
 func TestWhoPreparesIsFoundOut(t *testing.T) {
 	n := open(t, t.TempDir(), func(c *Config) {
 		c.Drivers = map[string]participant.Driver{
-			"desk": func(context.Context, txn.Participant, string) (participant.Participant, error) {
+			"desk": func(context.Context, admin.Participant, string) (participant.Participant, error) {
 				return newFakeParticipant(), nil
 			},
-			"web": func(_ context.Context, p txn.Participant, _ string) (participant.Participant, error) {
+			"web": func(_ context.Context, p admin.Participant, _ string) (participant.Participant, error) {
 				if _, ok := p.Settings[QuotaSetting]; ok {
 					return nil, errors.New("what is a quota?")
 				}
@@ -246,14 +247,14 @@ func TestWhoPreparesIsFoundOut(t *testing.T) {
 	})
 	ctx := t.Context()
 	for kind, prepares := range map[string]bool{"desk": false, "web": true} {
-		if err := n.AddParticipant(ctx, txn.Participant{Name: kind, Kind: kind, Settings: map[string]string{QuotaSetting: "9"}}, "", ""); err != nil {
+		if err := n.AddParticipant(ctx, admin.Participant{Name: kind, Kind: kind, Settings: map[string]string{QuotaSetting: "9"}}, "", ""); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 		if p, ok := n.registration(kind); !ok || p.CoordinatorPrepares != prepares {
 			t.Errorf("%+v", p)
 		}
 	}
-	err := n.AddParticipant(ctx, txn.Participant{Name: "other", Kind: "desk", CoordinatorPrepares: true}, "", "")
+	err := n.AddParticipant(ctx, admin.Participant{Name: "other", Kind: "desk", CoordinatorPrepares: true}, "", "")
 	wantErr(t, "a desk that the coordinator shall prepare", err, txn.ErrInvalid, "cannot ask kind")
 }
 
@@ -271,11 +272,11 @@ func TestQuotaKeepsNoPlaceOfARefusedCall(t *testing.T) {
 		n.quotas.view = func(fn func(*machine.Machine)) {
 			view(fn)
 			n.leading.Store(false)
-			n.proposals.setTerm(0)
+			n.proposals.SetTerm(0)
 		}
 		err := refused()
 		n.quotas.view = view
-		n.proposals.setTerm(term)
+		n.proposals.SetTerm(term)
 		n.leading.Store(true)
 		return err
 	}

@@ -44,7 +44,7 @@ func (n recoveryLog) Pending(id txn.ID) (recovery.PendingTx, bool) {
 		}
 	})
 	if w.State == txn.Preparing && expiry > tick && !askOutcome {
-		w.TimeLeft = n.clock.remaining(expiry)
+		w.TimeLeft = n.clock.Remaining(expiry)
 	}
 	return w, len(w.Branches) > 0
 }
@@ -72,7 +72,7 @@ func coordinatorPrepares(m *machine.Machine, name string) bool {
 func (n *Node) deferToClients(r *recovery.Recovery, ids []txn.ID) {
 	var urgent []txn.ID
 	deferred := make([]txn.ID, 0, len(ids))
-	soon := n.clock.lastTickWithin(r.ClientGrace())
+	soon := n.clock.LastWithin(r.ClientGrace())
 	n.fsm.View(func(m *machine.Machine) {
 		mixed := slices.ContainsFunc(m.Participants(), func(p machine.Registration) bool {
 			return p.CoordinatorPrepares && m.UnfinishedBranches(p.Name) > 0
@@ -111,7 +111,7 @@ func isUrgent(m *machine.Machine, id txn.ID, mixed bool, soon survival.Tick) boo
 func (n recoveryLog) Report(ctx context.Context, id txn.ID, rs []recovery.BranchResult) error {
 	failpoint.Hit("finding received")
 	for _, c := range n.reportCommands(id, rs) {
-		res, err := n.proposals.propose(ctx, c)
+		res, err := n.proposals.Propose(ctx, c)
 		failpoint.Hit("finding applied")
 		if err != nil {
 			return err

@@ -37,12 +37,12 @@ func (n *Node) queueAfterResume() {
 }
 
 // proposeCommand proposes a command that concerns no transaction. onDone is as in
-// [proposalQueue.proposeInTerm], and may be nil. A refusal comes with its result.
+// [Queue.ProposeInTerm], and may be nil. A refusal comes with its result.
 func (n *Node) proposeCommand(ctx context.Context, op string, c machine.Command, onDone func()) (machine.Result, error) {
 	if err := n.requireLeader(); err != nil {
 		return machine.Result{}, txn.Wrap(op, txn.ID{}, n.orLogFailure(err))
 	}
-	res, err := n.proposals.proposeInTerm(ctx, 0, c, onDone)
+	res, err := n.proposals.ProposeInTerm(ctx, 0, c, onDone)
 	switch {
 	case err != nil:
 		return res, txn.Wrap(op, txn.ID{}, n.orLogFailure(err))

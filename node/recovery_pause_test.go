@@ -15,6 +15,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // backupScenario is a coordinator of two real ledgers and what became of it: a backup, and
@@ -59,7 +60,7 @@ func runUntilBackup(t *testing.T) *backupScenario {
 	}
 	ctx := t.Context()
 	for _, name := range []string{"bank", "stock"} {
-		if err := n.AddParticipant(ctx, txn.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(dir, name)}}, "", ""); err != nil {
+		if err := n.AddParticipant(ctx, admin.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(dir, name)}}, "", ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,7 +80,7 @@ func runUntilBackup(t *testing.T) *backupScenario {
 	pass(2 * time.Minute)
 	y.lost = y.prepare(n, time.Hour)
 	commit(y.lost)
-	at, err := ledger.Driver(ctx, txn.Participant{Name: "bank", Settings: map[string]string{"path": filepath.Join(dir, "bank")}}, n.clusterID())
+	at, err := ledger.Driver(ctx, admin.Participant{Name: "bank", Settings: map[string]string{"path": filepath.Join(dir, "bank")}}, n.clusterID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func TestRestoreYesterdaysBackup(t *testing.T) {
 		if err := n.ResumeRecovery(ctx, "bob", "again"); err != nil {
 			t.Error("a repeat:", err)
 		}
-		records, err := n.Audit(ctx, txn.AuditFilter{})
+		records, err := n.Audit(ctx, admin.AuditFilter{})
 		if last := records[len(records)-1]; err != nil || last.Action != "resume" || last.By != "ann" || last.Reason != "compared with the ledgers" {
 			t.Errorf("%+v, %v", last, err)
 		}

@@ -40,7 +40,7 @@ func TestTakingOverTwiceInATermSetsNoClockBack(t *testing.T) {
 		hold.Store(true)
 		go func() { _, _ = n.Begin(t.Context(), txn.Options{Timeout: time.Hour}) }()
 		pass(3 * time.Second)
-		counted, _ := n.clock.now()
+		counted, _ := n.clock.Now()
 
 		(&leadership{node: n, stop: func() {}}).revoke()
 		if d, err := n.deadline(time.Minute); err == nil && d.term == 0 {
@@ -53,7 +53,7 @@ func TestTakingOverTwiceInATermSetsNoClockBack(t *testing.T) {
 		}
 		defer again.done.Wait()
 		defer again.stop()
-		if now, _ := n.clock.now(); now < counted {
+		if now, _ := n.clock.Now(); now < counted {
 			t.Errorf("its clock went from %d to %d", counted, now)
 		}
 	})

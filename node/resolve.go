@@ -8,6 +8,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/textutil"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -18,7 +19,7 @@ import (
 // [txn.ErrInvalid]: no reason was given, or it is too long. [txn.ErrConflict]: the
 // participants know the outcome, a branch is not in doubt, or the transaction is not
 // decided and can only be rolled back.
-func (n *Node) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Outcome, error) {
+func (n *Node) Resolve(ctx context.Context, id txn.ID, r admin.Resolution) (txn.Outcome, error) {
 	reason, err := requireReason(machine.OpResolve, id, r.Reason)
 	if err != nil {
 		return txn.Outcome{}, err
@@ -78,7 +79,7 @@ func branchInDoubt(b *machine.TransactionBranch) bool {
 }
 
 // rejectReason returns why an operator cannot resolve a branch so; empty when that is possible.
-func rejectReason(t *machine.Transaction, q *txn.BranchProbe, commit bool) string {
+func rejectReason(t *machine.Transaction, q *admin.BranchProbe, commit bool) string {
 	id, _ := txn.ParseBranchID(q.Branch)
 	where := fmt.Sprintf("%s at %s", q.Branch, q.Participant)
 	if q.Prepared {
@@ -109,7 +110,7 @@ func (n *Node) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Ou
 	return outcomeOf(res), err
 }
 
-// The actions of a [txn.Action].
+// The actions of a [admin.Action].
 const (
 	actionRetry    = "retry"
 	actionCommit   = "commit"
@@ -118,9 +119,9 @@ const (
 )
 
 // actions lists the actions that an operator could take now, allowed or not.
-func (n *Node) actions(t *machine.Transaction, asked []txn.BranchProbe) []txn.Action {
+func (n *Node) actions(t *machine.Transaction, asked []admin.BranchProbe) []admin.Action {
 	id := t.ID.String()
-	all := []txn.Action{
+	all := []admin.Action{
 		n.retryAction(t),
 		resolveAction(t, asked, true),
 		resolveAction(t, asked, false),
@@ -140,12 +141,12 @@ func (n *Node) actions(t *machine.Transaction, asked []txn.BranchProbe) []txn.Ac
 	return all
 }
 
-func (n *Node) retryAction(t *machine.Transaction) txn.Action {
-	c := txn.Action{Name: actionRetry}
+func (n *Node) retryAction(t *machine.Transaction) admin.Action {
+	c := admin.Action{Name: actionRetry}
 	switch {
 	case t.State == txn.Active:
 		c.Why = "it is not decided: nothing is to be driven yet"
-	case t.Delegated() && n.clock.remaining(t.Expiry) > 0:
+	case t.Delegated() && n.clock.Remaining(t.Expiry) > 0:
 		c.Why = "the application may still be committing the branch: the participant is asked when the time is over"
 	case t.State.Finished() && len(unresolvedBranches(t, 0)) > 0 && t.Heuristic != 0:
 		c.Allowed, c.Why = true, "asks the participants once more for proof of how the branches ended"
@@ -159,8 +160,8 @@ func (n *Node) retryAction(t *machine.Transaction) txn.Action {
 
 // resolveAction returns the action that resolves the branches in doubt as ended so, and whether
 // it is allowed.
-func resolveAction(t *machine.Transaction, asked []txn.BranchProbe, commit bool) txn.Action {
-	c := txn.Action{Name: actionRollback}
+func resolveAction(t *machine.Transaction, asked []admin.BranchProbe, commit bool) admin.Action {
+	c := admin.Action{Name: actionRollback}
 	if commit {
 		c.Name = actionCommit
 	}
@@ -205,8 +206,8 @@ func resolveText(t *machine.Transaction, unresolved []txn.BranchID, commit bool)
 	return text
 }
 
-func forgetAction(t *machine.Transaction) txn.Action {
-	c := txn.Action{Name: actionForget}
+func forgetAction(t *machine.Transaction) admin.Action {
+	c := admin.Action{Name: actionForget}
 	switch {
 	case t.Heuristic == 0:
 		c.Why = "there is no heuristic outcome"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The keys under which raft stores its current term, and that of its last vote.
@@ -30,15 +31,15 @@ var (
 //
 // [txn.ErrConflict]: dir is not empty. [ErrBadBackup]: r is no backup, or damaged.
 // [txn.ErrInvalid] alone: it was written by a newer release.
-func RestoreBackup(ctx context.Context, r io.Reader, dir string) (txn.Backup, error) {
+func RestoreBackup(ctx context.Context, r io.Reader, dir string) (admin.Backup, error) {
 	b, err := restoreBackup(ctx, r, dir)
 	if err != nil {
-		return txn.Backup{}, fmt.Errorf("restoring a backup to %s: %w", dir, err)
+		return admin.Backup{}, fmt.Errorf("restoring a backup to %s: %w", dir, err)
 	}
 	return b, nil
 }
 
-func restoreBackup(ctx context.Context, r io.Reader, dir string) (b txn.Backup, err error) {
+func restoreBackup(ctx context.Context, r io.Reader, dir string) (b admin.Backup, err error) {
 	undo, err := prepareEmptyDir(dir)
 	if err != nil {
 		return b, err
@@ -93,7 +94,7 @@ func prepareEmptyDir(dir string) (undo func() error, err error) {
 }
 
 // writeRestored writes log and snapshot to an empty directory.
-func writeRestored(ctx context.Context, r io.Reader, dir string) (b txn.Backup, err error) {
+func writeRestored(ctx context.Context, r io.Reader, dir string) (b admin.Backup, err error) {
 	in, err := openBackup(contextReader{ctx, r})
 	if err != nil {
 		return b, err
@@ -114,21 +115,21 @@ func writeRestored(ctx context.Context, r io.Reader, dir string) (b txn.Backup, 
 
 // restoreTo writes the state as a snapshot of the single node, and reads the rest of the
 // backup before the snapshot becomes valid.
-func (b *backupReader) restoreTo(s *storage) (txn.Backup, error) {
+func (b *backupReader) restoreTo(s *storage) (admin.Backup, error) {
 	// No other node can reach it yet; it reports its address itself.
 	alone := raft.Configuration{Servers: []raft.Server{{ID: s.id, Address: raft.ServerAddress(s.id)}}}
 	_, transport := raft.NewInmemTransport("") // translates the address for the snapshot's description
 	// As in raft's own recovery, the configuration is given as that of entry 1.
 	sink, err := s.snaps.Create(raft.SnapshotVersionMax, b.header.Index, b.header.Term, alone, 1, transport)
 	if err != nil {
-		return txn.Backup{}, err
+		return admin.Backup{}, err
 	}
 	if err := raftfsm.CopyAsNewIncarnation(sink, b.snapshot); err != nil {
-		return txn.Backup{}, errors.Join(backupError(err), sink.Cancel())
+		return admin.Backup{}, errors.Join(backupError(err), sink.Cancel())
 	}
 	described, err := b.finish()
 	if err != nil {
-		return txn.Backup{}, errors.Join(err, sink.Cancel())
+		return admin.Backup{}, errors.Join(err, sink.Cancel())
 	}
 	return described, sink.Close()
 }

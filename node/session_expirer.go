@@ -181,7 +181,7 @@ func (p *sessionExpirer) rotateDue(ctx context.Context) time.Duration {
 // more.
 func (p *sessionExpirer) expire(ctx context.Context, ids []txn.SessionID) {
 	for ctx.Err() == nil {
-		res, err := p.node.proposals.proposeInTerm(ctx, p.term, machine.ExpireSessions{IDs: ids}, nil)
+		res, err := p.node.proposals.ProposeInTerm(ctx, p.term, machine.ExpireSessions{IDs: ids}, nil)
 		if err == nil {
 			if res.Code != machine.OK {
 				p.node.logger.Error("the log refused to expire sessions", "sessions", len(ids), "code", res.Code)

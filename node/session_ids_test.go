@@ -46,7 +46,7 @@ func TestAnIDThatIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), func(c *Config) { slow(c); c.Retention = time.Second })
 		s := openSession(t, n, 4*time.Second)
-		if res, err := n.proposals.propose(context.Background(), machine.CloseSession{ID: s.ID}); err != nil || res.Code != machine.OK {
+		if res, err := n.proposals.Propose(context.Background(), machine.CloseSession{ID: s.ID}); err != nil || res.Code != machine.OK {
 			t.Fatalf("closed: %v, %v", res.Code, err)
 		}
 		pass(1500 * time.Millisecond)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -17,10 +18,10 @@ import (
 //
 // [txn.ErrInvalid]: see [txn.SessionOptions.Check], or there are too many. [txn.ErrConflict]: the id is that of a session
 // with other options. [txn.ErrNotFound]: that session has ended.
-func (n *Node) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
+func (n *Node) OpenSession(ctx context.Context, o txn.SessionOptions) (admin.ClientSession, error) {
 	const op = "open session"
 	if err := o.Check(); err != nil {
-		return txn.ClientSession{}, txn.Wrap(op, txn.ID{}, err)
+		return admin.ClientSession{}, txn.Wrap(op, txn.ID{}, err)
 	}
 	if o.ID.IsZero() {
 		o.ID = random.SessionID()
@@ -28,11 +29,11 @@ func (n *Node) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.Clien
 	res, err := n.proposeCommand(ctx, op, machine.OpenSession{ID: o.ID, Name: o.Name, TTL: txn.GrantedTTL(o.TTL)}, nil)
 	switch {
 	case res.Code == machine.TooMany:
-		return txn.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("%d sessions are open, the most that there can be; see: txmgr session list", txn.MaxSessions)}
+		return admin.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("%d sessions are open, the most that there can be; see: txmgr session list", txn.MaxSessions)}
 	case res.Code == machine.Conflict:
-		return txn.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrConflict, Detail: fmt.Sprintf("session %v was opened with other options", o.ID)}
+		return admin.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrConflict, Detail: fmt.Sprintf("session %v was opened with other options", o.ID)}
 	case err != nil:
-		return txn.ClientSession{}, withSessionID(err, o.ID)
+		return admin.ClientSession{}, withSessionID(err, o.ID)
 	}
 	return n.renewSession(ctx, op, o.ID)
 }
@@ -41,15 +42,15 @@ func (n *Node) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.Clien
 // passed, counted from the call.
 //
 // [txn.ErrNotFound]: it has ended, or is unknown; when it expired, the error is [txn.ErrSessionExpired] too.
-func (n *Node) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error) {
+func (n *Node) KeepAlive(ctx context.Context, id txn.SessionID) (admin.ClientSession, error) {
 	return n.renewSession(ctx, "keep alive", id)
 }
 
 // renewSession moves the session to the front of its belt and then verifies that this node led at
 // that moment, or later: so the next leader begins to count after it.
-func (n *Node) renewSession(ctx context.Context, op string, id txn.SessionID) (txn.ClientSession, error) {
-	failed := func(err error) (txn.ClientSession, error) {
-		return txn.ClientSession{}, txn.Wrap(op, txn.ID{}, n.orLogFailure(err))
+func (n *Node) renewSession(ctx context.Context, op string, id txn.SessionID) (admin.ClientSession, error) {
+	failed := func(err error) (admin.ClientSession, error) {
+		return admin.ClientSession{}, txn.Wrap(op, txn.ID{}, n.orLogFailure(err))
 	}
 	if id.IsZero() {
 		return failed(fmt.Errorf("%w: no session id given", txn.ErrInvalid))
@@ -69,7 +70,7 @@ func (n *Node) renewSession(ctx context.Context, op string, id txn.SessionID) (t
 	res, session := n.lookupSession(id)
 	switch {
 	case res.Code != machine.OK:
-		return txn.ClientSession{}, withSessionID(res.ToError(op, txn.ID{}), id)
+		return admin.ClientSession{}, withSessionID(res.ToError(op, txn.ID{}), id)
 	case !renewed && (p == nil || p != n.sessionExpirer.Load()):
 		return failed(fmt.Errorf("%w: this node has just been elected", txn.ErrUnavailable))
 	case !renewed:
@@ -116,7 +117,7 @@ func (n *Node) CloseSession(ctx context.Context, id txn.SessionID) error {
 
 // Sessions lists client sessions in the order of their ids: the newest ones when there are more
 // than the filter's limit.
-func (n *Node) Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error) {
+func (n *Node) Sessions(ctx context.Context, f admin.SessionFilter) ([]admin.ClientSession, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("list sessions", txn.ID{}, err)
 	}
@@ -140,7 +141,7 @@ func (n *Node) Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientS
 			break
 		}
 	}
-	out := make([]txn.ClientSession, len(found))
+	out := make([]admin.ClientSession, len(found))
 	for i := range found {
 		out[i] = found[i].Public()
 	}

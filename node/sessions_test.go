@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-func openSession(t *testing.T, n *Node, ttl time.Duration) txn.ClientSession {
+func openSession(t *testing.T, n *Node, ttl time.Duration) admin.ClientSession {
 	t.Helper()
 	s, err := n.OpenSession(context.Background(), txn.SessionOptions{Name: "app", TTL: ttl})
 	if err != nil {
@@ -146,10 +147,10 @@ func TestCloseSession(t *testing.T) {
 		if _, err := n.KeepAlive(context.Background(), txn.SessionID{1}); !errors.Is(err, txn.ErrNotFound) {
 			t.Errorf("keep alive of an unknown one: %v", err)
 		}
-		if all, err := n.Sessions(context.Background(), txn.SessionFilter{}); err != nil || len(all) != 0 {
+		if all, err := n.Sessions(context.Background(), admin.SessionFilter{}); err != nil || len(all) != 0 {
 			t.Errorf("open sessions: %v, %v", all, err)
 		}
-		if all, err := n.Sessions(context.Background(), txn.SessionFilter{Ended: true}); err != nil || len(all) != 1 || all[0].State != txn.SessionClosed {
+		if all, err := n.Sessions(context.Background(), admin.SessionFilter{Ended: true}); err != nil || len(all) != 1 || all[0].State != txn.SessionClosed {
 			t.Errorf("all sessions: %v, %v", all, err)
 		}
 	})

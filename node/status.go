@@ -9,19 +9,20 @@ import (
 
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // Participants lists the registered participants with their health as this node sees it.
-func (n *Node) Participants(ctx context.Context) ([]txn.ParticipantStatus, error) {
+func (n *Node) Participants(ctx context.Context) ([]admin.ParticipantStatus, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("participant list", txn.ID{}, err)
 	}
-	out := []txn.ParticipantStatus{}
+	out := []admin.ParticipantStatus{}
 	n.fsm.View(func(m *machine.Machine) {
 		for _, r := range m.Participants() {
 			if !r.Removed {
-				out = append(out, txn.ParticipantStatus{Participant: r.Participant, Healthy: true})
+				out = append(out, admin.ParticipantStatus{Participant: r.Participant, Healthy: true})
 			}
 		}
 	})
@@ -52,14 +53,14 @@ const maxConcurrentScans = 8
 // locks they hold, who waits for them, and what other applications have prepared there. When all
 // are scanned, one that cannot be scanned is reported as a result of its own, see
 // [recovery.Unreachable]; when one is named, as the error.
-func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]txn.ScanResult, error) {
+func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]admin.ScanResult, error) {
 	r := n.recovery.Load()
 	if r == nil {
 		return nil, &txn.Error{Op: "recover scan", Err: txn.ErrUnavailable, Detail: "this node does not lead"}
 	}
 	check := r.InspectLocks
 	if apply {
-		check = func(ctx context.Context, name string) ([]txn.ScanResult, error) { return r.Sweep(ctx, name, true) }
+		check = func(ctx context.Context, name string) ([]admin.ScanResult, error) { return r.Sweep(ctx, name, true) }
 	}
 	if participant == "" {
 		return n.scanAll(ctx, check)
@@ -71,14 +72,14 @@ func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]txn.
 	if err != nil {
 		err = txn.Wrap("recover scan", txn.ID{}, fmt.Errorf("participant %q: %w", participant, err))
 	}
-	return append([]txn.ScanResult{}, found...), err
+	return append([]admin.ScanResult{}, found...), err
 }
 
 // scanAll returns the results in the order of the participants. The error is not about a
 // participant.
-func (n *Node) scanAll(ctx context.Context, check func(context.Context, string) ([]txn.ScanResult, error)) ([]txn.ScanResult, error) {
+func (n *Node) scanAll(ctx context.Context, check func(context.Context, string) ([]admin.ScanResult, error)) ([]admin.ScanResult, error) {
 	names := recoveryLog{n}.Participants()
-	found := make([][]txn.ScanResult, len(names))
+	found := make([][]admin.ScanResult, len(names))
 	slots := make(chan struct{}, maxConcurrentScans)
 	var wg sync.WaitGroup
 	for i, name := range names {
@@ -92,7 +93,7 @@ func (n *Node) scanAll(ctx context.Context, check func(context.Context, string) 
 		})
 	}
 	wg.Wait()
-	all := append([]txn.ScanResult{}, slices.Concat(found...)...)
+	all := append([]admin.ScanResult{}, slices.Concat(found...)...)
 	err := n.requireLeader()
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w before all participants had answered", txn.ErrUnavailable, context.Cause(ctx))
@@ -104,14 +105,15 @@ func (n *Node) scanAll(ctx context.Context, check func(context.Context, string) 
 }
 
 // Status returns the state of the node.
-func (n *Node) Status(ctx context.Context) (txn.Status, error) {
+func (n *Node) Status(ctx context.Context) (admin.Status, error) {
+	written := n.proposals.Stats()
 	leader, leaderID := n.raft.LeaderWithID()
-	tick, _ := n.clock.now()
-	s := txn.Status{
+	tick, _ := n.clock.Now()
+	s := admin.Status{
 		Node: string(n.env.id), Leader: n.isLeader(), LeaderID: string(leaderID), Version: Version(),
 		Term: n.raft.CurrentTerm(), LogIndex: n.raft.LastIndex(), Tick: uint64(tick),
 		Uptime:   txn.Duration(time.Since(n.started).Round(time.Millisecond)),
-		Commands: n.proposals.commands.Load(), Entries: n.proposals.entries.Load(), TickEntries: n.proposals.tickEntries.Load(),
+		Commands: written.Commands, Entries: written.Entries, TickEntries: written.TickEntries,
 	}
 	if leader == "" {
 		s.LeaderID = ""

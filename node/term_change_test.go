@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
-	"github.com/txmgr/txmgr/txn/machine"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // TestAnEarlierTermDecidesNothing: a node that has lost the term in which it took over, and
@@ -40,19 +39,6 @@ func TestAnEarlierTermDecidesNothing(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// TestNothingIsStampedInAnotherTerm: the clock of a node that has not applied all entries
-// may be ahead of the one by which deadlines were given meanwhile.
-func TestNothingIsStampedInAnotherTerm(t *testing.T) {
-	b := newTestQueue()
-	current := uint64(2)
-	b.currentTerm = func() uint64 { return current }
-	b.mustPut(t, machine.Commit{})
-	b.wantNext(t, nothing)
-	b.setTerm(2)
-	b.mustPut(t, machine.Commit{}) // the one before was refused
-	b.wantNext(t, 1)
 }
 
 // TestNoReadWhileLeadershipIsHandedOver: the transfer target asks for votes at once. A node that
@@ -170,7 +156,7 @@ func TestASnapshotWakesWhoeverWaits(t *testing.T) {
 			waited <- err
 		}()
 		go func() {
-			for _, err := range f.Watch(t.Context(), txn.Filter{}) {
+			for _, err := range f.Watch(t.Context(), admin.Filter{}) {
 				if err != nil {
 					watched <- err
 				}
@@ -209,19 +195,5 @@ func (c *replicas) link(i int, on bool) {
 			other.Disconnect(c.servers[i].Address)
 			c.nets[i].Disconnect(c.servers[j].Address)
 		}
-	}
-}
-
-// TestADeadlineIsOfItsTerm: what was computed from the clock of one term is not proposed
-// in another, where the same tick may be earlier.
-func TestADeadlineIsOfItsTerm(t *testing.T) {
-	b := newTestQueue()
-	b.setTerm(3)
-	p := &proposal{done: make(chan proposalResult, 1), pending: new(atomic.Int64)}
-	if err := b.put(2, machine.Begin{}, p); !errors.Is(err, txn.ErrUnavailable) {
-		t.Errorf("a deadline of term 2 in term 3: %v", err)
-	}
-	if err := b.put(3, machine.Begin{}, p); err != nil {
-		t.Error(err)
 	}
 }

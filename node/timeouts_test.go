@@ -12,9 +12,8 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
-	"github.com/txmgr/txmgr/raftfsm"
-	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -153,7 +152,7 @@ func TestRetentionEndsWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const retention, late = time.Hour, 15*time.Second + 10*time.Second
 		n := open(t, t.TempDir(), slow, func(c *Config) { c.Retention = retention })
-		status := func() txn.Status {
+		status := func() admin.Status {
 			s, err := n.Status(context.Background())
 			if err != nil {
 				t.Fatal(err)
@@ -293,11 +292,6 @@ func TestClockJumpOfAnHour(t *testing.T) {
 			}
 		}
 	})
-	var c clock // in a bubble no time has a monotonic reading
-	c.anchor(1, time.Second, raftfsm.Position{}, false)
-	if c.at == c.at.Round(0) {
-		t.Error("the clock counts by the wall")
-	}
 }
 
 // TestRestartKeepsTheClusterTag: a coordinator that starts again recognizes its branches by
@@ -316,7 +310,7 @@ func TestRestartKeepsTheClusterTag(t *testing.T) {
 	}
 	register := func(n *Node) {
 		t.Helper()
-		if err := n.AddParticipant(ctx, txn.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""); err != nil {
+		if err := n.AddParticipant(ctx, admin.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -363,60 +357,4 @@ func TestRestartKeepsTheClusterTag(t *testing.T) {
 	if b, err := bank.Balances(ctx); err != nil || b["a"] != 90 {
 		t.Errorf("%v, %v", b, err)
 	}
-}
-
-// entryOf is a position in the log.
-func entryOf(term, index uint64) raftfsm.Position { return raftfsm.Position{Index: index, Term: term} }
-
-// TestAFollowerTakesOverALowerCount: a leader that was restarted counts less than a
-// follower that was not. The deadlines that it gives are ticks of its own count: once
-// the follower leads, none may expire too early.
-func TestAFollowerTakesOverALowerCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var c clock
-		c.anchor(1, time.Second, entryOf(1, 1), false)
-		pass(50 * time.Second)
-		if tick, _ := c.now(); tick != 51 {
-			t.Fatalf("tick %d", tick)
-		}
-		c.anchor(6, time.Second, entryOf(2, 2), false) // the leader has lost 45 s
-		if tick, _ := c.now(); tick != 6 {
-			t.Errorf("it counts %d, and the leader 6", tick)
-		}
-		pass(4 * time.Second)
-		c.anchor(7, time.Second, entryOf(3, 3), true) // it leads: an entry that was on its way
-		if tick, _ := c.now(); tick != 10 {
-			t.Errorf("a leader's own entry moved its clock to %d", tick)
-		}
-	})
-}
-
-// TestAnElectionDoesNotSetTheClockBack: what a leader wrote just before it died is
-// applied when there is another one. The time since it arrived is counted; what was counted
-// before is not, since the machine of that leader may have been suspended.
-func TestAnElectionDoesNotSetTheClockBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var c clock
-		want := func(tick survival.Tick, when string) {
-			t.Helper()
-			if got, _ := c.now(); got != tick {
-				t.Errorf("%s: tick %d; want %d", when, got, tick)
-			}
-		}
-		c.anchor(100, time.Second, entryOf(1, 1), false)
-		pass(5 * time.Second)
-		c.recordArrival(entryOf(1, 2))
-		pass(3 * time.Second)
-		c.anchor(102, time.Second, entryOf(1, 2), false)
-		want(105, "applied after an election")
-		c.recordArrival(entryOf(1, 3))
-		c.recordArrival(entryOf(2, 3)) // in its place
-		pass(3 * time.Second)
-		c.anchor(106, time.Second, entryOf(1, 3), false)
-		want(106, "of another term than what arrived")
-		c.recordArrival(entryOf(2, 4))
-		pass(3 * time.Second)
-		c.anchor(103, time.Second, raftfsm.Position{}, false)
-		want(103, "a snapshot does not say when it was written")
-	})
 }

@@ -3,14 +3,14 @@ package node
 import (
 	"testing"
 
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // TestSecretCountsToItsLastLetter: a secret with one missing letter is
 // worthless.
 func TestSecretCountsToItsLastLetter(t *testing.T) {
 	n := open(t, t.TempDir())
-	_, secret, err := n.CreateToken(t.Context(), txn.TokenRequest{Name: "app", Role: txn.RoleClient})
+	_, secret, err := n.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient})
 	if err != nil {
 		t.Fatal(err)
 	}

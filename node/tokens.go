@@ -8,6 +8,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -23,15 +24,15 @@ const (
 
 // CreateToken creates a token, and returns its secret, which is stored nowhere.
 //
-// [txn.ErrInvalid]: see [txn.TokenRequest.Check], or there are too many.
+// [txn.ErrInvalid]: see [admin.TokenRequest.Check], or there are too many.
 // [txn.ErrConflict]: a token has that name, expired or not.
-func (n *Node) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, string, error) {
+func (n *Node) CreateToken(ctx context.Context, r admin.TokenRequest) (admin.Token, string, error) {
 	const op = "token create"
 	if err := r.Check(); err != nil {
-		return txn.Token{}, "", txn.Wrap(op, txn.ID{}, err)
+		return admin.Token{}, "", txn.Wrap(op, txn.ID{}, err)
 	}
 	if oneLine(r.Name) != r.Name {
-		return txn.Token{}, "", &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "the name of a token is one line, without spaces at its ends or two in a row"}
+		return admin.Token{}, "", &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "the name of a token is one line, without spaces at its ends or two in a row"}
 	}
 	c := machine.AddToken{ID: n.newTokenID(), Name: r.Name, Role: r.Role, Rate: r.Rate, By: operatorName(r.By)}
 	if r.TTL > 0 {
@@ -42,15 +43,15 @@ func (n *Node) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, 
 	res, err := n.proposeCommand(ctx, op, c, nil)
 	switch {
 	case res.Code == machine.Conflict:
-		return txn.Token{}, "", &txn.Error{Op: op, Err: txn.ErrConflict, Detail: fmt.Sprintf("there is a token named %q: take another name, or revoke it first: txmgr token revoke %s", r.Name, r.Name)}
+		return admin.Token{}, "", &txn.Error{Op: op, Err: txn.ErrConflict, Detail: fmt.Sprintf("there is a token named %q: take another name, or revoke it first: txmgr token revoke %s", r.Name, r.Name)}
 	case res.Code == machine.TooMany:
-		return txn.Token{}, "", &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("there are %d tokens, the most that there can be: revoke those that are over: txmgr token list", txn.MaxTokens)}
+		return admin.Token{}, "", &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("there are %d tokens, the most that there can be: revoke those that are over: txmgr token list", admin.MaxTokens)}
 	case err != nil:
-		return txn.Token{}, "", err
+		return admin.Token{}, "", err
 	}
 	made, ok := n.token(c.ID)
 	if !ok {
-		return txn.Token{}, "", &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: "the token was revoked by another client immediately after its creation"}
+		return admin.Token{}, "", &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: "the token was revoked by another client immediately after its creation"}
 	}
 	return made.Public(), secret, nil
 }
@@ -71,13 +72,13 @@ func (n *Node) token(idOrName string) (t machine.Token, ok bool) {
 }
 
 // Tokens lists all tokens, in the order of their creation, expired ones included.
-func (n *Node) Tokens(ctx context.Context) ([]txn.Token, error) {
+func (n *Node) Tokens(ctx context.Context) ([]admin.Token, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("token list", txn.ID{}, err)
 	}
 	var all []machine.Token
 	n.fsm.View(func(m *machine.Machine) { all = m.Tokens() })
-	out := make([]txn.Token, len(all))
+	out := make([]admin.Token, len(all))
 	for i := range all {
 		out[i] = all[i].Public()
 	}
@@ -111,16 +112,16 @@ func (n *Node) RevokeToken(ctx context.Context, token, by, reason string) error 
 
 // AuthenticateToken returns the token of a secret, as far as this node knows. It is false when no
 // token has the secret, and when the token has expired by this node's clock.
-func (n *Node) AuthenticateToken(secret string) (txn.Token, bool) {
+func (n *Node) AuthenticateToken(secret string) (admin.Token, bool) {
 	if len(secret) != secretLength || !strings.HasPrefix(secret, secretPrefix) {
-		return txn.Token{}, false
+		return admin.Token{}, false
 	}
 	hash := sha256.Sum256([]byte(secret))
 	var t machine.Token
 	var ok bool
 	n.fsm.View(func(m *machine.Machine) { t, ok = m.TokenByHash(hash) })
 	if !ok || t.Expires != 0 && n.conf.wall().UnixMilli() >= t.Expires {
-		return txn.Token{}, false
+		return admin.Token{}, false
 	}
 	return t.Public(), true
 }

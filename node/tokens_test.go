@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -20,27 +21,27 @@ func TestTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := n.conf.wall().UTC()
-		app, secret, err := n.CreateToken(t.Context(), txn.TokenRequest{Name: "app", Role: txn.RoleClient, Rate: 100, TTL: time.Hour, By: "ann"})
+		app, secret, err := n.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient, Rate: 100, TTL: time.Hour, By: "ann"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !regexp.MustCompile(`^txm_[a-z2-9]{8}_[a-z2-9]{32}$`).MatchString(secret) || secret[4:12] != app.ID {
 			t.Errorf("secret %q of token %q", secret, app.ID)
 		}
-		if app.Name != "app" || app.Role != txn.RoleClient || app.Rate != 100 || app.By != "ann" || app.Expires.Sub(start.Add(time.Hour)).Abs() > time.Second || app.Created.Sub(start).Abs() > time.Second {
+		if app.Name != "app" || app.Role != admin.RoleClient || app.Rate != 100 || app.By != "ann" || app.Expires.Sub(start.Add(time.Hour)).Abs() > time.Second || app.Created.Sub(start).Abs() > time.Second {
 			t.Errorf("%+v", app)
 		}
-		root, rootSecret, err := n.CreateToken(t.Context(), txn.TokenRequest{Name: "root", Role: txn.RoleAdmin})
+		root, rootSecret, err := n.CreateToken(t.Context(), admin.TokenRequest{Name: "root", Role: admin.RoleAdmin})
 		if err != nil || !root.Expires.IsZero() {
 			t.Fatal(root, err)
 		}
-		_, _, err = n.CreateToken(t.Context(), txn.TokenRequest{Name: "app", Role: txn.RoleReader})
+		_, _, err = n.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleReader})
 		wantErr(t, "name taken", err, txn.ErrConflict, "txmgr token revoke app")
-		for _, bad := range []txn.TokenRequest{{}, {Name: "x"}, {Name: " x", Role: 1}, {Name: "x\ny", Role: 1}, {Name: "x", Role: 9}, {Name: "x", Role: 1, TTL: -1}} {
+		for _, bad := range []admin.TokenRequest{{}, {Name: "x"}, {Name: " x", Role: 1}, {Name: "x\ny", Role: 1}, {Name: "x", Role: 9}, {Name: "x", Role: 1, TTL: -1}} {
 			_, _, err := n.CreateToken(t.Context(), bad)
 			wantErr(t, "bad request", err, txn.ErrInvalid)
 		}
-		bears := func(secret string, want txn.Token, ok bool) {
+		bears := func(secret string, want admin.Token, ok bool) {
 			t.Helper()
 			got, found := n.AuthenticateToken(secret)
 			if found != ok || ok && got != want {
@@ -50,7 +51,7 @@ func TestTokens(t *testing.T) {
 		bears(secret, app, true)
 		bears(rootSecret, root, true)
 		for _, no := range []string{"", "txm_", secret + "a", secret[:44] + "!", "TXM_" + secret[4:], strings.Repeat("a", 1<<20)} {
-			bears(no, txn.Token{}, false)
+			bears(no, admin.Token{}, false)
 		}
 		if all, err := n.Tokens(t.Context()); err != nil || len(all) != 2 || all[0] != app || all[1] != root {
 			t.Errorf("%+v, %v", all, err)
@@ -78,10 +79,10 @@ func TestTokens(t *testing.T) {
 			t.Error(err)
 		}
 		bears(rootSecret, root, false)
-		if _, _, err = n.CreateToken(t.Context(), txn.TokenRequest{Name: "app", Role: txn.RoleReader}); err != nil {
+		if _, _, err = n.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleReader}); err != nil {
 			t.Error("the name of a revoked token:", err)
 		}
-		records, err := n.Audit(t.Context(), txn.AuditFilter{})
+		records, err := n.Audit(t.Context(), admin.AuditFilter{})
 		var did []string
 		for _, a := range records {
 			did = append(did, strings.TrimSpace(a.Action+" "+a.Subject+" "+a.By+" "+a.Reason))
@@ -96,7 +97,7 @@ func TestTokens(t *testing.T) {
 // BenchmarkBearer is what every call pays.
 func BenchmarkBearer(b *testing.B) {
 	n := open(b, b.TempDir())
-	_, secret, err := n.CreateToken(b.Context(), txn.TokenRequest{Name: "app", Role: txn.RoleClient})
+	_, secret, err := n.CreateToken(b.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (n *Node) withID(o txn.Options) txn.Options {
 		o.ID, o.Mark = random.TransactionID(), txn.Mark{}
 	case o.Mark.IsZero():
 		now := n.conf.wall()
-		tick, _ := n.clock.now()
+		tick, _ := n.clock.Now()
 		n.fsm.View(func(m *machine.Machine) { o.Mark = m.MarkForID(o.ID, max(tick, m.Tick()), now, recovery.ClockSlack) })
 	}
 	return o
@@ -95,11 +95,11 @@ type deadline struct {
 // deadline computes the deadline of a timeout that begins now.
 func (n *Node) deadline(timeout time.Duration) (d deadline, err error) {
 	d.term = n.term.Load() // before the clock is read
-	interval := n.clock.every()
+	interval := n.clock.Interval()
 	if timeout < interval || timeout > n.conf.MaxTimeout {
 		return d, fmt.Errorf("%w: timeout %v: want at least one interval of the coordinator, %v, and at most %v", txn.ErrInvalid, timeout, interval, n.conf.MaxTimeout)
 	}
-	tick, untilNext := n.clock.now()
+	tick, untilNext := n.clock.Now()
 	i, err := survival.NewIndex(timeout, untilNext, interval)
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", txn.ErrInvalid, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // withLedgers opens a node with two registered ledgers and gives their
@@ -28,7 +29,7 @@ func withLedgers(t *testing.T, change ...func(*Config)) (n *Node, bank, stock *l
 		if _, err := ledgers[name].Local(t.Context(), "set a 100"); err != nil {
 			t.Fatal(err)
 		}
-		p := txn.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": path}}
+		p := admin.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": path}}
 		if err := n.AddParticipant(t.Context(), p, "", ""); err != nil {
 			t.Fatal(err)
 		}
@@ -88,12 +89,12 @@ func TestListAndWatch(t *testing.T) {
 	n, _, _ := withLedgers(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	seen := make(chan txn.Event, 100)
+	seen := make(chan admin.Event, 100)
 	ready := make(chan struct{})
 	go func() {
 		defer close(seen)
 		close(ready)
-		for e, err := range n.Watch(ctx, txn.Filter{Labels: map[string]string{"kind": "big"}}) {
+		for e, err := range n.Watch(ctx, admin.Filter{Labels: map[string]string{"kind": "big"}}) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -127,25 +128,25 @@ func TestListAndWatch(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		f    txn.Filter
+		f    admin.Filter
 		want int
 	}{
-		{txn.Filter{}, 10},
-		{txn.Filter{Limit: 3}, 3},
-		{txn.Filter{States: []txn.State{txn.Active}}, 9},
-		{txn.Filter{Participant: "bank"}, 1},
-		{txn.Filter{Participant: "stock"}, 0},
-		{txn.Filter{Labels: map[string]string{"kind": "big"}}, 1},
-		{txn.Filter{Prefix: ids[2].String()}, 1},
-		{txn.Filter{ExpiresWithin: 150 * time.Second}, 2},
-		{txn.Filter{OlderThan: time.Hour}, 0},
+		{admin.Filter{}, 10},
+		{admin.Filter{Limit: 3}, 3},
+		{admin.Filter{States: []txn.State{txn.Active}}, 9},
+		{admin.Filter{Participant: "bank"}, 1},
+		{admin.Filter{Participant: "stock"}, 0},
+		{admin.Filter{Labels: map[string]string{"kind": "big"}}, 1},
+		{admin.Filter{Prefix: ids[2].String()}, 1},
+		{admin.Filter{ExpiresWithin: 150 * time.Second}, 2},
+		{admin.Filter{OlderThan: time.Hour}, 0},
 	} {
 		got, err := n.List(t.Context(), c.f)
 		if err != nil || len(got) != c.want {
 			t.Errorf("%+v: %d transactions, %v; want %d", c.f, len(got), err, c.want)
 		}
 	}
-	if g, err := n.DeadlineGroups(t.Context(), txn.DeadlineGroupRange{}); err != nil || len(g.Groups) != 9 {
+	if g, err := n.DeadlineGroups(t.Context(), admin.DeadlineGroupRange{}); err != nil || len(g.Groups) != 9 {
 		t.Errorf("%d groups, %v; want 9", len(g.Groups), err)
 	}
 }
@@ -182,7 +183,7 @@ func TestBadCallsChangeNothing(t *testing.T) {
 		}, txn.ErrConflict},
 		"remove what is used": {func() error { return n.RemoveParticipant(ctx, "bank", "", "") }, txn.ErrConflict},
 		"remove nobody":       {func() error { return n.RemoveParticipant(ctx, "x", "", "") }, txn.ErrNotFound},
-		"add an unknown kind": {func() error { return n.AddParticipant(ctx, txn.Participant{Name: "y", Kind: "oracle"}, "", "") }, txn.ErrInvalid},
+		"add an unknown kind": {func() error { return n.AddParticipant(ctx, admin.Participant{Name: "y", Kind: "oracle"}, "", "") }, txn.ErrInvalid},
 		"test nobody":         {func() error { return n.TestParticipant(ctx, "x") }, txn.ErrNotFound},
 		"scan nobody":         {func() error { _, err := n.Scan(ctx, "x", false); return err }, txn.ErrNotFound},
 	}

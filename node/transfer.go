@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -48,26 +49,26 @@ const preTransferEntryTimeout = time.Second
 
 // transferTarget returns the voter that should lead next: among those that did not fail a transfer
 // in this term and have been in contact recently, the one that is known to lack the fewest entries.
-func (n *Node) transferTarget() (txn.Member, bool) {
+func (n *Node) transferTarget() (admin.Member, bool) {
 	n.transfers.mu.Lock()
 	failed := n.transfers.failed
 	if n.transfers.term != n.raft.CurrentTerm() {
 		failed = nil
 	}
-	others := slices.DeleteFunc(n.Members(), func(m txn.Member) bool {
+	others := slices.DeleteFunc(n.Members(), func(m admin.Member) bool {
 		return m.Self || !m.Voter || failed[raft.ServerID(m.ID)]
 	})
 	n.transfers.mu.Unlock()
 	if len(others) == 0 {
-		return txn.Member{}, false
+		return admin.Member{}, false
 	}
-	return slices.MinFunc(others, func(a, b txn.Member) int {
+	return slices.MinFunc(others, func(a, b admin.Member) int {
 		return cmp.Or(cmp.Compare(contactAge(a), contactAge(b)), cmp.Compare(a.LogLag, b.LogLag))
 	}), true
 }
 
 // contactAge is the time since the last contact with a node, in units of three autopilot rounds.
-func contactAge(m txn.Member) time.Duration {
+func contactAge(m admin.Member) time.Duration {
 	if m.LastContact < 0 {
 		return math.MaxInt64
 	}
@@ -84,7 +85,7 @@ func (n *Node) TransferLeader(ctx context.Context, node string) error {
 	if err := n.requireLeader(); err != nil {
 		return txn.Wrap(op, txn.ID{}, err)
 	}
-	var m txn.Member
+	var m admin.Member
 	if node == "" {
 		var ok bool
 		if m, ok = n.transferTarget(); !ok {
@@ -109,13 +110,13 @@ func (n *Node) TransferLeader(ctx context.Context, node string) error {
 }
 
 // transferTo requests a transfer from raft, at most once per term for each node.
-func (n *Node) transferTo(ctx context.Context, to txn.Member) error {
+func (n *Node) transferTo(ctx context.Context, to admin.Member) error {
 	// The target's clock continues from the last entry, which is old on an idle cluster, if the
 	// target was started since then. This entry is refused, changes nothing, and carries the tick.
 	// Where entries do not arrive it would only be one more.
 	if n.stalled.Load() == nil {
 		brief, cancel := context.WithTimeout(ctx, preTransferEntryTimeout)
-		_, _ = n.proposals.proposeInTerm(brief, n.term.Load(), machine.SetMember{}, nil)
+		_, _ = n.proposals.ProposeInTerm(brief, n.term.Load(), machine.SetMember{}, nil)
 		cancel()
 	}
 	return n.transferNow(ctx, to)
@@ -123,7 +124,7 @@ func (n *Node) transferTo(ctx context.Context, to txn.Member) error {
 
 // transferNow is transferTo without an entry before it. This node may lead without having taken
 // over.
-func (n *Node) transferNow(ctx context.Context, to txn.Member) error {
+func (n *Node) transferNow(ctx context.Context, to admin.Member) error {
 	term := n.raft.CurrentTerm() // not the one in which it took over, since raft counts by its own
 	if n.raft.State() != raft.Leader {
 		return fmt.Errorf("%w: this node does not lead", txn.ErrUnavailable)

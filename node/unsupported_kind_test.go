@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // TestMySQLIsRefusedWithTheReason: MariaDB's participant would not be safe there.
 func TestMySQLIsRefusedWithTheReason(t *testing.T) {
 	s := &participants{}
-	_, err := s.openNew(t.Context(), txn.Participant{Name: "stock", Kind: "mysql"})
+	_, err := s.openNew(t.Context(), admin.Participant{Name: "stock", Kind: "mysql"})
 	if !errors.Is(err, txn.ErrInvalid) || !strings.Contains(err.Error(), "which is of kind mariadb, was not tried on MySQL") {
 		t.Error(err)
 	}

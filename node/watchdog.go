@@ -81,9 +81,7 @@ func newWatchdog(n *Node) *watchdog {
 				applied := n.raft.AppliedIndex()
 				return applied + n.fsm.Steps(), n.raft.CommitIndex() > applied
 			}},
-			{what: "calls wait for the log", check: func() (uint64, bool) {
-				return n.proposals.completed.Load(), n.proposals.pending.Load() > 0
-			}},
+			{what: "calls wait for the log", check: n.proposals.Progress},
 			// Until then every call is refused, so that none waits. Applying a long log first is
 			// progress.
 			{what: "this node leads and has not taken over", check: func() (uint64, bool) {

@@ -18,7 +18,7 @@ import (
 	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/raftfsm/logstore"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -76,13 +76,17 @@ func TestWatchdogWaitsForNoDiskAndNoLog(t *testing.T) {
 }
 
 // onlyVoter opens a node that could have others, and has none. Its failure is sent on the channel.
-func onlyVoter(t *testing.T) (*Node, <-chan error) {
+func onlyVoter(t *testing.T, options ...func(*Config)) (*Node, <-chan error) {
 	t.Helper()
 	failed := make(chan error, 1)
-	n, err := Open(t.Context(), Config{
+	conf := Config{
 		DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), OnFailure: func(err error) { failed <- err },
 		Cluster: &Cluster{Listen: freePorts(t, 1)[0], Name: "a", API: "http://127.0.0.1:1", Expect: 1},
-	})
+	}
+	for _, o := range options {
+		o(&conf)
+	}
+	n, err := Open(t.Context(), conf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +108,7 @@ func TestOnlyVoterThatStallsEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for range n.Watch(ctx, txn.Filter{}) {
+		for range n.Watch(ctx, admin.Filter{}) {
 		}
 	}()
 	waittest.Until(t, "the watch has begun", func() bool { return n.notifier.watching.Load() > 0 })

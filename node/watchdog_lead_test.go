@@ -14,16 +14,20 @@ import (
 )
 
 // openThreeWatched opens three nodes, the leader first, whose failures are sent on the channel.
-func openThreeWatched(t *testing.T) ([]*Node, <-chan error) {
+func openThreeWatched(t *testing.T, options ...func(*Config)) ([]*Node, <-chan error) {
 	t.Helper()
 	failed := make(chan error, 3)
 	addr := freePorts(t, 3)
 	var nodes []*Node
 	for i, a := range addr {
-		n, err := Open(t.Context(), Config{
+		conf := Config{
 			DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), OnFailure: func(err error) { failed <- err },
 			Cluster: &Cluster{Listen: a, Name: string(rune('a' + i)), Expect: 3, Join: addr},
-		})
+		}
+		for _, o := range options {
+			o(&conf)
+		}
+		n, err := Open(t.Context(), conf)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,10 +69,19 @@ func writesAt(t *testing.T, nodes ...*Node) {
 // No call waits for its log, since each is refused before. Another node leads all the same.
 func TestLeaderThatHangsWhileTakingOver(t *testing.T) {
 	t.Parallel()
-	n, failed := openThreeWatched(t)
-	n[1].proposals.mu.Lock()
-	release := sync.OnceFunc(n[1].proposals.mu.Unlock)
+	var hangs sync.Map // names of nodes that hang
+	hold := make(chan struct{})
+	release := sync.OnceFunc(func() { close(hold) })
+	n, failed := openThreeWatched(t, func(c *Config) {
+		name := c.Cluster.Name
+		c.takingOver = func() {
+			if _, ok := hangs.Load(name); ok {
+				<-hold
+			}
+		}
+	})
 	defer release() // also where the test fails: the nodes close next
+	hangs.Store(n[1].conf.Cluster.Name, true)
 	elects(t, n[0], n[1])
 	writesAt(t, n[0], n[2])
 	if err := n[1].Ready(); err != nil && n[1].stallError() == nil {
@@ -144,12 +157,19 @@ func TestOnlyVoterThatDoesNotTakeOverEnds(t *testing.T) {
 // as long as that of a single node.
 func TestOnlyVoterHasTimeForAWriteThatHangs(t *testing.T) {
 	t.Parallel()
-	n, failed := onlyVoter(t)
+	var disk sync.Mutex // held: raft's goroutine hangs on the way to the disk, where it reads the clock
+	n, failed := onlyVoter(t, func(c *Config) {
+		c.monotonic = func() time.Time {
+			disk.Lock()
+			defer disk.Unlock()
+			return time.Now()
+		}
+	})
 	buf := raftfsm.AppendHeader(nil)
 	if err := raftfsm.FinishEntry(buf, 1, time.Now().UnixMilli(), 0); err != nil {
 		t.Fatal(err)
 	}
-	n.clock.mu.Lock() // which raft's goroutine takes on the way to the disk
+	disk.Lock()
 	future := n.raft.ApplyLog(raftfsm.WithTerm(buf, n.term.Load()+1), 0)
 	newWatchdog(n).act("calls wait for the log", stallPolls)
 	select {
@@ -158,7 +178,7 @@ func TestOnlyVoterHasTimeForAWriteThatHangs(t *testing.T) {
 	default:
 	}
 	dumped(t, n)
-	n.clock.mu.Unlock()
+	disk.Unlock()
 	if err := future.Error(); err != nil {
 		t.Errorf("the write: %v", err)
 	}

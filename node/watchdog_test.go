@@ -12,6 +12,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -98,7 +99,7 @@ func TestStalledNodeIsNotReady(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for range n.Watch(ctx, txn.Filter{}) {
+		for range n.Watch(ctx, admin.Filter{}) {
 		}
 	}()
 	waittest.Until(t, "the watch has begun", func() bool { return n.notifier.watching.Load() > 0 })

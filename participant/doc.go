@@ -4,7 +4,7 @@
 // A driver implements [Participant], the coordinator's side, and a [Driver] that makes one from
 // its registration; it passes the suite in participant/participanttest:
 //
-//	func Driver(ctx context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
+//	func Driver(ctx context.Context, p admin.Participant, cluster string) (participant.Participant, error) {
 //		return openStore(ctx, p.Settings["path"], txn.ClusterPrefix(cluster))
 //	}
 //

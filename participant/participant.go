@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Branch is what a participant needs to drive one branch.
@@ -128,4 +129,4 @@ type OutcomeResolver interface {
 
 // Driver makes a Participant from its registration. cluster is the cluster id in the XIDs that
 // it may change.
-type Driver func(ctx context.Context, p txn.Participant, cluster string) (Participant, error)
+type Driver func(ctx context.Context, p admin.Participant, cluster string) (Participant, error)

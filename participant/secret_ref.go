@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // SecretRef is where each node finds a connection string. A registration is replicated and
@@ -20,7 +21,7 @@ type SecretRef struct {
 // must have. holdsPassword reports whether a connection string may hold a password, and
 // isConnectionString whether a text is one where its place was expected: neither must get into
 // a registration, nor into an error. Errors are [txn.ErrInvalid].
-func ReadSecretRef(p txn.Participant, holdsPassword, isConnectionString func(string) bool) (r SecretRef, err error) {
+func ReadSecretRef(p admin.Participant, holdsPassword, isConnectionString func(string) bool) (r SecretRef, err error) {
 	found := 0
 	for _, source := range []struct {
 		key, place string

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -56,7 +56,7 @@ func appendMember(dst []byte, m *machine.Member) []byte {
 
 // appendParticipant writes the settings in ascending order of their keys: equal participants have
 // equal bytes.
-func appendParticipant(dst []byte, p *txn.Participant) []byte {
+func appendParticipant(dst []byte, p *admin.Participant) []byte {
 	dst = appendString(dst, p.Name)
 	dst = appendString(dst, p.Kind)
 	dst = binary.AppendUvarint(dst, uint64(len(p.Settings)))

@@ -8,6 +8,7 @@ import (
 	"github.com/txmgr/txmgr/internal/textutil"
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -290,7 +291,7 @@ func (r *commandReader) command() machine.Command {
 		return machine.RemoveMember{Node: r.name(), By: r.name(), Reason: r.name()}
 	case kindAddToken:
 		return machine.AddToken{
-			ID: r.name(), Name: r.name(), Role: txn.Role(r.byte()), Hash: r.hash(), Rate: r.uint32(), Expires: r.number(), By: r.name(),
+			ID: r.name(), Name: r.name(), Role: admin.Role(r.byte()), Hash: r.hash(), Rate: r.uint32(), Expires: r.number(), By: r.name(),
 		}
 	case kindRemoveToken:
 		return machine.RemoveToken{ID: r.name(), By: r.name(), Reason: r.name()}
@@ -422,8 +423,8 @@ func (r *reader) bootstrap() machine.Bootstrap {
 // the entry in memory.
 func (r *reader) name() string { return strings.Clone(r.string()) }
 
-func (r *reader) participant() txn.Participant {
-	p := txn.Participant{Name: r.name(), Kind: r.name()}
+func (r *reader) participant() admin.Participant {
+	p := admin.Participant{Name: r.name(), Kind: r.name()}
 	if n := r.count(minSetting); n > 0 {
 		p.Settings = make(map[string]string, min(n, txn.MaxSettings)) // a map costs many times its bytes, so it grows as they are read
 		last := ""

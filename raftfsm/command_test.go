@@ -19,6 +19,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -47,7 +48,7 @@ var samples = []sample{
 	{"Done", machine.ReportCompletion{ID: id(6), Reports: []txn.CompletionReport{{Branch: 1, State: txn.BranchCommitted}, {Branch: 2, State: txn.BranchRolledBack}}}},
 	{"Hazard", machine.ReportHeuristic{ID: id(7), Branch: 2, Heuristic: txn.HeuristicHazard, Detail: "no proof", Legacy: true}},
 	{"Forget", machine.Forget{ID: id(8), Reason: "repaired by hand"}},
-	{"AddParticipant", machine.AddParticipant{Participant: txn.Participant{
+	{"AddParticipant", machine.AddParticipant{Participant: admin.Participant{
 		Name: "orders", Kind: "postgres", Settings: map[string]string{"dsn": "env:ORDERS", "a": "", "fence": "off"}, CoordinatorPrepares: true,
 	}}},
 	{"RemoveParticipant", machine.RemoveParticipant{Name: "orders"}},
@@ -62,7 +63,7 @@ var samples = []sample{
 	{"SetMember", machine.SetMember{Member: machine.Member{Node: "n_01", Name: "alice", API: "https://a:7460", Version: "v1.2.3"}}},
 	{"RemoveMember", machine.RemoveMember{Node: "n_01", By: "ann", Reason: "its disk is gone"}},
 	{"AddToken", machine.AddToken{
-		ID: "k7q2m9xa", Name: "app", Role: txn.RoleOperator, Hash: [32]byte{0xff, 31: 0x01}, Rate: 300, Expires: 1763740800123, By: "ann",
+		ID: "k7q2m9xa", Name: "app", Role: admin.RoleOperator, Hash: [32]byte{0xff, 31: 0x01}, Rate: 300, Expires: 1763740800123, By: "ann",
 	}},
 	{"RemoveToken", machine.RemoveToken{ID: "k7q2m9xa", By: "ann", Reason: "lost"}},
 	{"Resume", machine.ResumeRecovery{By: "ann", Reason: "compared"}},
@@ -79,7 +80,7 @@ var samples = []sample{
 		Mark: txn.Mark{Epoch: 1763740800123, Tick: 1000},
 	}},
 	{"EnlistOnce", machine.Enlist{ID: id(17), Branch: machine.Branch{Participant: "orders", Payload: []byte("p"), SessionRef: "my:13"}}},
-	{"RegisterParticipant", machine.RegisterParticipant{Participant: txn.Participant{
+	{"RegisterParticipant", machine.RegisterParticipant{Participant: admin.Participant{
 		Name: "orders", Kind: "postgres", Settings: map[string]string{"dsn": "env:ORDERS", "a": "", "fence": "off"}, CoordinatorPrepares: true,
 	}, By: "ann", Reason: "moved"}},
 	{"UnregisterParticipant", machine.UnregisterParticipant{Name: "orders", By: "ann", Reason: "not used any more"}},
@@ -275,9 +276,9 @@ func genVotes() *rapid.Generator[[]txn.BranchVote] {
 	}))
 }
 
-func genParticipant() *rapid.Generator[txn.Participant] {
-	return rapid.Custom(func(t *rapid.T) txn.Participant {
-		return txn.Participant{
+func genParticipant() *rapid.Generator[admin.Participant] {
+	return rapid.Custom(func(t *rapid.T) admin.Participant {
+		return admin.Participant{
 			Name: rapid.String().Draw(t, "name"), Kind: rapid.String().Draw(t, "kind"),
 			Settings:            rapid.MapOfN(rapid.String(), rapid.String(), 0, 20).Draw(t, "settings"),
 			CoordinatorPrepares: rapid.Bool().Draw(t, "coordinator prepares"),
@@ -295,7 +296,7 @@ func genMember() *rapid.Generator[machine.Member] {
 func genToken() *rapid.Generator[machine.Token] {
 	return rapid.Custom(func(t *rapid.T) machine.Token {
 		x := machine.Token{
-			ID: rapid.String().Draw(t, "id"), Name: rapid.String().Draw(t, "name"), Role: txn.Role(rapid.Byte().Draw(t, "role")),
+			ID: rapid.String().Draw(t, "id"), Name: rapid.String().Draw(t, "name"), Role: admin.Role(rapid.Byte().Draw(t, "role")),
 			Rate: rapid.Uint32().Draw(t, "rate"), Created: rapid.Int64().Draw(t, "made"), Expires: rapid.Int64().Draw(t, "expires"), By: rapid.String().Draw(t, "by"),
 		}
 		copy(x.Hash[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash"))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -24,9 +25,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func setup() machine.Entry {
 	return machine.Entry{Tick: 1, Commands: []machine.Command{
 		machine.Bootstrap{Cluster: "k7q", Interval: time.Second, Retention: 4 * time.Second, Retain: 2},
-		machine.AddParticipant{Participant: txn.Participant{Name: "orders", Kind: "postgres"}},
-		machine.AddParticipant{Participant: txn.Participant{Name: "stock", Kind: "mariadb", Settings: map[string]string{"dsn": "env:STOCK"}}},
-		machine.AddParticipant{Participant: txn.Participant{Name: "web", Kind: "http", CoordinatorPrepares: true}},
+		machine.AddParticipant{Participant: admin.Participant{Name: "orders", Kind: "postgres"}},
+		machine.AddParticipant{Participant: admin.Participant{Name: "stock", Kind: "mariadb", Settings: map[string]string{"dsn": "env:STOCK"}}},
+		machine.AddParticipant{Participant: admin.Participant{Name: "web", Kind: "http", CoordinatorPrepares: true}},
 	}}
 }
 
@@ -468,11 +469,11 @@ func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 			if n == 0 {
 				return machine.RemoveToken{ID: token.Draw(t, "token"), By: "ann", Reason: "lost"}
 			}
-			return machine.AddToken{ID: token.Draw(t, "token"), Name: token.Draw(t, "name"), Role: txn.RoleClient, Hash: [32]byte{byte(n)}}
+			return machine.AddToken{ID: token.Draw(t, "token"), Name: token.Draw(t, "name"), Role: admin.RoleClient, Hash: [32]byte{byte(n)}}
 		case 16:
 			return machine.ResumeRecovery{By: "ann", Reason: rapid.SampledFrom([]string{"compared", ""}).Draw(t, "reason")}
 		default:
-			p := txn.Participant{Name: names.Draw(t, "name"), Kind: "postgres", Settings: map[string]string{"n": string(rune('0' + n))}}
+			p := admin.Participant{Name: names.Draw(t, "name"), Kind: "postgres", Settings: map[string]string{"n": string(rune('0' + n))}}
 			if n == 0 {
 				return machine.RemoveParticipant{Name: p.Name}
 			}

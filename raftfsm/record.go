@@ -6,6 +6,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -107,9 +108,9 @@ func (r *reader) cluster(h *machine.Header) {
 	for range r.atMost(machine.MaxRemoved, minNode) {
 		h.Removed = append(h.Removed, r.name())
 	}
-	for range r.atMost(txn.MaxTokens, minToken) {
+	for range r.atMost(admin.MaxTokens, minToken) {
 		h.Tokens = append(h.Tokens, machine.Token{
-			ID: r.name(), Name: r.name(), Role: txn.Role(r.byte()), Hash: r.hash(), Rate: r.uint32(), Created: r.number(), Expires: r.number(), By: r.name(),
+			ID: r.name(), Name: r.name(), Role: admin.Role(r.byte()), Hash: r.hash(), Rate: r.uint32(), Created: r.number(), Expires: r.number(), By: r.name(),
 		})
 	}
 }

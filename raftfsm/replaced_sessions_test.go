@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -31,7 +32,7 @@ func TestReplacedSessionsAreKept(t *testing.T) {
 
 // TestNoSettingsAreNil: a participant without settings is read as it was written.
 func TestNoSettingsAreNil(t *testing.T) {
-	want := txn.Participant{Name: "bank", Kind: "ledger"}
+	want := admin.Participant{Name: "bank", Kind: "ledger"}
 	r := newReader(appendParticipant(nil, &want))
 	if got := r.participant(); r.err != nil || got.Settings != nil || !cmp.Equal(want, got) {
 		t.Errorf("%+v, %v", got, r.err)

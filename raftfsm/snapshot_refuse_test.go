@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -45,7 +46,7 @@ func TestSnapshotRefuses(t *testing.T) {
 	members, removed, tokens := h, h, h
 	members.Members = slices.Repeat(h.Members, machine.MaxMembers)
 	removed.Removed = slices.Repeat(h.Removed, machine.MaxRemoved)
-	tokens.Tokens = slices.Repeat(h.Tokens, txn.MaxTokens)
+	tokens.Tokens = slices.Repeat(h.Tokens, admin.MaxTokens)
 	tests := []struct {
 		name string
 		data []byte

@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -58,10 +59,10 @@ func recent() (machine.Header, []machine.Transaction) {
 	h.Removed = []string{"n_00", "n_03"}
 	h.Tokens = []machine.Token{
 		{
-			ID: "k7q2m9xa", Name: "app", Role: txn.RoleClient, Hash: [32]byte{0xff, 31: 0x01}, Rate: 300,
+			ID: "k7q2m9xa", Name: "app", Role: admin.RoleClient, Hash: [32]byte{0xff, 31: 0x01}, Rate: 300,
 			Created: 1763740800123, Expires: 1763740900123, By: "ann",
 		},
-		{ID: "b", Name: "root", Role: txn.RoleAdmin, Hash: [32]byte{1}, Created: -1},
+		{ID: "b", Name: "root", Role: admin.RoleAdmin, Hash: [32]byte{1}, Created: -1},
 	}
 	h.Audit = append(h.Audit, machine.AuditRecord{
 		Seq: 8, Wall: 1763740800123, Tick: 500, Index: 1<<40 + 1, Action: machine.ActionAddToken, Subject: "app k7q2m9xa", By: "ann",
@@ -93,9 +94,9 @@ func old() (machine.Header, []machine.Transaction) {
 		Bootstrap: machine.Bootstrap{Cluster: "k7q", Interval: 100 * time.Millisecond, Retention: time.Hour, Retain: 1000},
 		Tick:      500, Seq: 9, Committed: 3, RolledBack: machine.ByCause{0: 1, txn.CauseTimeout: 1},
 		Participants: []machine.Registration{
-			{Participant: txn.Participant{Name: "orders", Kind: "postgres", Settings: map[string]string{"dsn": "env:ORDERS"}}},
-			{Participant: txn.Participant{Name: "web", Kind: "http", CoordinatorPrepares: true}},
-			{Participant: txn.Participant{Name: "gone", Kind: "ledger"}, Removed: true},
+			{Participant: admin.Participant{Name: "orders", Kind: "postgres", Settings: map[string]string{"dsn": "env:ORDERS"}}},
+			{Participant: admin.Participant{Name: "web", Kind: "http", CoordinatorPrepares: true}},
+			{Participant: admin.Participant{Name: "gone", Kind: "ledger"}, Removed: true},
 		},
 	}
 	txs := []machine.Transaction{
@@ -396,7 +397,7 @@ func many(t testing.TB) *machine.Machine {
 	giant := machine.Begin{ID: id(1), Timeout: time.Second, Expiry: 5}
 	for i := range 40 {
 		p := fmt.Sprintf("p%d", i)
-		apply(machine.AddParticipant{Participant: txn.Participant{Name: p, Kind: "ledger"}})
+		apply(machine.AddParticipant{Participant: admin.Participant{Name: p, Kind: "ledger"}})
 		giant.Branches = append(giant.Branches, machine.Branch{Participant: p, Payload: bytes.Repeat([]byte(p), txn.MaxPayload/3)})
 	}
 	for n := range uint64(2000) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The limits of the history of attempts.
@@ -17,8 +18,8 @@ const (
 
 // History is the attempts at one branch.
 type History struct {
-	Attempts []txn.CallAttempt // the latest, at most 16, oldest first
-	Earlier  int               // how many there were before those
+	Attempts []admin.CallAttempt // the latest, at most 16, oldest first
+	Earlier  int                 // how many there were before those
 }
 
 // History returns what this leader tried for the branches of a transaction: of
@@ -82,7 +83,7 @@ func (c *attemptLog) truncate(n int) {
 func (c attemptLog) history() History {
 	h := History{Earlier: c.earlier}
 	for _, x := range c.records {
-		h.Attempts = append(h.Attempts, txn.CallAttempt{
+		h.Attempts = append(h.Attempts, admin.CallAttempt{
 			At: time.Unix(0, x.at), Took: txn.Duration(x.took), Call: x.action.String(), Result: x.result, Failed: x.failed,
 		})
 	}

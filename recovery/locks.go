@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/txmgr/txmgr/participant"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // maxLockLines is the number of lines about locks, or about waiters, in one scan result.
@@ -21,7 +21,7 @@ const maxLockLines = 21
 //
 // An error may come with results: those of the sweep, when only the locks
 // could not be read.
-func (r *Recovery) InspectLocks(ctx context.Context, name string) ([]txn.ScanResult, error) {
+func (r *Recovery) InspectLocks(ctx context.Context, name string) ([]admin.ScanResult, error) {
 	ctx, leave, err := r.enterSweep(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("inspect locks of %s: %w", name, err)
@@ -64,12 +64,12 @@ func (r *Recovery) readLocks(ctx context.Context, name string) (held []participa
 }
 
 // mergeLocks adds to the results of a sweep what the lock inspection found.
-func (r *Recovery) mergeLocks(ctx context.Context, name string, fs []txn.ScanResult, held []participant.PreparedDetails) ([]txn.ScanResult, error) {
+func (r *Recovery) mergeLocks(ctx context.Context, name string, fs []admin.ScanResult, held []participant.PreparedDetails) ([]admin.ScanResult, error) {
 	at := make(map[string]int, len(fs))
 	for i := range fs {
 		at[fs[i].XID] = i
 	}
-	var orphaned, foreign []txn.ScanResult
+	var orphaned, foreign []admin.ScanResult
 	for _, h := range held {
 		k, ours := r.parse(h.XID)
 		switch i, found := at[h.XID]; {
@@ -91,8 +91,8 @@ func (r *Recovery) mergeLocks(ctx context.Context, name string, fs []txn.ScanRes
 	return append(append(fs, orphaned...), foreign...), err
 }
 
-func scanResultOf(name string, h participant.PreparedDetails, verdict string) txn.ScanResult {
-	return txn.ScanResult{
+func scanResultOf(name string, h participant.PreparedDetails, verdict string) admin.ScanResult {
+	return admin.ScanResult{
 		Participant: name, XID: printable(h.XID), Since: h.Since, Owner: redact(h.Owner),
 		Locks: redactLines(h.Locks), Waiters: redactLines(h.Waiters), Class: verdict,
 	}
@@ -103,8 +103,8 @@ const orphanedLocksHelp = "its locks are held, but it is not listed as prepared 
 	"restart the server, then it is listed again"
 
 // lookupOrphaned adds the log's state to the orphaned locks of this cluster's branches.
-func (r *Recovery) lookupOrphaned(ctx context.Context, orphaned []txn.ScanResult) error {
-	var of []*txn.ScanResult
+func (r *Recovery) lookupOrphaned(ctx context.Context, orphaned []admin.ScanResult) error {
+	var of []*admin.ScanResult
 	for i := range orphaned {
 		if !orphaned[i].ID.IsZero() {
 			of = append(of, &orphaned[i])

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // fakeLockInspector is a participant that can inspect the locks of everything prepared in it.
@@ -65,8 +66,8 @@ func TestSurvey(t *testing.T) {
 		held(gone, false),
 	}
 	s.held[1].Waiters = []string{"session 7: update account, password=hunter2"}
-	finding := func(xid, owner, verdict string) txn.ScanResult {
-		f := txn.ScanResult{Participant: "a", XID: xid, Owner: owner, Class: verdict}
+	finding := func(xid, owner, verdict string) admin.ScanResult {
+		f := admin.ScanResult{Participant: "a", XID: xid, Owner: owner, Class: verdict}
 		if k, ours := r.parse(xid); ours {
 			f.ID, f.Branch = k.TX, k.Branch
 		}
@@ -75,7 +76,7 @@ func TestSurvey(t *testing.T) {
 		}
 		return f
 	}
-	want := []txn.ScanResult{
+	want := []admin.ScanResult{
 		finding(unknown, "app", "rollback"), finding(active, "app", "leave"),
 		finding(orphaned, "dba", "orphaned-locks"), finding("", "dba", "orphaned-locks"),
 		finding(txn.XID("c2", idOf(5), 1), "dba", "foreign"), finding("pg_gid_7", "dba", "foreign"),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/txmgr/txmgr/adaptive"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // DefaultSweepEvery is the default of Config.SweepEvery.
@@ -70,7 +71,7 @@ type Config struct {
 	// OnScanResult receives every branch that a periodic sweep acted on, whether it
 	// could be ended or not, and those that it has to leave to the operator: for the
 	// log file and the metrics. Defaults to none.
-	OnScanResult func(txn.ScanResult)
+	OnScanResult func(admin.ScanResult)
 	// OnHealthChange receives, in order, the participants that go down and recover: for the
 	// log file. Defaults to none.
 	OnHealthChange func(HealthChange)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // lookupPage is the number of branches in one lookup in the log.
@@ -25,8 +26,8 @@ const (
 
 // Unreachable is the scan result for a participant whose sweep or lock inspection failed,
 // so that there may be more than was found.
-func Unreachable(name string, err error) txn.ScanResult {
-	return txn.ScanResult{Participant: name, Class: classUnreachable, Error: redact(err.Error())}
+func Unreachable(name string, err error) admin.ScanResult {
+	return admin.ScanResult{Participant: name, Class: classUnreachable, Error: redact(err.Error())}
 }
 
 // Sweep looks for branches of this cluster that are prepared at a participant although
@@ -38,7 +39,7 @@ func Unreachable(name string, err error) txn.ScanResult {
 // An error means that the scan failed; then nothing was touched. A branch that
 // could not be ended has the error in its own result. When ctx ends, the results so far
 // say what was done.
-func (r *Recovery) Sweep(ctx context.Context, name string, apply bool) ([]txn.ScanResult, error) {
+func (r *Recovery) Sweep(ctx context.Context, name string, apply bool) ([]admin.ScanResult, error) {
 	if apply && r.log.RecoveryPaused() {
 		return nil, fmt.Errorf("sweep %s: %w", name, errPaused)
 	}
@@ -57,8 +58,8 @@ func (r *Recovery) Sweep(ctx context.Context, name string, apply bool) ([]txn.Sc
 	return scanResults(sweepTasks, left), nil
 }
 
-func scanResults(sweepTasks []*sweepTask, left []txn.ScanResult) []txn.ScanResult {
-	results := make([]txn.ScanResult, 0, len(sweepTasks)+len(left))
+func scanResults(sweepTasks []*sweepTask, left []admin.ScanResult) []admin.ScanResult {
+	results := make([]admin.ScanResult, 0, len(sweepTasks)+len(left))
 	for _, j := range sweepTasks {
 		results = append(results, j.result)
 	}
@@ -106,7 +107,7 @@ var errPaused = fmt.Errorf("%w: the coordinator was restored from a backup, and 
 var errListPrepared = errors.New("see what is prepared there")
 
 // scanAndRecord scans, and records for Health how that went.
-func (r *Recovery) scanAndRecord(ctx context.Context, name string) (sweepTasks []*sweepTask, left []txn.ScanResult, err error) {
+func (r *Recovery) scanAndRecord(ctx context.Context, name string) (sweepTasks []*sweepTask, left []admin.ScanResult, err error) {
 	begun := time.Now()
 	sweepTasks, left, err = r.scan(ctx, name)
 	r.recordSweep(name, len(sweepTasks), time.Since(begun), err)
@@ -115,7 +116,7 @@ func (r *Recovery) scanAndRecord(ctx context.Context, name string) (sweepTasks [
 
 // scan finds what is to be done. The order of its three reads makes it safe
 // beside live transactions: see the package's invariant 5.
-func (r *Recovery) scan(ctx context.Context, name string) (sweepTasks []*sweepTask, left []txn.ScanResult, err error) {
+func (r *Recovery) scan(ctx context.Context, name string) (sweepTasks []*sweepTask, left []admin.ScanResult, err error) {
 	p, err := r.open(ctx, name)
 	if err != nil {
 		return nil, nil, err

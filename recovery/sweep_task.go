@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // sweepTask is one branch that a sweep wants to end. It is queued in the
@@ -17,7 +17,7 @@ import (
 type sweepTask struct {
 	branch participant.Branch
 	action Action
-	result txn.ScanResult // belongs to the sweep until it is queued, and after it is done
+	result admin.ScanResult // belongs to the sweep until it is queued, and after it is done
 
 	ctx    context.Context // the sweep's own
 	queued time.Duration   // when; on recovery's scale
@@ -29,7 +29,7 @@ func newSweepTask(name string, s preparedBranch, k BranchStatus) *sweepTask {
 	j := &sweepTask{
 		branch: k.Branch,
 		action: orphanAction(k, age(s.Prepared), time.Since(s.TX.Time())),
-		result: txn.ScanResult{
+		result: admin.ScanResult{
 			Participant: name, XID: s.XID, ID: s.TX, Branch: s.Branch,
 			Since: s.Since, Owner: s.Owner, State: k.State, Class: classLeave,
 		},

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func TestOrphanAction(t *testing.T) {
@@ -79,14 +80,14 @@ func TestSweep(t *testing.T) {
 			res.listed = append(res.listed, participant.Prepared{XID: xid})
 		}
 
-		want := func(applied bool) []txn.ScanResult {
-			finding := func(id txn.ID, b txn.BranchID, s txn.State, verdict string) txn.ScanResult {
-				return txn.ScanResult{
+		want := func(applied bool) []admin.ScanResult {
+			finding := func(id txn.ID, b txn.BranchID, s txn.State, verdict string) admin.ScanResult {
+				return admin.ScanResult{
 					Participant: "a", XID: txn.XID(cluster, id, b), ID: id, Branch: b, Owner: "app", State: s,
 					Class: verdict, Done: applied && verdict != "leave",
 				}
 			}
-			return []txn.ScanResult{
+			return []admin.ScanResult{
 				finding(unknown, 7, 0, "rollback"),
 				finding(committed, 1, txn.Committed, "commit"),
 				finding(rolledBack, 1, txn.RolledBack, "rollback"),
@@ -125,8 +126,8 @@ func TestLatePrepare(t *testing.T) {
 		log := newLog()
 		res := newParticipant(log, "a")
 		newParticipant(log, "hung").setFault(always(hang))
-		told := make(chan txn.ScanResult, 100)
-		r := begin(t, Config{SweepEvery: 5 * time.Second, OnScanResult: func(f txn.ScanResult) { told <- f }}, log)
+		told := make(chan admin.ScanResult, 100)
+		r := begin(t, Config{SweepEvery: 5 * time.Second, OnScanResult: func(f admin.ScanResult) { told <- f }}, log)
 		log.put(idOf(1), txn.RollingBack, "a")
 		log.put(idOf(2), txn.RollingBack, "a", "hung")
 		r.Add(idOf(1), idOf(2))

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // fakeInspector is a participant that can be asked about a branch.
@@ -34,17 +35,17 @@ func TestUnknownIsNotRolledBackAgainstProof(t *testing.T) {
 		name string
 		said participant.BranchReport
 		err  error
-		want txn.ScanResult
+		want admin.ScanResult
 	}{
-		{"no proof", participant.BranchReport{Prepared: true}, nil, txn.ScanResult{Class: "rollback", Done: true}},
+		{"no proof", participant.BranchReport{Prepared: true}, nil, admin.ScanResult{Class: "rollback", Done: true}},
 		{
 			"committed once",
 			participant.BranchReport{Prepared: true, Outcome: participant.Committed, Detail: "row in txmgr_ended"},
 			nil,
-			txn.ScanResult{Class: "leave", Error: "prepared, although there is proof that it was committed once (row in txmgr_ended): " +
+			admin.ScanResult{Class: "leave", Error: "prepared, although there is proof that it was committed once (row in txmgr_ended): " +
 				"compare with the other participants, and end it there by hand"},
 		},
-		{"cannot be asked", participant.BranchReport{}, errDown, txn.ScanResult{
+		{"cannot be asked", participant.BranchReport{}, errDown, admin.ScanResult{
 			Class: "rollback", Error: "ask for proof of its end before rolling it back: connection refused",
 		}},
 	} {
@@ -96,7 +97,7 @@ func TestUnknownAndOlderThanMemory(t *testing.T) {
 			want = append(want, []string{"rollback", "leave"}[n/4])
 		}
 		var told []string
-		r := begin(t, Config{SweepEvery: time.Second, OnScanResult: func(f txn.ScanResult) {
+		r := begin(t, Config{SweepEvery: time.Second, OnScanResult: func(f admin.ScanResult) {
 			told = append(told, f.Class+f.Error)
 		}}, log)
 		fs, err := r.Sweep(t.Context(), "a", false)

@@ -14,6 +14,7 @@ import (
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/server/servertest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // commits begins and commits a transaction, and fails if that takes long.
@@ -141,7 +142,7 @@ func TestOneAddressTakesNotAllConnections(t *testing.T) {
 // A flood of wrong tokens from many clients at once does not delay a client with a valid token.
 func TestCommitsGoOnInAFlood(t *testing.T) {
 	r := startWithAuth(t, nil)
-	_, secret := r.token(txn.TokenRequest{Name: "app", Role: txn.RoleClient})
+	_, secret := r.token(admin.TokenRequest{Name: "app", Role: admin.RoleClient})
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	var floods atomic.Int64

@@ -16,6 +16,7 @@ import (
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/internal/logsample"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // principal is the authenticated caller of a call. Its zero value is any caller:
@@ -69,7 +70,7 @@ func newAuthError(reason string, code connect.Code, format string, args ...any) 
 // authorize returns the caller of the request, or an error if the caller does not have the
 // role. forward says that the call is going to be forwarded: the leader checks again, and may
 // know more tokens. An error is an [authError], or that of an exceeded rate limit.
-func (a *auth) authorize(r *http.Request, name string, role txn.Role, forward bool) (principal, error) {
+func (a *auth) authorize(r *http.Request, name string, role admin.Role, forward bool) (principal, error) {
 	if a.mutualTLS && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
 		return principal{}, newAuthError("certificate", connect.CodeUnauthenticated, "%s needs a client certificate, of the authority that this server trusts", name)
 	}
@@ -112,9 +113,9 @@ func (a *auth) rejectUnknown(r *http.Request) error {
 }
 
 // lookupToken finds the token of a secret.
-func (a *auth) lookupToken(secret string) (txn.Token, bool) {
+func (a *auth) lookupToken(secret string) (admin.Token, bool) {
 	if a.root.matches(secret, time.Now()) {
-		return txn.Token{ID: rootName, Name: rootName, Role: txn.RoleAdmin}, true
+		return admin.Token{ID: rootName, Name: rootName, Role: admin.RoleAdmin}, true
 	}
 	return a.s.c.AuthenticateToken(secret)
 }
@@ -128,13 +129,13 @@ const (
 
 // awaitToken finds the token of a secret on a follower, to which it may still be replicated.
 // At most maxUnverified calls wait or are forwarded with an unknown token at once.
-func (a *auth) awaitToken(ctx context.Context, secret string) (txn.Token, bool) {
+func (a *auth) awaitToken(ctx context.Context, secret string) (admin.Token, bool) {
 	if api, here := a.s.c.Leader(); here || api == "" {
-		return txn.Token{}, false
+		return admin.Token{}, false
 	}
 	defer a.s.unverified.Add(-1)
 	if a.s.unverified.Add(1) > maxUnverified {
-		return txn.Token{}, false
+		return admin.Token{}, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, tokenPropagation)
 	defer cancel()
@@ -147,7 +148,7 @@ func (a *auth) awaitToken(ctx context.Context, secret string) (txn.Token, bool) 
 				return t, true
 			}
 		case <-ctx.Done():
-			return txn.Token{}, false
+			return admin.Token{}, false
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/server/servertest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 const rootSecret = "0123456789abcdef-of-the-root"
@@ -56,7 +57,7 @@ func (r *running) as(secret string) *running {
 }
 
 // token creates a token at the fake directly, not through the server.
-func (r *running) token(q txn.TokenRequest) (txn.Token, string) {
+func (r *running) token(q admin.TokenRequest) (admin.Token, string) {
 	r.t.Helper()
 	made, secret, err := r.fake.CreateToken(context.Background(), q)
 	if err != nil {
@@ -73,7 +74,7 @@ func TestEveryRouteHasARole(t *testing.T) {
 	}
 	routes := s.Routes()
 	for path, role := range routes {
-		if role < txn.RoleReader || role > txn.RoleAdmin {
+		if role < admin.RoleReader || role > admin.RoleAdmin {
 			t.Errorf("%s has no role", path)
 		}
 	}
@@ -116,10 +117,10 @@ func TestEveryRouteForEveryRole(t *testing.T) {
 		}
 		return r.do(req)
 	}
-	secrets := make(map[txn.Role]string)
+	secrets := make(map[admin.Role]string)
 	open = true
-	for role := txn.RoleReader; role <= txn.RoleAdmin; role++ {
-		_, secrets[role] = r.token(txn.TokenRequest{Name: "a " + role.String(), Role: role})
+	for role := admin.RoleReader; role <= admin.RoleAdmin; role++ {
+		_, secrets[role] = r.token(admin.TokenRequest{Name: "a " + role.String(), Role: role})
 	}
 	open = false
 	s, err := server.New(server.Config{}, servertest.New())
@@ -234,7 +235,7 @@ func TestTokensWithCurl(t *testing.T) {
 // the secret.
 func TestDenialsAreSeen(t *testing.T) {
 	r := startWithAuth(t, nil)
-	made, secret := r.token(txn.TokenRequest{Name: "ci", Role: txn.RoleReader})
+	made, secret := r.token(admin.TokenRequest{Name: "ci", Role: admin.RoleReader})
 	r.as(secret).curl("Begin", begin(id1))
 	r.as("not-a-token-of-ours").curl("Begin", begin(id1))
 	r.header = nil
@@ -265,7 +266,7 @@ func TestDenialsAreSeen(t *testing.T) {
 // client with a valid token at the same address is served.
 func TestFloodOfTokens(t *testing.T) {
 	r := startWithAuth(t, nil)
-	_, secret := r.token(txn.TokenRequest{Name: "ci", Role: txn.RoleReader})
+	_, secret := r.token(admin.TokenRequest{Name: "ci", Role: admin.RoleReader})
 	r.as("wrong-wrong-wrong-wrong")
 	refused := 0
 	for range 200 {
@@ -297,8 +298,8 @@ func TestFloodOfTokens(t *testing.T) {
 // A token has its own rate, commands of a Pipe included.
 func TestRateOfAToken(t *testing.T) {
 	r := startWithAuth(t, nil)
-	_, secret := r.token(txn.TokenRequest{Name: "slow", Role: txn.RoleClient, Rate: 5})
-	_, other := r.token(txn.TokenRequest{Name: "free", Role: txn.RoleClient})
+	_, secret := r.token(admin.TokenRequest{Name: "slow", Role: admin.RoleClient, Rate: 5})
+	_, other := r.token(admin.TokenRequest{Name: "free", Role: admin.RoleClient})
 	ok, started := 0, time.Now()
 	var last answer
 	for range 200 {
@@ -387,7 +388,7 @@ func (b tokenInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc
 // Long calls end when their token is revoked.
 func TestRevokedTokenEndsStreams(t *testing.T) {
 	r := startWithAuth(t, nil)
-	made, secret := r.token(txn.TokenRequest{Name: "ci", Role: txn.RoleClient})
+	made, secret := r.token(admin.TokenRequest{Name: "ci", Role: admin.RoleClient})
 	p, err := dialPipe(t, r, secret)
 	if err != nil {
 		t.Fatal(err)
@@ -468,7 +469,7 @@ func TestRootTokenIsReadAgain(t *testing.T) {
 // With authentication and no root token file, only the cluster's own tokens are valid.
 func TestAuthWithoutRoot(t *testing.T) {
 	r := start(t, func(c *server.Config, _ *servertest.Fake) { c.Auth = true })
-	_, secret := r.token(txn.TokenRequest{Name: "ci", Role: txn.RoleReader})
+	_, secret := r.token(admin.TokenRequest{Name: "ci", Role: admin.RoleReader})
 	if a := r.as(secret).curl("List", `{}`); a.status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.body)
 	}
@@ -485,8 +486,8 @@ func TestAuthWithoutRoot(t *testing.T) {
 func TestTokensOfAFollower(t *testing.T) {
 	leader := startWithAuth(t, nil)
 	there := startWithAuth(t, func(_ *server.Config, f *servertest.Fake) { f.SetLeader(leader.base, false) })
-	_, fresh := leader.token(txn.TokenRequest{Name: "fresh", Role: txn.RoleClient})
-	_, gone := there.token(txn.TokenRequest{Name: "gone", Role: txn.RoleClient}) // the leader does not know it
+	_, fresh := leader.token(admin.TokenRequest{Name: "fresh", Role: admin.RoleClient})
+	_, gone := there.token(admin.TokenRequest{Name: "gone", Role: admin.RoleClient}) // the leader does not know it
 	if a := there.as(fresh).curl("Begin", begin(id1)); a.status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.body)
 	}

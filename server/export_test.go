@@ -1,10 +1,10 @@
 package server
 
-import "github.com/txmgr/txmgr/txn"
+import "github.com/txmgr/txmgr/txn/admin"
 
 // Routes returns the role of every existing route.
-func (s *Server) Routes() map[string]txn.Role {
-	routes := map[string]txn.Role{metricsPath: roles[metricsPath]}
+func (s *Server) Routes() map[string]admin.Role {
+	routes := map[string]admin.Role{metricsPath: roles[metricsPath]}
 	for path, p := range s.apiHandler.methods {
 		routes[path] = p.role
 	}
@@ -12,4 +12,4 @@ func (s *Server) Routes() map[string]txn.Role {
 }
 
 // Listed returns the routes that have a role, existing or not.
-func Listed() map[string]txn.Role { return roles }
+func Listed() map[string]admin.Role { return roles }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // apiHandler admits calls of the API, forwards them to the leader, or refuses them before
@@ -146,7 +147,7 @@ func callDependencies(p *rpcMethod, stale bool, l leaderInfo, b principal) (*lea
 // deciding.
 func (s *Server) limit(p *rpcMethod) (running *atomic.Int64, most int) {
 	l := &s.writes
-	if p.role <= txn.RoleReader {
+	if p.role <= admin.RoleReader {
 		l = &s.reads
 	}
 	switch p.class {

@@ -16,7 +16,7 @@ import (
 	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/server/servertest"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The leader sees the address of the node that forwarded a call. So a wrong token is logged
@@ -123,9 +123,9 @@ type delayedTokens struct {
 	asked atomic.Int64
 }
 
-func (l *delayedTokens) AuthenticateToken(secret string) (txn.Token, bool) {
+func (l *delayedTokens) AuthenticateToken(secret string) (admin.Token, bool) {
 	if l.asked.Add(1) < 4 {
-		return txn.Token{}, false
+		return admin.Token{}, false
 	}
 	return l.Fake.AuthenticateToken(secret)
 }
@@ -137,7 +137,7 @@ func TestTokenOnItsWay(t *testing.T) {
 		l := &delayedTokens{Fake: servertest.New()}
 		l.SetLeader("http://127.0.0.1:1", here)
 		r := serving(t, l, server.Config{RootTokenFile: rootFile(t, rootSecret)})
-		_, secret, err := l.CreateToken(context.Background(), txn.TokenRequest{Name: "fresh", Role: txn.RoleReader})
+		_, secret, err := l.CreateToken(context.Background(), admin.TokenRequest{Name: "fresh", Role: admin.RoleReader})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Contexts are shared for a second, end in time, and do not accumulate.
@@ -85,12 +85,12 @@ func TestFloodsAreBounded(t *testing.T) {
 // Limiters of tokens that are gone are removed.
 func TestRatesAreBounded(t *testing.T) {
 	var r tokenLimiters
-	for i := range txn.MaxTokens + 10 {
-		if r.limiterFor(txn.Token{ID: fmt.Sprint(i), Rate: 7}).Burst() != 7 {
+	for i := range admin.MaxTokens + 10 {
+		if r.limiterFor(admin.Token{ID: fmt.Sprint(i), Rate: 7}).Burst() != 7 {
 			t.Fatal("not its rate")
 		}
 	}
-	if len(r.byToken) > txn.MaxTokens || r.limiterFor(txn.Token{ID: "x"}) != nil {
+	if len(r.byToken) > admin.MaxTokens || r.limiterFor(admin.Token{ID: "x"}) != nil {
 		t.Errorf("%d limits", len(r.byToken))
 	}
 }

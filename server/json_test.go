@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // A whole transaction in curl, byte for byte.
@@ -179,7 +179,7 @@ func TestMalformedBodies(t *testing.T) {
 			t.Errorf("%d %v: %.300s", a.status, a.header, a.body)
 		}
 	})
-	if got := len(must(r.fake.List(context.Background(), txn.Filter{}))); got != 0 {
+	if got := len(must(r.fake.List(context.Background(), admin.Filter{}))); got != 0 {
 		t.Errorf("%d transactions were begun", got)
 	}
 	eventually(t, "log of what was not decoded", func() bool { return strings.Contains(r.log.String(), "not decoded") })

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // metrics are kept in a registry of the server's own, so that they do not collide with those
@@ -114,26 +115,26 @@ var (
 var statusMetrics = []struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
-	value func(txn.Status) float64
+	value func(admin.Status) float64
 }{
-	{desc("transactions_undecided", "Undecided transactions, the delegated ones included."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Undecided) }},
-	{desc("transactions_delegated", "Undecided transactions whose decision is left to their only branch."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Delegated) }},
-	{desc("transactions_completing", "Decided transactions whose phase two is not complete."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Completing) }},
-	{desc("outcomes_retained", "Finished transactions whose outcome is retained."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Finished) }},
-	{desc("heuristic_outcomes", "Heuristic outcomes that are not forgotten."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Heuristics) }},
-	{desc("commands_total", "Commands applied since this process started."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Commands) }},
-	{desc("log_entries_total", "Log entries applied since this process started."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Entries) }},
-	{desc("log_tick_entries_total", "Log entries that only carry a tick."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.TickEntries) }},
-	{desc("log_fsyncs_total", "fdatasync calls of the log since this process started."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Syncs) }},
-	{desc("log_bytes", "Size of the log on disk."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.LogBytes) }},
-	{desc("log_index", "Last applied entry of the log."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.LogIndex) }},
-	{desc("term", "Raft term."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Term) }},
-	{desc("tick", "Invocations of the timeout thread so far."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.Tick) }},
-	{desc("incarnation", "The number of restores from a backup."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Incarnation) }},
-	{desc("recovery_paused", "1 while recovery is paused after a restore."), prometheus.GaugeValue, func(s txn.Status) float64 { return boolToFloat(s.RecoveryPaused) }},
-	{desc("sessions", "Open client sessions."), prometheus.GaugeValue, func(s txn.Status) float64 { return float64(s.Sessions) }},
-	{desc("sessions_expired_total", "Client sessions that expired, since bootstrap."), prometheus.CounterValue, func(s txn.Status) float64 { return float64(s.SessionsExpired) }},
-	{desc("leader", "1 on the leader."), prometheus.GaugeValue, func(s txn.Status) float64 { return boolToFloat(s.Leader) }},
+	{desc("transactions_undecided", "Undecided transactions, the delegated ones included."), prometheus.GaugeValue, func(s admin.Status) float64 { return float64(s.Undecided) }},
+	{desc("transactions_delegated", "Undecided transactions whose decision is left to their only branch."), prometheus.GaugeValue, func(s admin.Status) float64 { return float64(s.Delegated) }},
+	{desc("transactions_completing", "Decided transactions whose phase two is not complete."), prometheus.GaugeValue, func(s admin.Status) float64 { return float64(s.Completing) }},
+	{desc("outcomes_retained", "Finished transactions whose outcome is retained."), prometheus.GaugeValue, func(s admin.Status) float64 { return float64(s.Finished) }},
+	{desc("heuristic_outcomes", "Heuristic outcomes that are not forgotten."), prometheus.GaugeValue, func(s admin.Status) float64 { return float64(s.Heuristics) }},
+	{desc("commands_total", "Commands applied since this process started."), prometheus.CounterValue, func(s admin.Status) float64 { return float64(s.Commands) }},
+	{desc("log_entries_total", "Log entries applied since this process started."), prometheus.CounterValue, func(s admin.Status) float64 { return float64(s.Entries) }},
+	{desc("log_tick_entries_total", "Log entries that only carry a tick."), prometheus.CounterValue, func(s admin.Status) float64 { return float64(s.TickEntries) }},
+	{desc("log_fsyncs_total", "fdatasync calls of the log since this process started."), prometheus.CounterValue, func(s admin.Status) float64 { return float64(s.Syncs) }},
+	{desc("log_bytes", "Size of the log on disk."), prometheus.GaugeValue, func(s admin.Status) float64 { return float64(s.LogBytes) }},
+	{desc("log_index", "Last applied entry of the log."), prometheus.GaugeValue, func(s admin.Status) float64 { return float64(s.LogIndex) }},
+	{desc("term", "Raft term."), prometheus.GaugeValue, func(s admin.Status) float64 { return float64(s.Term) }},
+	{desc("tick", "Invocations of the timeout thread so far."), prometheus.CounterValue, func(s admin.Status) float64 { return float64(s.Tick) }},
+	{desc("incarnation", "The number of restores from a backup."), prometheus.GaugeValue, func(s admin.Status) float64 { return float64(s.Incarnation) }},
+	{desc("recovery_paused", "1 while recovery is paused after a restore."), prometheus.GaugeValue, func(s admin.Status) float64 { return boolToFloat(s.RecoveryPaused) }},
+	{desc("sessions", "Open client sessions."), prometheus.GaugeValue, func(s admin.Status) float64 { return float64(s.Sessions) }},
+	{desc("sessions_expired_total", "Client sessions that expired, since bootstrap."), prometheus.CounterValue, func(s admin.Status) float64 { return float64(s.SessionsExpired) }},
+	{desc("leader", "1 on the leader."), prometheus.GaugeValue, func(s admin.Status) float64 { return boolToFloat(s.Leader) }},
 }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -195,7 +196,7 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // limit reports the concurrency limit of a participant, and how often it was changed.
-func (c *statusCollector) limit(ch chan<- prometheus.Metric, p txn.ParticipantStatus) {
+func (c *statusCollector) limit(ch chan<- prometheus.Metric, p admin.ParticipantStatus) {
 	ch <- prometheus.MustNewConstMetric(descLimit, prometheus.GaugeValue, float64(p.Limit), p.Name, p.Kind)
 	ch <- prometheus.MustNewConstMetric(descRunning, prometheus.GaugeValue, float64(p.Running), p.Name, p.Kind)
 	ch <- prometheus.MustNewConstMetric(descLimitChanges, prometheus.CounterValue, float64(p.Raised), p.Name, p.Kind, "up")
@@ -203,7 +204,7 @@ func (c *statusCollector) limit(ch chan<- prometheus.Metric, p txn.ParticipantSt
 }
 
 // members reports the number of nodes, by role.
-func (c *statusCollector) members(ch chan<- prometheus.Metric, members []txn.Member) {
+func (c *statusCollector) members(ch chan<- prometheus.Metric, members []admin.Member) {
 	voters := 0
 	for _, m := range members {
 		if m.Voter {
@@ -219,9 +220,9 @@ type DurationMetrics interface {
 	// TimeoutLag is how late transactions were timed out. EntryDurations is how long entries
 	// of the log took until they were applied. CallDurations is how long calls to end
 	// branches took, by participant.
-	TimeoutLag() txn.DurationHistogram
-	EntryDurations() txn.DurationHistogram
-	CallDurations() map[string]txn.DurationHistogram
+	TimeoutLag() admin.DurationHistogram
+	EntryDurations() admin.DurationHistogram
+	CallDurations() map[string]admin.DurationHistogram
 }
 
 // durations reports the histograms of [DurationMetrics], if the coordinator has them.
@@ -230,7 +231,7 @@ func (c *statusCollector) durations(ch chan<- prometheus.Metric) {
 	if !ok {
 		return
 	}
-	emit := func(desc *prometheus.Desc, r txn.DurationHistogram, labels ...string) {
+	emit := func(desc *prometheus.Desc, r admin.DurationHistogram, labels ...string) {
 		ch <- prometheus.MustNewConstHistogram(desc, r.Count, r.Sum, r.Buckets, labels...)
 	}
 	emit(descTimeoutLag, m.TimeoutLag())

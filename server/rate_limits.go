@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // tokenLimiters holds the rate limiters of the tokens that have a limit.
@@ -17,7 +17,7 @@ type tokenLimiters struct {
 }
 
 // limiterFor returns the limiter of a token; nil if it has no limit.
-func (r *tokenLimiters) limiterFor(t txn.Token) *rate.Limiter {
+func (r *tokenLimiters) limiterFor(t admin.Token) *rate.Limiter {
 	if t.Rate == 0 {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (r *tokenLimiters) limiterFor(t txn.Token) *rate.Limiter {
 	defer r.mu.Unlock()
 	l := r.byToken[t.ID]
 	if l == nil {
-		if r.byToken == nil || len(r.byToken) >= txn.MaxTokens {
+		if r.byToken == nil || len(r.byToken) >= admin.MaxTokens {
 			// More limiters than there can be tokens: some tokens are gone. The remaining
 			// ones start again with one second's worth of calls.
 			r.byToken = make(map[string]*rate.Limiter)

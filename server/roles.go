@@ -2,64 +2,64 @@ package server
 
 import (
 	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // roles is the role that a caller needs, for every route. When authentication is on, a route
 // that is not listed is refused to every caller.
-var roles = map[string]txn.Role{
-	txmgrv1connect.TransactionServiceBeginProcedure:            txn.RoleClient,
-	txmgrv1connect.TransactionServiceEnlistProcedure:           txn.RoleClient,
-	txmgrv1connect.TransactionServiceCommitProcedure:           txn.RoleClient,
-	txmgrv1connect.TransactionServiceRollbackProcedure:         txn.RoleClient,
-	txmgrv1connect.TransactionServiceVoteProcedure:             txn.RoleClient,
-	txmgrv1connect.TransactionServiceDelegateProcedure:         txn.RoleClient,
-	txmgrv1connect.TransactionServiceExtendProcedure:           txn.RoleClient,
-	txmgrv1connect.TransactionServiceReportCompletionProcedure: txn.RoleClient,
-	txmgrv1connect.TransactionServicePipelineProcedure:         txn.RoleClient,
-	txmgrv1connect.TransactionServiceGetProcedure:              txn.RoleReader,
-	txmgrv1connect.TransactionServiceListProcedure:             txn.RoleReader,
-	txmgrv1connect.TransactionServiceWaitProcedure:             txn.RoleReader,
-	txmgrv1connect.TransactionServiceWatchProcedure:            txn.RoleReader,
+var roles = map[string]admin.Role{
+	txmgrv1connect.TransactionServiceBeginProcedure:            admin.RoleClient,
+	txmgrv1connect.TransactionServiceEnlistProcedure:           admin.RoleClient,
+	txmgrv1connect.TransactionServiceCommitProcedure:           admin.RoleClient,
+	txmgrv1connect.TransactionServiceRollbackProcedure:         admin.RoleClient,
+	txmgrv1connect.TransactionServiceVoteProcedure:             admin.RoleClient,
+	txmgrv1connect.TransactionServiceDelegateProcedure:         admin.RoleClient,
+	txmgrv1connect.TransactionServiceExtendProcedure:           admin.RoleClient,
+	txmgrv1connect.TransactionServiceReportCompletionProcedure: admin.RoleClient,
+	txmgrv1connect.TransactionServicePipelineProcedure:         admin.RoleClient,
+	txmgrv1connect.TransactionServiceGetProcedure:              admin.RoleReader,
+	txmgrv1connect.TransactionServiceListProcedure:             admin.RoleReader,
+	txmgrv1connect.TransactionServiceWaitProcedure:             admin.RoleReader,
+	txmgrv1connect.TransactionServiceWatchProcedure:            admin.RoleReader,
 
-	txmgrv1connect.TimeoutServiceGroupsProcedure: txn.RoleReader,
+	txmgrv1connect.TimeoutServiceGroupsProcedure: admin.RoleReader,
 
-	txmgrv1connect.SessionServiceOpenProcedure:      txn.RoleClient,
-	txmgrv1connect.SessionServiceKeepAliveProcedure: txn.RoleClient,
-	txmgrv1connect.SessionServiceCloseProcedure:     txn.RoleClient,
-	txmgrv1connect.SessionServiceListProcedure:      txn.RoleReader,
+	txmgrv1connect.SessionServiceOpenProcedure:      admin.RoleClient,
+	txmgrv1connect.SessionServiceKeepAliveProcedure: admin.RoleClient,
+	txmgrv1connect.SessionServiceCloseProcedure:     admin.RoleClient,
+	txmgrv1connect.SessionServiceListProcedure:      admin.RoleReader,
 
-	txmgrv1connect.InDoubtServiceListProcedure:    txn.RoleReader,
-	txmgrv1connect.InDoubtServiceExplainProcedure: txn.RoleReader,
-	txmgrv1connect.InDoubtServiceAuditProcedure:   txn.RoleReader,
-	txmgrv1connect.InDoubtServiceScanProcedure:    txn.RoleOperator,
-	txmgrv1connect.InDoubtServiceRetryProcedure:   txn.RoleOperator,
-	txmgrv1connect.InDoubtServiceResolveProcedure: txn.RoleOperator,
-	txmgrv1connect.InDoubtServiceForgetProcedure:  txn.RoleOperator,
+	txmgrv1connect.InDoubtServiceListProcedure:    admin.RoleReader,
+	txmgrv1connect.InDoubtServiceExplainProcedure: admin.RoleReader,
+	txmgrv1connect.InDoubtServiceAuditProcedure:   admin.RoleReader,
+	txmgrv1connect.InDoubtServiceScanProcedure:    admin.RoleOperator,
+	txmgrv1connect.InDoubtServiceRetryProcedure:   admin.RoleOperator,
+	txmgrv1connect.InDoubtServiceResolveProcedure: admin.RoleOperator,
+	txmgrv1connect.InDoubtServiceForgetProcedure:  admin.RoleOperator,
 
-	txmgrv1connect.ParticipantServiceListProcedure:   txn.RoleReader,
-	txmgrv1connect.ParticipantServicePoolsProcedure:  txn.RoleReader,
-	txmgrv1connect.ParticipantServiceTestProcedure:   txn.RoleOperator,
-	txmgrv1connect.ParticipantServiceAddProcedure:    txn.RoleOperator,
-	txmgrv1connect.ParticipantServiceRemoveProcedure: txn.RoleOperator,
+	txmgrv1connect.ParticipantServiceListProcedure:   admin.RoleReader,
+	txmgrv1connect.ParticipantServicePoolsProcedure:  admin.RoleReader,
+	txmgrv1connect.ParticipantServiceTestProcedure:   admin.RoleOperator,
+	txmgrv1connect.ParticipantServiceAddProcedure:    admin.RoleOperator,
+	txmgrv1connect.ParticipantServiceRemoveProcedure: admin.RoleOperator,
 
-	txmgrv1connect.ClusterServiceStatusProcedure:         txn.RoleReader,
-	txmgrv1connect.ClusterServiceDoctorProcedure:         txn.RoleReader,
-	txmgrv1connect.ClusterServiceJoinProcedure:           txn.RoleAdmin,
-	txmgrv1connect.ClusterServiceRemoveProcedure:         txn.RoleAdmin,
-	txmgrv1connect.ClusterServiceTransferLeaderProcedure: txn.RoleAdmin,
-	txmgrv1connect.ClusterServiceLeaveProcedure:          txn.RoleAdmin,
-	txmgrv1connect.ClusterServiceSnapshotProcedure:       txn.RoleAdmin,
-	txmgrv1connect.ClusterServiceResumeProcedure:         txn.RoleAdmin,
+	txmgrv1connect.ClusterServiceStatusProcedure:         admin.RoleReader,
+	txmgrv1connect.ClusterServiceDoctorProcedure:         admin.RoleReader,
+	txmgrv1connect.ClusterServiceJoinProcedure:           admin.RoleAdmin,
+	txmgrv1connect.ClusterServiceRemoveProcedure:         admin.RoleAdmin,
+	txmgrv1connect.ClusterServiceTransferLeaderProcedure: admin.RoleAdmin,
+	txmgrv1connect.ClusterServiceLeaveProcedure:          admin.RoleAdmin,
+	txmgrv1connect.ClusterServiceSnapshotProcedure:       admin.RoleAdmin,
+	txmgrv1connect.ClusterServiceResumeProcedure:         admin.RoleAdmin,
 
-	txmgrv1connect.TokenServiceCreateProcedure: txn.RoleAdmin,
-	txmgrv1connect.TokenServiceListProcedure:   txn.RoleAdmin,
-	txmgrv1connect.TokenServiceRevokeProcedure: txn.RoleAdmin,
+	txmgrv1connect.TokenServiceCreateProcedure: admin.RoleAdmin,
+	txmgrv1connect.TokenServiceListProcedure:   admin.RoleAdmin,
+	txmgrv1connect.TokenServiceRevokeProcedure: admin.RoleAdmin,
 
-	reflectionV1:      txn.RoleReader,
-	reflectionV1Alpha: txn.RoleReader,
+	reflectionV1:      admin.RoleReader,
+	reflectionV1Alpha: admin.RoleReader,
 
-	metricsPath: txn.RoleReader,
+	metricsPath: admin.RoleReader,
 }
 
 // nodeLocal are the methods that concern the node that is called: they are never forwarded.

@@ -10,23 +10,23 @@ import (
 
 	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
 	"github.com/txmgr/txmgr/server"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // TestRolesFollowFromWhatCallsDo: the roles are in one table, which only this test checks: a
 // call that the schema does not declare free of side effects is not for readers, and the more
 // it can do the higher is its role.
 func TestRolesFollowFromWhatCallsDo(t *testing.T) {
-	changes := map[string]txn.Role{ // the least role for calls that change something
-		txmgrv1connect.TransactionServiceName: txn.RoleClient,
-		txmgrv1connect.ParticipantServiceName: txn.RoleOperator,
-		txmgrv1connect.InDoubtServiceName:     txn.RoleOperator,
-		txmgrv1connect.ClusterServiceName:     txn.RoleAdmin,
-		txmgrv1connect.TokenServiceName:       txn.RoleAdmin,
-		txmgrv1connect.SessionServiceName:     txn.RoleClient,
+	changes := map[string]admin.Role{ // the least role for calls that change something
+		txmgrv1connect.TransactionServiceName: admin.RoleClient,
+		txmgrv1connect.ParticipantServiceName: admin.RoleOperator,
+		txmgrv1connect.InDoubtServiceName:     admin.RoleOperator,
+		txmgrv1connect.ClusterServiceName:     admin.RoleAdmin,
+		txmgrv1connect.TokenServiceName:       admin.RoleAdmin,
+		txmgrv1connect.SessionServiceName:     admin.RoleClient,
 	}
-	reads := map[string]txn.Role{
-		txmgrv1connect.TokenServiceListProcedure: txn.RoleAdmin, // permissions are not for readers
+	reads := map[string]admin.Role{
+		txmgrv1connect.TokenServiceListProcedure: admin.RoleAdmin, // permissions are not for readers
 	}
 	seen := 0
 	for path, role := range server.Listed() {
@@ -37,7 +37,7 @@ func TestRolesFollowFromWhatCallsDo(t *testing.T) {
 		}
 		seen++
 		options, _ := d.Options().(*descriptorpb.MethodOptions)
-		want := max(reads[path], txn.RoleReader)
+		want := max(reads[path], admin.RoleReader)
 		if options.GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS && path != txmgrv1connect.TransactionServiceWatchProcedure {
 			want = changes[string(d.Parent().FullName())]
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
 	"github.com/txmgr/txmgr/api/wire"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // callClass determines the limits of a call.
@@ -32,10 +32,10 @@ type rpcMethod struct {
 	serve http.Handler
 	timer *timer
 
-	role        txn.Role // that a caller needs; 0 admits no caller
-	stream      bool     // it streams responses or requests
-	nodeLocal   bool     // it concerns the node that is called
-	allowsStale bool     // any node may answer, if the caller allows it
+	role        admin.Role // that a caller needs; 0 admits no caller
+	stream      bool       // it streams responses or requests
+	nodeLocal   bool       // it concerns the node that is called
+	allowsStale bool       // any node may answer, if the caller allows it
 }
 
 // opNames are the names of methods in errors; all others go by their method's name.

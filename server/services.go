@@ -7,6 +7,7 @@ import (
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // participantService is the ParticipantService.
@@ -49,6 +50,6 @@ func (t *timeoutService) Groups(ctx context.Context, r *txmgrv1.GroupsRequest) (
 	if r.GetLimit() < 0 {
 		return nil, fmt.Errorf("%w: limit %d is negative", txn.ErrInvalid, r.GetLimit())
 	}
-	g, err := t.c.DeadlineGroups(ctx, txn.DeadlineGroupRange{From: r.GetFrom(), Limit: int(r.GetLimit())})
+	g, err := t.c.DeadlineGroups(ctx, admin.DeadlineGroupRange{From: r.GetFrom(), Limit: int(r.GetLimit())})
 	return wire.FromDeadlineGroups(g), err
 }

@@ -7,6 +7,7 @@ import (
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // sessionService is the SessionService.
@@ -53,7 +54,7 @@ func parseSessionID(s string) (txn.SessionID, error) {
 	return txn.ParseSessionID(s)
 }
 
-func session(s txn.ClientSession, err error) (*txmgrv1.Session, error) {
+func session(s admin.ClientSession, err error) (*txmgrv1.Session, error) {
 	if err != nil {
 		return nil, err
 	}

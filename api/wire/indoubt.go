@@ -6,10 +6,11 @@ import (
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // FromInDoubts gives the message for the transactions in doubt.
-func FromInDoubts(ds []txn.InDoubt) *txmgrv1.ListInDoubtResponse {
+func FromInDoubts(ds []admin.InDoubt) *txmgrv1.ListInDoubtResponse {
 	m := &txmgrv1.ListInDoubtResponse{Transactions: make([]*txmgrv1.InDoubt, len(ds))}
 	for n, d := range ds {
 		t := FromInfo(d.Info)
@@ -25,8 +26,8 @@ func FromInDoubts(ds []txn.InDoubt) *txmgrv1.ListInDoubtResponse {
 }
 
 // ToInDoubts reads the message for the transactions in doubt.
-func ToInDoubts(m *txmgrv1.ListInDoubtResponse) ([]txn.InDoubt, error) {
-	ds := make([]txn.InDoubt, len(m.GetTransactions()))
+func ToInDoubts(m *txmgrv1.ListInDoubtResponse) ([]admin.InDoubt, error) {
+	ds := make([]admin.InDoubt, len(m.GetTransactions()))
 	for n, d := range m.GetTransactions() {
 		i, err := ToInfo(&txmgrv1.Transaction{
 			Id: d.GetId(), Name: d.GetName(), State: d.GetState(), Cause: d.GetCause(), Reason: d.GetReason(), Heuristic: d.GetHeuristic(),
@@ -38,7 +39,7 @@ func ToInDoubts(m *txmgrv1.ListInDoubtResponse) ([]txn.InDoubt, error) {
 			return nil, err
 		}
 		var r fieldReader
-		ds[n] = txn.InDoubt{Info: i, Since: r.time("transactions.since", d.GetSince()), Why: d.GetWhy()}
+		ds[n] = admin.InDoubt{Info: i, Since: r.time("transactions.since", d.GetSince()), Why: d.GetWhy()}
 		if err := r.decodeError("transactions"); err != nil {
 			return nil, err
 		}
@@ -47,7 +48,7 @@ func ToInDoubts(m *txmgrv1.ListInDoubtResponse) ([]txn.InDoubt, error) {
 }
 
 // FromExplanation gives the message for all that is known about a transaction.
-func FromExplanation(e txn.Explanation) *txmgrv1.Explanation {
+func FromExplanation(e admin.Explanation) *txmgrv1.Explanation {
 	m := &txmgrv1.Explanation{
 		Transaction: FromInfo(e.Transaction), Summary: textList(e.Summary),
 		Branches: make([]*txmgrv1.BranchProbe, len(e.Branches)), Actions: make([]*txmgrv1.Action, len(e.Actions)), Audit: fromAudit(e.Audit),
@@ -61,7 +62,7 @@ func FromExplanation(e txn.Explanation) *txmgrv1.Explanation {
 	return m
 }
 
-func fromProbe(b txn.BranchProbe) *txmgrv1.BranchProbe {
+func fromProbe(b admin.BranchProbe) *txmgrv1.BranchProbe {
 	m := &txmgrv1.BranchProbe{
 		Branch: Text(b.Branch), Participant: Text(b.Participant), Prepared: b.Prepared, Since: optional(formatTime(b.Since)),
 		Outcome: Text(b.Outcome), Detail: Text(b.Detail), Error: optional(Text(b.Error)), Locks: textList(b.Locks), Waiters: textList(b.Waiters),
@@ -76,33 +77,33 @@ func fromProbe(b txn.BranchProbe) *txmgrv1.BranchProbe {
 }
 
 // ToExplanation reads the message for all that is known about a transaction.
-func ToExplanation(m *txmgrv1.Explanation) (txn.Explanation, error) {
+func ToExplanation(m *txmgrv1.Explanation) (admin.Explanation, error) {
 	i, err := ToInfo(m.GetTransaction())
 	if err != nil {
-		return txn.Explanation{}, err
+		return admin.Explanation{}, err
 	}
 	var r fieldReader
-	e := txn.Explanation{
-		Transaction: i, Summary: textList(m.GetSummary()), Branches: make([]txn.BranchProbe, len(m.GetBranches())),
-		Actions: make([]txn.Action, len(m.GetActions())), Audit: r.audit(m.GetAudit()),
+	e := admin.Explanation{
+		Transaction: i, Summary: textList(m.GetSummary()), Branches: make([]admin.BranchProbe, len(m.GetBranches())),
+		Actions: make([]admin.Action, len(m.GetActions())), Audit: r.audit(m.GetAudit()),
 	}
 	for n, b := range m.GetBranches() {
 		e.Branches[n] = r.probe(b)
 	}
 	for n, c := range m.GetActions() {
-		e.Actions[n] = txn.Action{Name: c.GetName(), Allowed: c.GetAllowed(), Why: c.GetWhy(), Command: c.GetCommand()}
+		e.Actions[n] = admin.Action{Name: c.GetName(), Allowed: c.GetAllowed(), Why: c.GetWhy(), Command: c.GetCommand()}
 	}
 	return e, r.decodeError("explanation")
 }
 
-func (r *fieldReader) probe(m *txmgrv1.BranchProbe) txn.BranchProbe {
-	b := txn.BranchProbe{
+func (r *fieldReader) probe(m *txmgrv1.BranchProbe) admin.BranchProbe {
+	b := admin.BranchProbe{
 		Branch: m.GetBranch(), Participant: m.GetParticipant(), Prepared: m.GetPrepared(), Since: r.time("branches.since", m.GetSince()),
 		Outcome: m.GetOutcome(), Detail: m.GetDetail(), Error: m.GetError(), Locks: textList(m.GetLocks()), Waiters: textList(m.GetWaiters()),
-		Attempts: make([]txn.CallAttempt, len(m.GetAttempts())), EarlierAttempts: int(m.GetEarlierAttempts()),
+		Attempts: make([]admin.CallAttempt, len(m.GetAttempts())), EarlierAttempts: int(m.GetEarlierAttempts()),
 	}
 	for n, a := range m.GetAttempts() {
-		b.Attempts[n] = txn.CallAttempt{
+		b.Attempts[n] = admin.CallAttempt{
 			At: r.time("attempts.at", a.GetAt()), Took: r.duration("attempts.took", a.GetTook()),
 			Call: a.GetCall(), Result: a.GetResult(), Failed: a.GetFailed(),
 		}
@@ -111,7 +112,7 @@ func (r *fieldReader) probe(m *txmgrv1.BranchProbe) txn.BranchProbe {
 }
 
 // FromResolution gives the message for an operator's resolution of a transaction.
-func FromResolution(id txn.ID, r txn.Resolution) *txmgrv1.ResolveRequest {
+func FromResolution(id txn.ID, r admin.Resolution) *txmgrv1.ResolveRequest {
 	ending := txn.BranchRolledBack
 	if r.Commit {
 		ending = txn.BranchCommitted
@@ -124,8 +125,8 @@ func FromResolution(id txn.ID, r txn.Resolution) *txmgrv1.ResolveRequest {
 // ToResolution reads the message for an operator's resolution of a transaction. The outcome
 // has no default: nothing must be recorded that the operator did not state. Errors are
 // [txn.ErrInvalid].
-func ToResolution(m *txmgrv1.ResolveRequest) (txn.Resolution, error) {
-	r := txn.Resolution{Commit: m.GetOutcome() == txn.BranchCommitted.String(), Reason: m.GetReason(), By: m.GetBy()}
+func ToResolution(m *txmgrv1.ResolveRequest) (admin.Resolution, error) {
+	r := admin.Resolution{Commit: m.GetOutcome() == txn.BranchCommitted.String(), Reason: m.GetReason(), By: m.GetBy()}
 	if !r.Commit && m.GetOutcome() != txn.BranchRolledBack.String() {
 		return r, fmt.Errorf("%w: ending %q: want %v or %v", txn.ErrInvalid, excerpt(m.GetOutcome()), txn.BranchCommitted, txn.BranchRolledBack)
 	}

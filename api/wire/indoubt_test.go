@@ -14,36 +14,37 @@ import (
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 var (
 	some   = rapid.IntRange(0, 3)
-	record = rapid.Custom(func(t *rapid.T) txn.AuditRecord {
-		return txn.AuditRecord{
+	record = rapid.Custom(func(t *rapid.T) admin.AuditRecord {
+		return admin.AuditRecord{
 			Seq: rapid.Uint64().Draw(t, "seq"), Time: moment.Draw(t, "time"), Tick: rapid.Uint64().Draw(t, "tick"), Index: rapid.Uint64().Draw(t, "index"),
 			Action: text.Draw(t, "action"), ID: orZero.Draw(t, "id"), Branch: text.Draw(t, "branch"),
 			Subject: text.Draw(t, "subject"), By: text.Draw(t, "by"), Reason: text.Draw(t, "reason"),
 		}
 	})
 	orZero  = rapid.OneOf(txid, rapid.Just(txn.ID{}))
-	attempt = rapid.Custom(func(t *rapid.T) txn.CallAttempt {
-		return txn.CallAttempt{
+	attempt = rapid.Custom(func(t *rapid.T) admin.CallAttempt {
+		return admin.CallAttempt{
 			At: moment.Draw(t, "at"), Took: duration.Draw(t, "took"), Call: text.Draw(t, "call"), Result: text.Draw(t, "result"), Failed: rapid.Bool().Draw(t, "failed"),
 		}
 	})
-	inquiry = rapid.Custom(func(t *rapid.T) txn.BranchProbe {
-		return txn.BranchProbe{
+	inquiry = rapid.Custom(func(t *rapid.T) admin.BranchProbe {
+		return admin.BranchProbe{
 			Branch: text.Draw(t, "branch"), Participant: text.Draw(t, "participant"), Prepared: rapid.Bool().Draw(t, "prepared"), Since: orNever.Draw(t, "since"),
 			Outcome: text.Draw(t, "ending"), Detail: text.Draw(t, "detail"), Error: text.Draw(t, "error"),
 			Locks: lines.Draw(t, "locks"), Waiters: lines.Draw(t, "waiters"),
 			Attempts: rapid.SliceOfN(attempt, 0, 3).Draw(t, "attempts"), EarlierAttempts: rapid.IntMin(0).Draw(t, "earlier"),
 		}
 	})
-	choice = rapid.Custom(func(t *rapid.T) txn.Action {
-		return txn.Action{Name: text.Draw(t, "action"), Allowed: rapid.Bool().Draw(t, "allowed"), Why: text.Draw(t, "why"), Command: text.Draw(t, "command")}
+	choice = rapid.Custom(func(t *rapid.T) admin.Action {
+		return admin.Action{Name: text.Draw(t, "action"), Allowed: rapid.Bool().Draw(t, "allowed"), Why: text.Draw(t, "why"), Command: text.Draw(t, "command")}
 	})
-	diagnosis = rapid.Custom(func(t *rapid.T) txn.Check {
-		return txn.Check{
+	diagnosis = rapid.Custom(func(t *rapid.T) admin.Check {
+		return admin.Check{
 			Participant: text.Draw(t, "participant"), Level: text.Draw(t, "level"), Subject: text.Draw(t, "subject"), Message: text.Draw(t, "found"), Remedy: text.Draw(t, "fix"),
 		}
 	})
@@ -53,15 +54,15 @@ var (
 func TestRoundTripsOfDoubt(t *testing.T) {
 	for name, check := range map[string]func(*rapid.T){
 		"doubts": func(t *rapid.T) {
-			var want []txn.InDoubt
+			var want []admin.InDoubt
 			for range some.Draw(t, "transactions") {
-				want = append(want, txn.InDoubt{Info: info.Draw(t, "info"), Since: orNever.Draw(t, "since"), Why: text.Draw(t, "why")})
+				want = append(want, admin.InDoubt{Info: info.Draw(t, "info"), Since: orNever.Draw(t, "since"), Why: text.Draw(t, "why")})
 			}
 			got, err := wire.ToInDoubts(overTheWire(t, wire.FromInDoubts(want)))
 			equal(t, want, got, err)
 		},
 		"explanation": func(t *rapid.T) {
-			want := txn.Explanation{
+			want := admin.Explanation{
 				Transaction: info.Draw(t, "info"), Summary: lines.Draw(t, "story"), Branches: rapid.SliceOfN(inquiry, 0, 3).Draw(t, "branches"),
 				Actions: rapid.SliceOfN(choice, 0, 3).Draw(t, "choices"), Audit: rapid.SliceOfN(record, 0, 3).Draw(t, "audit"),
 			}
@@ -70,7 +71,7 @@ func TestRoundTripsOfDoubt(t *testing.T) {
 		},
 		"resolution": func(t *rapid.T) {
 			id := txid.Draw(t, "id")
-			want := txn.Resolution{Commit: rapid.Bool().Draw(t, "commit"), Reason: text.Draw(t, "reason"), By: text.Draw(t, "by")}
+			want := admin.Resolution{Commit: rapid.Bool().Draw(t, "commit"), Reason: text.Draw(t, "reason"), By: text.Draw(t, "by")}
 			if rapid.Bool().Draw(t, "one") {
 				want.Branch = branchID.Draw(t, "branch")
 			}
@@ -82,7 +83,7 @@ func TestRoundTripsOfDoubt(t *testing.T) {
 			}
 		},
 		"audit filter": func(t *rapid.T) {
-			want := txn.AuditFilter{ID: orZero.Draw(t, "id"), Since: time.Duration(duration.Draw(t, "since")), Limit: rapid.IntRange(0, 1<<30).Draw(t, "limit")}
+			want := admin.AuditFilter{ID: orZero.Draw(t, "id"), Since: time.Duration(duration.Draw(t, "since")), Limit: rapid.IntRange(0, 1<<30).Draw(t, "limit")}
 			got, err := wire.ToAuditFilter(overTheWire(t, wire.FromAuditFilter(want)))
 			equal(t, want, got, err)
 		},
@@ -106,24 +107,24 @@ func TestJSONOfDoubtIsThatOfTheTypes(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	full := exampleInfo(t)
 	plain := txn.Info{ID: full.ID, State: txn.Committing, Began: at, Labels: map[string]string{}, Branches: []txn.BranchInfo{{ID: 1, Name: "b1", State: txn.BranchPrepared}}}
-	records := []txn.AuditRecord{
+	records := []admin.AuditRecord{
 		{Seq: 1, Time: at, Tick: 5, Index: 6, Action: "resolve", ID: full.ID, Branch: "b1", Subject: "b1 committed", By: "ann", Reason: "she looked"},
 		{Seq: 2, Time: at, Action: "participant-add", Subject: "bank"},
 	}
-	explanation := txn.Explanation{
+	explanation := admin.Explanation{
 		Transaction: plain, Summary: []string{"decided"}, Audit: records,
-		Branches: []txn.BranchProbe{
+		Branches: []admin.BranchProbe{
 			{
 				Branch: "b1", Participant: "bank", Prepared: true, Since: at, Outcome: "unknown", Detail: "d", Error: "e", Locks: []string{"l"}, Waiters: []string{"w"},
-				Attempts: []txn.CallAttempt{{At: at, Took: txn.Duration(time.Second), Call: "commit", Result: "refused", Failed: true}}, EarlierAttempts: 7,
+				Attempts: []admin.CallAttempt{{At: at, Took: txn.Duration(time.Second), Call: "commit", Result: "refused", Failed: true}}, EarlierAttempts: 7,
 			},
-			{Branch: "b2", Locks: []string{}, Waiters: []string{}, Attempts: []txn.CallAttempt{}},
+			{Branch: "b2", Locks: []string{}, Waiters: []string{}, Attempts: []admin.CallAttempt{}},
 		},
-		Actions: []txn.Action{{Name: "retry", Allowed: true, Why: "w", Command: "txmgr indoubt retry"}, {Name: "forget"}},
+		Actions: []admin.Action{{Name: "retry", Allowed: true, Why: "w", Command: "txmgr indoubt retry"}, {Name: "forget"}},
 	}
-	doubts := []txn.InDoubt{{Info: full, Since: at, Why: "hazard"}, {Info: plain}}
-	diagnoses := []txn.Check{{Participant: "bank", Level: "ok", Subject: "s", Message: "f", Remedy: "x"}, {}}
-	findings := []txn.ScanResult{
+	doubts := []admin.InDoubt{{Info: full, Since: at, Why: "hazard"}, {Info: plain}}
+	diagnoses := []admin.Check{{Participant: "bank", Level: "ok", Subject: "s", Message: "f", Remedy: "x"}, {}}
+	findings := []admin.ScanResult{
 		{
 			Participant: "bank", XID: "x", ID: full.ID, Branch: 1, Since: at, Owner: "o", State: txn.Active,
 			Locks: []string{"l"}, Waiters: []string{"w"}, Class: "leave", Done: true, Error: "e",
@@ -184,8 +185,8 @@ func TestDoubtHasAllOfATransaction(t *testing.T) {
 
 // Every explanation gives a value or an error.
 func FuzzToExplanation(f *testing.F) {
-	seed, err := proto.Marshal(wire.FromExplanation(txn.Explanation{
-		Transaction: exampleInfo(f), Branches: []txn.BranchProbe{{Branch: "b1", Attempts: []txn.CallAttempt{{Took: 5}}}}, Audit: []txn.AuditRecord{{ID: txn.ID{1}}},
+	seed, err := proto.Marshal(wire.FromExplanation(admin.Explanation{
+		Transaction: exampleInfo(f), Branches: []admin.BranchProbe{{Branch: "b1", Attempts: []admin.CallAttempt{{Took: 5}}}}, Audit: []admin.AuditRecord{{ID: txn.ID{1}}},
 	}))
 	if err != nil {
 		f.Fatal(err)

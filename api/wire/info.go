@@ -7,6 +7,7 @@ import (
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // FromInfo gives the message for a transaction.
@@ -92,7 +93,7 @@ func ToInfo(t *txmgrv1.Transaction) (txn.Info, error) {
 }
 
 // FromEvent gives the message for an event.
-func FromEvent(e txn.Event) *txmgrv1.Event {
+func FromEvent(e admin.Event) *txmgrv1.Event {
 	return &txmgrv1.Event{
 		Id: formatID(e.ID), Name: Text(e.Name), State: e.State.String(), Cause: e.Cause.String(),
 		Heuristic: e.Heuristic.String(), Tick: e.Tick, Time: formatTime(e.Time),
@@ -100,9 +101,9 @@ func FromEvent(e txn.Event) *txmgrv1.Event {
 }
 
 // ToEvent reads the message for an event.
-func ToEvent(m *txmgrv1.Event) (txn.Event, error) {
+func ToEvent(m *txmgrv1.Event) (admin.Event, error) {
 	var r fieldReader
-	e := txn.Event{ID: r.id("id", m.GetId()), Name: m.GetName(), Tick: m.GetTick(), Time: r.time("time", m.GetTime())}
+	e := admin.Event{ID: r.id("id", m.GetId()), Name: m.GetName(), Tick: m.GetTick(), Time: r.time("time", m.GetTime())}
 	r.enum("state", m.GetState(), &e.State)
 	r.enum("cause", m.GetCause(), &e.Cause)
 	r.enum("heuristic", m.GetHeuristic(), &e.Heuristic)
@@ -110,7 +111,7 @@ func ToEvent(m *txmgrv1.Event) (txn.Event, error) {
 }
 
 // FromFilter gives the message for a filter.
-func FromFilter(f txn.Filter) *txmgrv1.Filter {
+func FromFilter(f admin.Filter) *txmgrv1.Filter {
 	m := &txmgrv1.Filter{
 		Participant:   Text(f.Participant),
 		OlderThan:     formatDuration(f.OlderThan),
@@ -129,25 +130,25 @@ func FromFilter(f txn.Filter) *txmgrv1.Filter {
 }
 
 // ToFilter reads the message for a filter. Errors are [txn.ErrInvalid].
-func ToFilter(m *txmgrv1.Filter) (txn.Filter, error) {
+func ToFilter(m *txmgrv1.Filter) (admin.Filter, error) {
 	older, err := ParseDuration("older_than", m.GetOlderThan())
 	if err != nil {
-		return txn.Filter{}, err
+		return admin.Filter{}, err
 	}
 	within, err := ParseDuration("expires_within", m.GetExpiresWithin())
 	if err != nil {
-		return txn.Filter{}, err
+		return admin.Filter{}, err
 	}
 	if m.GetLimit() < 0 {
-		return txn.Filter{}, fmt.Errorf("%w: limit %d is negative", txn.ErrInvalid, m.GetLimit())
+		return admin.Filter{}, fmt.Errorf("%w: limit %d is negative", txn.ErrInvalid, m.GetLimit())
 	}
-	f := txn.Filter{
+	f := admin.Filter{
 		Participant: m.GetParticipant(), OlderThan: older, ExpiresWithin: within,
 		Labels: m.GetLabels(), Prefix: m.GetPrefix(), Limit: int(m.GetLimit()),
 	}
 	if m.GetBefore() != "" {
 		if f.Before, err = txn.ParseID(m.GetBefore()); err != nil {
-			return txn.Filter{}, err
+			return admin.Filter{}, err
 		}
 	}
 	for _, name := range m.GetStates() {
@@ -156,7 +157,7 @@ func ToFilter(m *txmgrv1.Filter) (txn.Filter, error) {
 			err = fmt.Errorf("%w: a state of the filter is empty", txn.ErrInvalid)
 		}
 		if err != nil {
-			return txn.Filter{}, err
+			return admin.Filter{}, err
 		}
 		f.States = append(f.States, s)
 	}

@@ -16,6 +16,7 @@ import (
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // files are all of the API.
@@ -62,24 +63,24 @@ func TestJSONOfTransactionIsGolden(t *testing.T) {
 
 // The API gives the same object as a program that encodes the types of package txn.
 func TestJSONIsThatOfTheTypes(t *testing.T) {
-	decision := txn.PoolDecision{At: time.Unix(5, 0).UTC(), From: 16, To: 32, Why: "more is done", Rate: 0.1, Busy: 15.99, Bound: 1, Mean: txn.Duration(time.Second), Queued: 7}
-	pool := txn.Pool{Participant: "bank", Limit: 32, Throughput: 1e21, Decisions: []txn.PoolDecision{decision, {At: time.Unix(6, 0).UTC()}}}
-	status := txn.Status{
+	decision := admin.PoolDecision{At: time.Unix(5, 0).UTC(), From: 16, To: 32, Why: "more is done", Rate: 0.1, Busy: 15.99, Bound: 1, Mean: txn.Duration(time.Second), Queued: 7}
+	pool := admin.Pool{Participant: "bank", Limit: 32, Throughput: 1e21, Decisions: []admin.PoolDecision{decision, {At: time.Unix(6, 0).UTC()}}}
+	status := admin.Status{
 		Cluster: "c7f2", Node: "n1", Leader: true, Term: 3, Interval: txn.Duration(time.Second), LogBytes: 12, Incarnation: 2, RecoveryPaused: true, WaitingFor: "the others",
-		Members:   []txn.Member{{ID: "n1", Name: "one", RaftAddr: "10.0.0.1:7461", API: "https://one:7460", Version: "v1", Voter: true, Leader: true, Self: true, LastContact: -1, LogLag: -1}},
+		Members:   []admin.Member{{ID: "n1", Name: "one", RaftAddr: "10.0.0.1:7461", API: "https://one:7460", Version: "v1", Voter: true, Leader: true, Self: true, LastContact: -1, LogLag: -1}},
 		Undecided: 5, Delegated: 2, RolledBack: 7, TimedOut: 3, RolledBackBy: map[txn.Cause]uint64{txn.CauseTimeout: 3, txn.CauseVoteNo: 2, txn.CauseOperator: 0},
-		Participants: []txn.ParticipantStatus{
-			{Participant: txn.Participant{Name: "bank", Kind: "postgres", Settings: map[string]string{"dsn": "x"}}, Queued: 2},
+		Participants: []admin.ParticipantStatus{
+			{Participant: admin.Participant{Name: "bank", Kind: "postgres", Settings: map[string]string{"dsn": "x"}}, Queued: 2},
 			{
-				Participant: txn.Participant{Name: "stock", Kind: "web", Settings: map[string]string{"url": "x"}}, Since: time.Unix(5, 0).UTC(), ProbeTook: txn.Duration(time.Second),
+				Participant: admin.Participant{Name: "stock", Kind: "web", Settings: map[string]string{"url": "x"}}, Since: time.Unix(5, 0).UTC(), ProbeTook: txn.Duration(time.Second),
 				Limit: 32, Throughput: 1234.5, Mean: txn.Duration(time.Millisecond), P99: txn.Duration(time.Second), Raised: 3, Lowered: 1, Decision: &decision,
 			},
 		},
 	}
-	token := txn.Token{ID: "abcdefgh", Name: "ci", Role: txn.RoleOperator, Rate: 7, Created: time.Unix(5, 0).UTC(), Expires: time.Unix(9, 0).UTC(), By: "ann"}
-	backup := txn.Backup{Cluster: "c7f2", Incarnation: 1, Index: 2, Term: 3, Tick: 4, Taken: time.Unix(5, 0).UTC(), Bytes: 6, SHA256: "ab"}
-	event := txn.Event{ID: exampleInfo(t).ID, Name: "n", State: txn.Committed, Tick: 7, Time: time.Unix(5, 0).UTC()}
-	groups := txn.DeadlineGroups{Tick: 4, Interval: txn.Duration(time.Second), Groups: []txn.DeadlineGroup{{ExpiryTick: 9, RemainingInvocations: 5, Transactions: 2}}}
+	token := admin.Token{ID: "abcdefgh", Name: "ci", Role: admin.RoleOperator, Rate: 7, Created: time.Unix(5, 0).UTC(), Expires: time.Unix(9, 0).UTC(), By: "ann"}
+	backup := admin.Backup{Cluster: "c7f2", Incarnation: 1, Index: 2, Term: 3, Tick: 4, Taken: time.Unix(5, 0).UTC(), Bytes: 6, SHA256: "ab"}
+	event := admin.Event{ID: exampleInfo(t).ID, Name: "n", State: txn.Committed, Tick: 7, Time: time.Unix(5, 0).UTC()}
+	groups := admin.DeadlineGroups{Tick: 4, Interval: txn.Duration(time.Second), Groups: []admin.DeadlineGroup{{ExpiryTick: 9, RemainingInvocations: 5, Transactions: 2}}}
 	for _, c := range []struct {
 		ours    any
 		message proto.Message
@@ -87,12 +88,12 @@ func TestJSONIsThatOfTheTypes(t *testing.T) {
 		{exampleInfo(t), wire.FromInfo(exampleInfo(t))},
 		{status, wire.FromStatus(status)},
 		{event, wire.FromEvent(event)},
-		{pool, wire.FromPools([]txn.Pool{pool}).GetPools()[0]},
+		{pool, wire.FromPools([]admin.Pool{pool}).GetPools()[0]},
 		{groups, wire.FromDeadlineGroups(groups)},
-		{txn.Status{RolledBackBy: map[txn.Cause]uint64{}, Members: []txn.Member{}, Participants: []txn.ParticipantStatus{}}, wire.FromStatus(txn.Status{})},
+		{admin.Status{RolledBackBy: map[txn.Cause]uint64{}, Members: []admin.Member{}, Participants: []admin.ParticipantStatus{}}, wire.FromStatus(admin.Status{})},
 		{status.Members[0], wire.FromMember(status.Members[0])},
 		{token, wire.FromToken(token)},
-		{txn.Token{ID: "abcdefgh", Role: txn.RoleReader, Created: token.Created}, wire.FromToken(txn.Token{ID: "abcdefgh", Role: txn.RoleReader, Created: token.Created})},
+		{admin.Token{ID: "abcdefgh", Role: admin.RoleReader, Created: token.Created}, wire.FromToken(admin.Token{ID: "abcdefgh", Role: admin.RoleReader, Created: token.Created})},
 		{backup, wire.FromBackup(backup)},
 	} {
 		want, err := json.Marshal(c.ours)

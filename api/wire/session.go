@@ -7,6 +7,7 @@ import (
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // FormatSession gives the text form of a session's id, which is empty for the zero id.
@@ -47,7 +48,7 @@ func ToSessionOptions(m *txmgrv1.OpenSessionRequest) (o txn.SessionOptions, err 
 }
 
 // FromSession gives the message for a client's session.
-func FromSession(s txn.ClientSession) *txmgrv1.Session {
+func FromSession(s admin.ClientSession) *txmgrv1.Session {
 	return &txmgrv1.Session{
 		Id: FormatSession(s.ID), Name: Text(s.Name), State: s.State.String(), Ttl: formatDuration(time.Duration(s.TTL)),
 		Opened: formatTime(s.Opened), Transactions: int64(s.Transactions), EndedTick: optional(s.EndedTick),
@@ -55,14 +56,14 @@ func FromSession(s txn.ClientSession) *txmgrv1.Session {
 }
 
 // ToSession reads the message for a client's session.
-func ToSession(m *txmgrv1.Session) (txn.ClientSession, error) {
+func ToSession(m *txmgrv1.Session) (admin.ClientSession, error) {
 	var r fieldReader
 	s := r.clientSession(m)
 	return s, r.decodeError("session")
 }
 
-func (r *fieldReader) clientSession(m *txmgrv1.Session) txn.ClientSession {
-	s := txn.ClientSession{
+func (r *fieldReader) clientSession(m *txmgrv1.Session) admin.ClientSession {
+	s := admin.ClientSession{
 		ID: r.sessionID("session.id", m.GetId()), Name: m.GetName(), TTL: r.duration("session.ttl", m.GetTtl()),
 		Opened: r.time("session.opened", m.GetOpened()), Transactions: int(m.GetTransactions()), EndedTick: m.GetEndedTick(),
 	}
@@ -71,7 +72,7 @@ func (r *fieldReader) clientSession(m *txmgrv1.Session) txn.ClientSession {
 }
 
 // FromSessions gives the message for clients' sessions.
-func FromSessions(all []txn.ClientSession) *txmgrv1.ListSessionsResponse {
+func FromSessions(all []admin.ClientSession) *txmgrv1.ListSessionsResponse {
 	m := &txmgrv1.ListSessionsResponse{Sessions: make([]*txmgrv1.Session, len(all))}
 	for n, s := range all {
 		m.Sessions[n] = FromSession(s)
@@ -80,9 +81,9 @@ func FromSessions(all []txn.ClientSession) *txmgrv1.ListSessionsResponse {
 }
 
 // ToSessions reads the message for clients' sessions.
-func ToSessions(m *txmgrv1.ListSessionsResponse) ([]txn.ClientSession, error) {
+func ToSessions(m *txmgrv1.ListSessionsResponse) ([]admin.ClientSession, error) {
 	var r fieldReader
-	all := make([]txn.ClientSession, len(m.GetSessions()))
+	all := make([]admin.ClientSession, len(m.GetSessions()))
 	for n, s := range m.GetSessions() {
 		all[n] = r.clientSession(s)
 	}
@@ -90,16 +91,16 @@ func ToSessions(m *txmgrv1.ListSessionsResponse) ([]txn.ClientSession, error) {
 }
 
 // FromSessionFilter gives the message that asks for clients' sessions.
-func FromSessionFilter(f txn.SessionFilter) *txmgrv1.ListSessionsRequest {
+func FromSessionFilter(f admin.SessionFilter) *txmgrv1.ListSessionsRequest {
 	return &txmgrv1.ListSessionsRequest{Ended: f.Ended, Limit: int32(min(max(f.Limit, math.MinInt32), math.MaxInt32))}
 }
 
 // ToSessionFilter reads the message that asks for clients' sessions. Errors are [txn.ErrInvalid].
-func ToSessionFilter(m *txmgrv1.ListSessionsRequest) (txn.SessionFilter, error) {
+func ToSessionFilter(m *txmgrv1.ListSessionsRequest) (admin.SessionFilter, error) {
 	if m.GetLimit() < 0 {
-		return txn.SessionFilter{}, fmt.Errorf("%w: limit %d is negative", txn.ErrInvalid, m.GetLimit())
+		return admin.SessionFilter{}, fmt.Errorf("%w: limit %d is negative", txn.ErrInvalid, m.GetLimit())
 	}
-	return txn.SessionFilter{Ended: m.GetEnded(), Limit: int(m.GetLimit())}, nil
+	return admin.SessionFilter{Ended: m.GetEnded(), Limit: int(m.GetLimit())}, nil
 }
 
 func (r *fieldReader) sessionID(field, s string) txn.SessionID {

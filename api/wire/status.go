@@ -5,10 +5,11 @@ import (
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // FromStatus gives the message for a node's status.
-func FromStatus(s txn.Status) *txmgrv1.StatusResponse {
+func FromStatus(s admin.Status) *txmgrv1.StatusResponse {
 	return &txmgrv1.StatusResponse{
 		Cluster: Text(s.Cluster), Node: Text(s.Node), Leader: s.Leader, LeaderId: Text(s.LeaderID), Version: Text(s.Version),
 		Term: s.Term, LogIndex: s.LogIndex, Tick: s.Tick,
@@ -23,9 +24,9 @@ func FromStatus(s txn.Status) *txmgrv1.StatusResponse {
 }
 
 // ToStatus reads the message for a node's status.
-func ToStatus(m *txmgrv1.StatusResponse) (txn.Status, error) {
+func ToStatus(m *txmgrv1.StatusResponse) (admin.Status, error) {
 	var r fieldReader
-	s := txn.Status{
+	s := admin.Status{
 		Cluster: m.GetCluster(), Node: m.GetNode(), Leader: m.GetLeader(), LeaderID: m.GetLeaderId(), Version: m.GetVersion(),
 		Term: m.GetTerm(), LogIndex: m.GetLogIndex(), Tick: m.GetTick(),
 		Interval: r.duration("interval", m.GetInterval()), Uptime: r.duration("uptime", m.GetUptime()),
@@ -59,7 +60,7 @@ func toCauses(m map[string]uint64) map[txn.Cause]uint64 {
 }
 
 // FromParticipant gives the message for a registration.
-func FromParticipant(p txn.Participant, by, reason string) *txmgrv1.AddRequest {
+func FromParticipant(p admin.Participant, by, reason string) *txmgrv1.AddRequest {
 	return &txmgrv1.AddRequest{
 		Name: Text(p.Name), Kind: Text(p.Kind), Settings: TextMap(p.Settings), CoordinatorPrepares: p.CoordinatorPrepares,
 		By: Text(by), Reason: Text(reason),
@@ -67,14 +68,14 @@ func FromParticipant(p txn.Participant, by, reason string) *txmgrv1.AddRequest {
 }
 
 // ToParticipant reads the message for a registration.
-func ToParticipant(m *txmgrv1.AddRequest) txn.Participant {
-	return txn.Participant{
+func ToParticipant(m *txmgrv1.AddRequest) admin.Participant {
+	return admin.Participant{
 		Name: m.GetName(), Kind: m.GetKind(), Settings: emptyIfNil(m.GetSettings()), CoordinatorPrepares: m.GetCoordinatorPrepares(),
 	}
 }
 
 // FromParticipants gives the messages for the health of participants.
-func FromParticipants(ps []txn.ParticipantStatus) []*txmgrv1.ParticipantStatus {
+func FromParticipants(ps []admin.ParticipantStatus) []*txmgrv1.ParticipantStatus {
 	ms := make([]*txmgrv1.ParticipantStatus, len(ps))
 	for n, p := range ps {
 		ms[n] = &txmgrv1.ParticipantStatus{
@@ -93,17 +94,17 @@ func FromParticipants(ps []txn.ParticipantStatus) []*txmgrv1.ParticipantStatus {
 }
 
 // ToParticipants reads the messages for the health of participants.
-func ToParticipants(ms []*txmgrv1.ParticipantStatus) ([]txn.ParticipantStatus, error) {
+func ToParticipants(ms []*txmgrv1.ParticipantStatus) ([]admin.ParticipantStatus, error) {
 	var r fieldReader
 	ps := r.participants(ms)
 	return ps, r.decodeError("participants")
 }
 
-func (r *fieldReader) participants(ms []*txmgrv1.ParticipantStatus) []txn.ParticipantStatus {
-	ps := make([]txn.ParticipantStatus, len(ms))
+func (r *fieldReader) participants(ms []*txmgrv1.ParticipantStatus) []admin.ParticipantStatus {
+	ps := make([]admin.ParticipantStatus, len(ms))
 	for n, m := range ms {
-		ps[n] = txn.ParticipantStatus{
-			Participant: txn.Participant{
+		ps[n] = admin.ParticipantStatus{
+			Participant: admin.Participant{
 				Name: m.GetName(), Kind: m.GetKind(), Settings: emptyIfNil(m.GetSettings()), CoordinatorPrepares: m.GetCoordinatorPrepares(),
 			},
 			Healthy: m.GetHealthy(), LastError: m.GetLastError(), NextTry: r.duration("participants.next_try_in", m.GetNextTryIn()),
@@ -121,7 +122,7 @@ func (r *fieldReader) participants(ms []*txmgrv1.ParticipantStatus) []txn.Partic
 }
 
 // FromDeadlineGroups gives the message for the survival index.
-func FromDeadlineGroups(g txn.DeadlineGroups) *txmgrv1.GroupsResponse {
+func FromDeadlineGroups(g admin.DeadlineGroups) *txmgrv1.GroupsResponse {
 	m := &txmgrv1.GroupsResponse{
 		Tick: g.Tick, Interval: formatDuration(time.Duration(g.Interval)), Groups: make([]*txmgrv1.DeadlineGroup, len(g.Groups)), Next: g.Next,
 	}
@@ -135,13 +136,13 @@ func FromDeadlineGroups(g txn.DeadlineGroups) *txmgrv1.GroupsResponse {
 }
 
 // ToDeadlineGroups reads the message for the survival index.
-func ToDeadlineGroups(m *txmgrv1.GroupsResponse) (txn.DeadlineGroups, error) {
+func ToDeadlineGroups(m *txmgrv1.GroupsResponse) (admin.DeadlineGroups, error) {
 	var r fieldReader
-	g := txn.DeadlineGroups{
-		Tick: m.GetTick(), Interval: r.duration("interval", m.GetInterval()), Groups: make([]txn.DeadlineGroup, len(m.GetGroups())), Next: m.GetNext(),
+	g := admin.DeadlineGroups{
+		Tick: m.GetTick(), Interval: r.duration("interval", m.GetInterval()), Groups: make([]admin.DeadlineGroup, len(m.GetGroups())), Next: m.GetNext(),
 	}
 	for n, one := range m.GetGroups() {
-		g.Groups[n] = txn.DeadlineGroup{
+		g.Groups[n] = admin.DeadlineGroup{
 			ExpiryTick: one.GetExpiryTick(), RemainingInvocations: one.GetRemainingInvocations(),
 			ExpiresIn: r.duration("groups.expires_in", one.GetExpiresIn()), Transactions: int(one.GetTransactions()),
 		}
@@ -150,7 +151,7 @@ func ToDeadlineGroups(m *txmgrv1.GroupsResponse) (txn.DeadlineGroups, error) {
 }
 
 // FromScanResults gives the message for what a sweep found.
-func FromScanResults(fs []txn.ScanResult) *txmgrv1.ScanResponse {
+func FromScanResults(fs []admin.ScanResult) *txmgrv1.ScanResponse {
 	m := &txmgrv1.ScanResponse{Results: make([]*txmgrv1.ScanResult, len(fs))}
 	for n, f := range fs {
 		m.Results[n] = &txmgrv1.ScanResult{
@@ -163,11 +164,11 @@ func FromScanResults(fs []txn.ScanResult) *txmgrv1.ScanResponse {
 }
 
 // ToScanResults reads the message for what a sweep found.
-func ToScanResults(m *txmgrv1.ScanResponse) ([]txn.ScanResult, error) {
+func ToScanResults(m *txmgrv1.ScanResponse) ([]admin.ScanResult, error) {
 	var r fieldReader
-	fs := make([]txn.ScanResult, len(m.GetResults()))
+	fs := make([]admin.ScanResult, len(m.GetResults()))
 	for n, f := range m.GetResults() {
-		fs[n] = txn.ScanResult{
+		fs[n] = admin.ScanResult{
 			Participant: f.GetParticipant(), XID: f.GetXid(), ID: r.id("findings.id", f.GetId()),
 			Branch: r.branch("findings.branch", f.GetBranch()), Since: r.time("findings.since", f.GetSince()), Owner: f.GetOwner(),
 			Class: f.GetClass(), Done: f.GetDone(), Error: f.GetError(), Locks: textList(f.GetLocks()), Waiters: textList(f.GetWaiters()),

@@ -15,6 +15,7 @@ import (
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func messageOf(d protoreflect.MessageDescriptor) protoreflect.Message {
@@ -73,25 +74,25 @@ var info = rapid.Custom(func(t *rapid.T) txn.Info {
 
 var number = rapid.Float64Range(0, 1e12)
 
-var decision = rapid.Custom(func(t *rapid.T) txn.PoolDecision {
-	return txn.PoolDecision{
+var decision = rapid.Custom(func(t *rapid.T) admin.PoolDecision {
+	return admin.PoolDecision{
 		At: moment.Draw(t, "at"), From: rapid.IntMin(0).Draw(t, "from"), To: rapid.IntMin(0).Draw(t, "to"), Why: text.Draw(t, "why"),
 		Rate: number.Draw(t, "rate"), Busy: number.Draw(t, "busy"), Bound: number.Draw(t, "bound"),
 		Mean: duration.Draw(t, "mean"), P99: duration.Draw(t, "p99"), Queued: rapid.IntMin(0).Draw(t, "queued"),
 	}
 })
 
-var member = rapid.Custom(func(t *rapid.T) txn.Member {
-	return txn.Member{
+var member = rapid.Custom(func(t *rapid.T) admin.Member {
+	return admin.Member{
 		ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), RaftAddr: text.Draw(t, "raft"), API: text.Draw(t, "api"), Version: text.Draw(t, "version"),
 		Voter: rapid.Bool().Draw(t, "voter"), Leader: rapid.Bool().Draw(t, "leader"), Self: rapid.Bool().Draw(t, "self"),
 		LastContact: txn.Duration(rapid.Int64Min(-1).Draw(t, "heard")), LogLag: rapid.Int64Min(-1).Draw(t, "behind"),
 	}
 })
 
-var token = rapid.Custom(func(t *rapid.T) txn.Token {
-	return txn.Token{
-		ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Role: upTo(txn.RoleAdmin).Draw(t, "role"), Rate: rapid.Uint32().Draw(t, "rate"),
+var token = rapid.Custom(func(t *rapid.T) admin.Token {
+	return admin.Token{
+		ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Role: upTo(admin.RoleAdmin).Draw(t, "role"), Rate: rapid.Uint32().Draw(t, "rate"),
 		Created: orNever.Draw(t, "made"), Expires: orNever.Draw(t, "expires"), By: text.Draw(t, "by"),
 	}
 })
@@ -123,9 +124,9 @@ func overTheWire[M proto.Message](t *rapid.T, m M) M {
 
 // Invariant 1: every value comes back equal.
 func TestRoundTrips(t *testing.T) {
-	status := rapid.Custom(func(t *rapid.T) txn.ParticipantStatus {
-		return txn.ParticipantStatus{
-			Participant: txn.Participant{Name: text.Draw(t, "name"), Kind: text.Draw(t, "kind"), Settings: textList.Draw(t, "settings"), CoordinatorPrepares: rapid.Bool().Draw(t, "prepares")},
+	status := rapid.Custom(func(t *rapid.T) admin.ParticipantStatus {
+		return admin.ParticipantStatus{
+			Participant: admin.Participant{Name: text.Draw(t, "name"), Kind: text.Draw(t, "kind"), Settings: textList.Draw(t, "settings"), CoordinatorPrepares: rapid.Bool().Draw(t, "prepares")},
 			Healthy:     rapid.Bool().Draw(t, "healthy"), LastError: text.Draw(t, "error"), NextTry: duration.Draw(t, "next"),
 			Queued: rapid.IntMin(0).Draw(t, "queued"), Running: rapid.IntMin(0).Draw(t, "running"),
 			Since: orNever.Draw(t, "since"), ProbeTook: duration.Draw(t, "took"),
@@ -141,8 +142,8 @@ func TestRoundTrips(t *testing.T) {
 			equal(t, want, got, err)
 		},
 		"pools": func(t *rapid.T) {
-			want := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) txn.Pool {
-				return txn.Pool{
+			want := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) admin.Pool {
+				return admin.Pool{
 					Participant: text.Draw(t, "participant"), Limit: rapid.IntMin(0).Draw(t, "limit"), Running: rapid.IntMin(0).Draw(t, "running"),
 					Queued: rapid.IntMin(0).Draw(t, "queued"), Throughput: number.Draw(t, "throughput"), Mean: duration.Draw(t, "mean"), P99: duration.Draw(t, "p99"),
 					Raised: rapid.Uint64().Draw(t, "raised"), Lowered: rapid.Uint64().Draw(t, "lowered"),
@@ -153,7 +154,7 @@ func TestRoundTrips(t *testing.T) {
 			equal(t, want, got, err)
 		},
 		"event": func(t *rapid.T) {
-			want := txn.Event{
+			want := admin.Event{
 				ID: txid.Draw(t, "id"), Name: text.Draw(t, "name"), State: upTo(txn.RolledBack).Draw(t, "state"),
 				Cause: orNone(txn.CauseOperator).Draw(t, "cause"), Heuristic: orNone(txn.HeuristicHazard).Draw(t, "hazard"),
 				Tick: rapid.Uint64().Draw(t, "tick"), Time: moment.Draw(t, "time"),
@@ -162,7 +163,7 @@ func TestRoundTrips(t *testing.T) {
 			equal(t, want, got, err)
 		},
 		"filter": func(t *rapid.T) {
-			want := txn.Filter{
+			want := admin.Filter{
 				States: rapid.SliceOfN(upTo(txn.RolledBack), 0, 3).Draw(t, "states"), Participant: text.Draw(t, "participant"),
 				OlderThan: time.Duration(duration.Draw(t, "older")), ExpiresWithin: time.Duration(duration.Draw(t, "within")),
 				Labels: textList.Draw(t, "labels"), Prefix: text.Draw(t, "prefix"), Limit: rapid.IntRange(0, 1<<30).Draw(t, "limit"),
@@ -178,7 +179,7 @@ func TestRoundTrips(t *testing.T) {
 		"status": func(t *rapid.T) {
 			n := rapid.IntMin(0)
 			u := rapid.Uint64()
-			want := txn.Status{
+			want := admin.Status{
 				Cluster: text.Draw(t, "cluster"), Node: text.Draw(t, "node"), Leader: true, LeaderID: text.Draw(t, "leader"), Version: text.Draw(t, "version"),
 				Term: u.Draw(t, "term"), LogIndex: u.Draw(t, "index"), Tick: u.Draw(t, "tick"), Interval: duration.Draw(t, "interval"), Uptime: duration.Draw(t, "uptime"),
 				Undecided: n.Draw(t, "open"), Delegated: n.Draw(t, "delegated"), Completing: n.Draw(t, "undone"), Finished: n.Draw(t, "finished"), Heuristics: n.Draw(t, "heuristic outcomes"),
@@ -198,7 +199,7 @@ func TestRoundTrips(t *testing.T) {
 			equal(t, want, got, err)
 		},
 		"backup": func(t *rapid.T) {
-			want := txn.Backup{
+			want := admin.Backup{
 				Cluster: text.Draw(t, "cluster"), Incarnation: rapid.Uint64().Draw(t, "incarnation"), Index: rapid.Uint64().Draw(t, "index"),
 				Term: rapid.Uint64().Draw(t, "term"), Tick: rapid.Uint64().Draw(t, "tick"), Taken: orNever.Draw(t, "taken"),
 				Bytes: rapid.Int64().Draw(t, "bytes"), SHA256: text.Draw(t, "sum"),
@@ -216,17 +217,17 @@ func TestRoundTrips(t *testing.T) {
 			}
 		},
 		"token request": func(t *rapid.T) {
-			want := txn.TokenRequest{
-				Name: rapid.StringMatching(`[a-z]{1,64}`).Draw(t, "name"), Role: upTo(txn.RoleAdmin).Draw(t, "role"), Rate: rapid.Uint32().Draw(t, "rate"),
+			want := admin.TokenRequest{
+				Name: rapid.StringMatching(`[a-z]{1,64}`).Draw(t, "name"), Role: upTo(admin.RoleAdmin).Draw(t, "role"), Rate: rapid.Uint32().Draw(t, "rate"),
 				TTL: time.Duration(duration.Draw(t, "ttl")), By: text.Draw(t, "by"),
 			}
 			got, err := wire.ToTokenRequest(overTheWire(t, wire.FromTokenRequest(want)))
 			equal(t, want, got, err)
 		},
 		"groups": func(t *rapid.T) {
-			want := txn.DeadlineGroups{Tick: rapid.Uint64().Draw(t, "tick"), Interval: duration.Draw(t, "interval"), Next: rapid.Uint64().Draw(t, "next")}
+			want := admin.DeadlineGroups{Tick: rapid.Uint64().Draw(t, "tick"), Interval: duration.Draw(t, "interval"), Next: rapid.Uint64().Draw(t, "next")}
 			for range rapid.IntRange(0, 3).Draw(t, "groups") {
-				want.Groups = append(want.Groups, txn.DeadlineGroup{
+				want.Groups = append(want.Groups, admin.DeadlineGroup{
 					ExpiryTick: rapid.Uint64().Draw(t, "tick"), RemainingInvocations: rapid.Uint64().Draw(t, "left"),
 					ExpiresIn: duration.Draw(t, "in"), Transactions: rapid.IntMin(0).Draw(t, "n"),
 				})
@@ -235,9 +236,9 @@ func TestRoundTrips(t *testing.T) {
 			equal(t, want, got, err)
 		},
 		"sessions": func(t *rapid.T) {
-			var want []txn.ClientSession
+			var want []admin.ClientSession
 			for range rapid.IntRange(0, 3).Draw(t, "sessions") {
-				want = append(want, txn.ClientSession{
+				want = append(want, admin.ClientSession{
 					ID: session.Draw(t, "session"), Name: text.Draw(t, "name"), State: orNone(txn.SessionExpired).Draw(t, "state"), TTL: duration.Draw(t, "ttl"),
 					Opened: moment.Draw(t, "opened"), Transactions: rapid.IntMin(0).Draw(t, "n"), EndedTick: rapid.Uint64().Draw(t, "tick"),
 				})
@@ -258,14 +259,14 @@ func TestRoundTrips(t *testing.T) {
 			equal(t, want, got, err)
 		},
 		"session filter": func(t *rapid.T) {
-			want := txn.SessionFilter{Ended: rapid.Bool().Draw(t, "ended"), Limit: int(rapid.Int32Min(0).Draw(t, "limit"))}
+			want := admin.SessionFilter{Ended: rapid.Bool().Draw(t, "ended"), Limit: int(rapid.Int32Min(0).Draw(t, "limit"))}
 			got, err := wire.ToSessionFilter(overTheWire(t, wire.FromSessionFilter(want)))
 			equal(t, want, got, err)
 		},
 		"findings": func(t *rapid.T) {
-			var want []txn.ScanResult
+			var want []admin.ScanResult
 			for range rapid.IntRange(0, 3).Draw(t, "findings") {
-				want = append(want, txn.ScanResult{
+				want = append(want, admin.ScanResult{
 					Participant: text.Draw(t, "participant"), XID: text.Draw(t, "xid"), ID: txid.Draw(t, "id"), Branch: branchID.Draw(t, "branch"),
 					Since: orNever.Draw(t, "since"), Owner: text.Draw(t, "owner"), State: orNone(txn.RolledBack).Draw(t, "state"),
 					Locks: lines.Draw(t, "locks"), Waiters: lines.Draw(t, "waiters"), Class: text.Draw(t, "verdict"), Done: rapid.Bool().Draw(t, "done"), Error: text.Draw(t, "error"),
@@ -338,27 +339,27 @@ func TestBadTextIsMended(t *testing.T) {
 	for _, m := range []proto.Message{
 		wire.FromInfo(info),
 		wire.FromOptions(txn.Options{Name: bad, Labels: map[string]string{bad: bad}, Branches: []txn.Enlistment{{Participant: bad, SessionRef: bad}}}),
-		wire.FromFilter(txn.Filter{Participant: bad, Prefix: bad}),
-		wire.FromParticipant(txn.Participant{Name: bad, Kind: bad, Settings: map[string]string{"a": bad}}, bad, bad),
-		wire.FromParticipants([]txn.ParticipantStatus{{LastError: bad}})[0],
-		wire.FromPools([]txn.Pool{{Participant: bad, Decisions: []txn.PoolDecision{{Why: bad}}}}),
-		wire.FromScanResults([]txn.ScanResult{{Owner: bad, Error: bad, Locks: []string{bad}, Waiters: []string{bad}}}),
+		wire.FromFilter(admin.Filter{Participant: bad, Prefix: bad}),
+		wire.FromParticipant(admin.Participant{Name: bad, Kind: bad, Settings: map[string]string{"a": bad}}, bad, bad),
+		wire.FromParticipants([]admin.ParticipantStatus{{LastError: bad}})[0],
+		wire.FromPools([]admin.Pool{{Participant: bad, Decisions: []admin.PoolDecision{{Why: bad}}}}),
+		wire.FromScanResults([]admin.ScanResult{{Owner: bad, Error: bad, Locks: []string{bad}, Waiters: []string{bad}}}),
 		wire.FromVotes(txn.Votes{Reason: bad}),
-		wire.FromInDoubts([]txn.InDoubt{{Info: info, Why: bad}}),
-		wire.FromExplanation(txn.Explanation{
-			Transaction: info, Summary: []string{bad}, Actions: []txn.Action{{Name: bad, Why: bad, Command: bad}},
-			Branches: []txn.BranchProbe{{
+		wire.FromInDoubts([]admin.InDoubt{{Info: info, Why: bad}}),
+		wire.FromExplanation(admin.Explanation{
+			Transaction: info, Summary: []string{bad}, Actions: []admin.Action{{Name: bad, Why: bad, Command: bad}},
+			Branches: []admin.BranchProbe{{
 				Branch: bad, Participant: bad, Outcome: bad, Detail: bad, Error: bad, Locks: []string{bad}, Waiters: []string{bad},
-				Attempts: []txn.CallAttempt{{Call: bad, Result: bad}},
+				Attempts: []admin.CallAttempt{{Call: bad, Result: bad}},
 			}},
 		}),
-		wire.FromResolution(info.ID, txn.Resolution{Reason: bad, By: bad}),
-		wire.FromAudit([]txn.AuditRecord{{Action: bad, Branch: bad, Subject: bad, By: bad, Reason: bad}}),
-		wire.FromChecks([]txn.Check{{Participant: bad, Level: bad, Subject: bad, Message: bad, Remedy: bad}}),
-		wire.FromStatus(txn.Status{Node: bad, WaitingFor: bad, Members: []txn.Member{{ID: bad, Name: bad, RaftAddr: bad, API: bad, Version: bad}}}),
-		wire.FromToken(txn.Token{ID: bad, Name: bad, By: bad}),
-		wire.FromTokenRequest(txn.TokenRequest{Name: bad, By: bad}),
-		wire.FromBackup(txn.Backup{Cluster: bad, SHA256: bad}),
+		wire.FromResolution(info.ID, admin.Resolution{Reason: bad, By: bad}),
+		wire.FromAudit([]admin.AuditRecord{{Action: bad, Branch: bad, Subject: bad, By: bad, Reason: bad}}),
+		wire.FromChecks([]admin.Check{{Participant: bad, Level: bad, Subject: bad, Message: bad, Remedy: bad}}),
+		wire.FromStatus(admin.Status{Node: bad, WaitingFor: bad, Members: []admin.Member{{ID: bad, Name: bad, RaftAddr: bad, API: bad, Version: bad}}}),
+		wire.FromToken(admin.Token{ID: bad, Name: bad, By: bad}),
+		wire.FromTokenRequest(admin.TokenRequest{Name: bad, By: bad}),
+		wire.FromBackup(admin.Backup{Cluster: bad, SHA256: bad}),
 		wire.FromError(errors.New(bad), "get", txn.ID{}),
 	} {
 		if _, err := proto.Marshal(m); err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func adaptiveCommand(a *app) *cobra.Command {
@@ -64,8 +64,8 @@ func completeOptimizers(*cobra.Command, []string, string) ([]cobra.Completion, c
 	return []cobra.Completion{"knee", "throughput", "mean", "p99", "fixed:16"}, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (a *app) printPools(pools []txn.Pool) error {
-	whole := make([]txn.Pool, len(pools))
+func (a *app) printPools(pools []admin.Pool) error {
+	whole := make([]admin.Pool, len(pools))
 	names := make([]string, len(pools))
 	sizes := output.Table{Columns: output.Columns("PARTICIPANT", "OPTIMIZER", "LIMIT", "RUNNING", "QUEUED", "PER SECOND", "MEAN", "P99", "RAISED", "LOWERED")}
 	decisions := output.Table{Columns: []output.Column{
@@ -83,7 +83,7 @@ func (a *app) printPools(pools []txn.Pool) error {
 	}}
 	for i, p := range pools {
 		if p.Decisions == nil {
-			p.Decisions = []txn.PoolDecision{}
+			p.Decisions = []admin.PoolDecision{}
 		}
 		whole[i], names[i] = p, p.Participant
 		sizes.Add(p.Participant, p.Optimizer, formatInt(p.Limit), formatInt(p.Running), formatInt(p.Queued), formatRate(p.Throughput), formatShortDuration(p.Mean), formatShortDuration(p.P99),
@@ -114,7 +114,7 @@ func formatRate(v float64) string {
 }
 
 // lastDecision formats a decision of the optimizer for a table cell.
-func lastDecision(d *txn.PoolDecision) string {
+func lastDecision(d *admin.PoolDecision) string {
 	if d == nil {
 		return ""
 	}

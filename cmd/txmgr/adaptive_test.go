@@ -8,6 +8,7 @@ import (
 
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Every decision is a row, with its reason, and a row of its own for each participant.
@@ -15,8 +16,8 @@ func TestPoolsAreExplained(t *testing.T) {
 	at := time.Date(2026, 11, 21, 3, 0, 1, 0, time.UTC)
 	var out bytes.Buffer
 	a := &app{print: &output.Printer{Out: &out, Err: &out, Format: output.TableFormat}}
-	err := a.printPools([]txn.Pool{
-		{Participant: "bank", Optimizer: "knee", Limit: 24, Running: 23, Queued: 9000, Throughput: 4021.7, Mean: txn.Duration(5 * time.Millisecond), P99: txn.Duration(9 * time.Millisecond), Raised: 2, Decisions: []txn.PoolDecision{
+	err := a.printPools([]admin.Pool{
+		{Participant: "bank", Optimizer: "knee", Limit: 24, Running: 23, Queued: 9000, Throughput: 4021.7, Mean: txn.Duration(5 * time.Millisecond), P99: txn.Duration(9 * time.Millisecond), Raised: 2, Decisions: []admin.PoolDecision{
 			{At: at, From: 16, To: 32, Why: "tasks wait", Rate: 3000.4, Busy: 15.96, Bound: 1},
 			{At: at.Add(time.Second), From: 32, To: 24, Why: "32 completes no more", Rate: 2.345},
 		}},

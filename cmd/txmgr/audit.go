@@ -8,7 +8,7 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func auditCommand(a *app) *cobra.Command {
@@ -50,7 +50,7 @@ nodes removed, and recovery resumed in a restored cluster. The log keeps the new
 		if since < 0 || limit < 1 {
 			return output.Usage("", "--since must not be negative, --limit must be positive")
 		}
-		filter := txn.AuditFilter{Since: since, Limit: limit}
+		filter := admin.AuditFilter{Since: since, Limit: limit}
 		var err error
 		if tx != "" {
 			if filter.ID, err = resolveID(ctx, c, tx); err != nil {
@@ -66,9 +66,9 @@ nodes removed, and recovery resumed in a restored cluster. The log keeps the new
 	return cmd
 }
 
-func (a *app) printAudit(found []txn.AuditRecord) error {
+func (a *app) printAudit(found []admin.AuditRecord) error {
 	if found == nil {
-		found = []txn.AuditRecord{}
+		found = []admin.AuditRecord{}
 	}
 	t := output.Table{Columns: []output.Column{
 		{Name: "SEQ", Wide: true},

@@ -12,6 +12,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func clusterCommand(a *app) *cobra.Command {
@@ -52,7 +53,7 @@ Without a leader the exit code is 10.`,
 				return err
 			}
 			// A node that has only just learned who leads may not have the list of members yet.
-			if !slices.ContainsFunc(s.Members, func(m txn.Member) bool { return m.Leader }) {
+			if !slices.ContainsFunc(s.Members, func(m admin.Member) bool { return m.Leader }) {
 				return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Cause: s.WaitingFor, Hint: "check the logs of the nodes; more than half of the voters have to reach each other"}
 			}
 			return nil
@@ -62,8 +63,8 @@ Without a leader the exit code is 10.`,
 
 // leaderStatus returns the status from the leader, the only node that knows the state of the
 // others, or s if the leader cannot be reached.
-func (a *app) leaderStatus(ctx context.Context, s txn.Status) txn.Status {
-	i := slices.IndexFunc(s.Members, func(m txn.Member) bool { return m.Leader })
+func (a *app) leaderStatus(ctx context.Context, s admin.Status) admin.Status {
+	i := slices.IndexFunc(s.Members, func(m admin.Member) bool { return m.Leader })
 	if s.Leader || i < 0 || s.Members[i].API == "" {
 		return s
 	}
@@ -84,7 +85,7 @@ func (a *app) leaderStatus(ctx context.Context, s txn.Status) txn.Status {
 }
 
 // leaderID is the id of the leader; empty if there is none.
-func leaderID(s txn.Status) string {
+func leaderID(s admin.Status) string {
 	if s.Leader {
 		return s.Node
 	}
@@ -93,25 +94,25 @@ func leaderID(s txn.Status) string {
 
 // clusterView is the part of the status that describes the nodes.
 type clusterView struct {
-	Cluster        string       `json:"cluster"`
-	Incarnation    uint64       `json:"incarnation"`
-	RecoveryPaused bool         `json:"recovery_paused"`
-	Leader         string       `json:"leader"`
-	Waiting        string       `json:"waiting_for"`
-	Members        []txn.Member `json:"members"`
+	Cluster        string         `json:"cluster"`
+	Incarnation    uint64         `json:"incarnation"`
+	RecoveryPaused bool           `json:"recovery_paused"`
+	Leader         string         `json:"leader"`
+	Waiting        string         `json:"waiting_for"`
+	Members        []admin.Member `json:"members"`
 }
 
 // sortedByName sorts nodes, so that their order does not depend on the node that answered.
-func sortedByName(members []txn.Member) []txn.Member {
-	return slices.SortedFunc(slices.Values(members), func(a, b txn.Member) int {
+func sortedByName(members []admin.Member) []admin.Member {
+	return slices.SortedFunc(slices.Values(members), func(a, b admin.Member) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
 	})
 }
 
-func (a *app) printCluster(s txn.Status) error {
+func (a *app) printCluster(s admin.Status) error {
 	v := clusterView{s.Cluster, s.Incarnation, s.RecoveryPaused, leaderID(s), s.WaitingFor, sortedByName(s.Members)}
 	if v.Members == nil {
-		v.Members = []txn.Member{}
+		v.Members = []admin.Member{}
 	}
 	ids := make([]string, len(v.Members))
 	for i, m := range v.Members {
@@ -125,7 +126,7 @@ func (a *app) printCluster(s txn.Status) error {
 
 const recoveryPausedNote = "recovery is paused since the restore: no branch is completed, and no transaction begins, until: txmgr recover resume --reason TEXT"
 
-func memberTable(members []txn.Member) output.Table {
+func memberTable(members []admin.Member) output.Table {
 	t := output.Table{Columns: []output.Column{
 		{Name: "NAME"}, {Name: "ID"}, {Name: "ROLE", State: true}, {Name: "API"}, {Name: "RAFT"}, {Name: "CONTACT"}, {Name: "LAG"}, {Name: "VERSION"},
 	}}
@@ -142,7 +143,7 @@ func memberTable(members []txn.Member) output.Table {
 	return t
 }
 
-func roleOf(m txn.Member) string {
+func roleOf(m admin.Member) string {
 	switch {
 	case m.Leader:
 		return "leader"

@@ -13,6 +13,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // joinTimeout is the minimum time that the coordinator has to reach a node that joins.
@@ -49,7 +50,7 @@ A node that is started with --join asks to be added without this command.`,
 			if !m.Voter {
 				a.print.Note("the node is catching up; txmgr cluster status shows when it is a voter")
 			}
-			return a.print.Print(output.Document{Value: m, IDs: []string{m.ID}, Tables: []output.Table{memberTable([]txn.Member{m})}})
+			return a.print.Print(output.Document{Value: m, IDs: []string{m.ID}, Tables: []output.Table{memberTable([]admin.Member{m})}})
 		}),
 	}
 }
@@ -149,7 +150,7 @@ const electionTimeout = 5 * time.Second
 
 // statusAfterElection returns the status once a leader is known, or after electionTimeout the
 // status without one.
-func statusAfterElection(ctx context.Context, c *client.Client) (txn.Status, error) {
+func statusAfterElection(ctx context.Context, c *client.Client) (admin.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, electionTimeout)
 	defer cancel()
 	again := time.NewTicker(20 * time.Millisecond)

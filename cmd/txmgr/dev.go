@@ -15,7 +15,7 @@ import (
 	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/participant/ledger"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func devCommand(a *app) *cobra.Command {
@@ -89,7 +89,7 @@ func seedDemoData(ctx context.Context, n *node.Node, data string) error {
 				return fmt.Errorf("make the database %s: %w", name, err)
 			}
 		}
-		p := txn.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": path}}
+		p := admin.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": path}}
 		if err := n.AddParticipant(ctx, p, "txmgr dev", ""); err != nil {
 			return err
 		}

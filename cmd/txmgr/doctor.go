@@ -10,6 +10,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The levels of a check in the API.
@@ -40,7 +41,7 @@ With a failure the exit code is 10. -o id prints where the failures are.`,
 				return err
 			}
 			if found == nil {
-				found = []txn.Check{}
+				found = []admin.Check{}
 			}
 			var p output.Page
 			writeChecks(&p, found)
@@ -53,7 +54,7 @@ With a failure the exit code is 10. -o id prints where the failures are.`,
 }
 
 // writeChecks lists the results of checks, each with its remedy.
-func writeChecks(p *output.Page, found []txn.Check) {
+func writeChecks(p *output.Page, found []admin.Check) {
 	for _, d := range found {
 		level := d.Level
 		if level == levelFailure {
@@ -66,7 +67,7 @@ func writeChecks(p *output.Page, found []txn.Check) {
 	}
 }
 
-func checkScope(d txn.Check) string {
+func checkScope(d admin.Check) string {
 	if d.Participant == "" {
 		return "coordinator"
 	}
@@ -74,7 +75,7 @@ func checkScope(d txn.Check) string {
 }
 
 // failingScopes returns the scopes with a failed check, each once.
-func failingScopes(found []txn.Check) []string {
+func failingScopes(found []admin.Check) []string {
 	places := []string{}
 	for _, d := range found {
 		if d.Level == levelFailure && !slices.Contains(places, checkScope(d)) {
@@ -85,7 +86,7 @@ func failingScopes(found []txn.Check) []string {
 }
 
 // checkFailure is the failure of a health check in which a check failed; nil if none did.
-func checkFailure(found []txn.Check, next string) error {
+func checkFailure(found []admin.Check, next string) error {
 	var causes []string
 	for _, d := range found {
 		if d.Level == levelFailure {

@@ -15,6 +15,7 @@ import (
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/branchexec"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 type execOptions struct {
@@ -215,7 +216,7 @@ func (a *app) openExecutors(ctx context.Context, c *client.Client, s script, dsn
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]txn.Participant{}
+	known := map[string]admin.Participant{}
 	for _, p := range registered {
 		known[p.Name] = p.Participant
 	}
@@ -248,7 +249,7 @@ func (a *app) openExecutors(ctx context.Context, c *client.Client, s script, dsn
 	return sides, nil
 }
 
-func unknownParticipant(name string, known map[string]txn.Participant) error {
+func unknownParticipant(name string, known map[string]admin.Participant) error {
 	next := output.DidYouMean(name, sortedKeys(known), "--on ")
 	if next == "" {
 		next = "txmgr participant list shows the participants"

@@ -11,6 +11,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // maxShownIDs is how many transactions an ambiguous prefix lists.
@@ -26,7 +27,7 @@ func resolveID(ctx context.Context, c *client.Client, arg string) (txn.ID, error
 	if len(prefix) == txn.IDTextLen {
 		return txn.ParseID(prefix)
 	}
-	found, err := c.List(ctx, txn.Filter{Prefix: prefix, Limit: maxShownIDs + 1})
+	found, err := c.List(ctx, admin.Filter{Prefix: prefix, Limit: maxShownIDs + 1})
 	if err != nil {
 		return txn.ID{}, err
 	}
@@ -106,7 +107,7 @@ func transactionIDs(ctx context.Context, c *client.Client, word string) []string
 		}
 		prefix = p
 	}
-	found, err := c.List(ctx, txn.Filter{Prefix: prefix, Limit: 100})
+	found, err := c.List(ctx, admin.Filter{Prefix: prefix, Limit: 100})
 	if err != nil {
 		return nil
 	}

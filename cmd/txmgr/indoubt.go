@@ -10,6 +10,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func indoubtCommand(a *app) *cobra.Command {
@@ -52,12 +53,12 @@ The exit code is 0 also if the list is not empty.`,
 	return cmd
 }
 
-func (a *app) printInDoubt(found []txn.InDoubt) error {
+func (a *app) printInDoubt(found []admin.InDoubt) error {
 	t := output.Table{Columns: []output.Column{
 		{Name: "TX"}, {Name: "NAME"}, {Name: "STATE", State: true}, {Name: "HEURISTIC"}, {Name: "SINCE"}, {Name: "BRANCHES", Wide: true}, {Name: "WHY"},
 	}}
 	ids := make([]string, len(found))
-	values := make([]txn.InDoubt, len(found))
+	values := make([]admin.InDoubt, len(found))
 	for i, d := range found {
 		d.Info = normalize(d.Info)
 		ids[i], values[i] = d.ID.String(), d
@@ -67,8 +68,8 @@ func (a *app) printInDoubt(found []txn.InDoubt) error {
 		}
 		t.Add(ids[i], d.Name, d.State.String(), heuristic, formatAge(d.Since), branchSummary(d.Info), d.Why)
 	}
-	if len(found) == txn.MaxInDoubt {
-		a.print.Note("the list has the %d oldest: there may be more", txn.MaxInDoubt)
+	if len(found) == admin.MaxInDoubt {
+		a.print.Note("the list has the %d oldest: there may be more", admin.MaxInDoubt)
 	}
 	if len(found) > 0 {
 		a.print.Note("txmgr indoubt explain TX shows the details and the possible actions")

@@ -7,10 +7,11 @@ import (
 
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // printExplanation prints the explanation of a transaction in doubt.
-func (a *app) printExplanation(e txn.Explanation) error {
+func (a *app) printExplanation(e admin.Explanation) error {
 	e = normalizeExplanation(e)
 	var p output.Page
 	t := e.Transaction
@@ -35,24 +36,24 @@ func (a *app) printExplanation(e txn.Explanation) error {
 }
 
 // normalizeExplanation replaces nil lists by empty ones, as programs expect.
-func normalizeExplanation(e txn.Explanation) txn.Explanation {
+func normalizeExplanation(e admin.Explanation) admin.Explanation {
 	e.Transaction = normalize(e.Transaction)
 	if e.Summary == nil {
 		e.Summary = []string{}
 	}
 	if e.Branches == nil {
-		e.Branches = []txn.BranchProbe{}
+		e.Branches = []admin.BranchProbe{}
 	}
 	for i := range e.Branches {
 		if e.Branches[i].Attempts == nil {
-			e.Branches[i].Attempts = []txn.CallAttempt{}
+			e.Branches[i].Attempts = []admin.CallAttempt{}
 		}
 	}
 	if e.Actions == nil {
-		e.Actions = []txn.Action{}
+		e.Actions = []admin.Action{}
 	}
 	if e.Audit == nil {
-		e.Audit = []txn.AuditRecord{}
+		e.Audit = []admin.AuditRecord{}
 	}
 	return e
 }
@@ -64,7 +65,7 @@ func heuristicLabel(h txn.Heuristic) string {
 	return "heuristic: " + h.String()
 }
 
-func explainBranch(p *output.Page, t txn.Info, b txn.BranchInfo, q txn.BranchProbe) {
+func explainBranch(p *output.Page, t txn.Info, b txn.BranchInfo, q admin.BranchProbe) {
 	state := heuristicLabel(b.Heuristic)
 	if state == "" {
 		state = b.State.String()
@@ -123,7 +124,7 @@ func loggedState(t txn.Info, b txn.BranchInfo) string {
 
 // reportedState describes the answer of the participant. For a branch that ended as decided, the
 // log keeps nothing by which the participant could be asked for a commit record.
-func reportedState(b txn.BranchInfo, q txn.BranchProbe) string {
+func reportedState(b txn.BranchInfo, q admin.BranchProbe) string {
 	if q.Error != "" {
 		return "the participant cannot be asked: " + q.Error
 	}
@@ -151,7 +152,7 @@ func reportedState(b txn.BranchInfo, q txn.BranchProbe) string {
 }
 
 // attemptLines describes the attempts; equal consecutive ones are one line.
-func attemptLines(all []txn.CallAttempt) (lines []string) {
+func attemptLines(all []admin.CallAttempt) (lines []string) {
 	for i := 0; i < len(all); {
 		end := i + 1
 		for end < len(all) && all[end].Call == all[i].Call && all[end].Result == all[i].Result {
@@ -176,7 +177,7 @@ func attemptLines(all []txn.CallAttempt) (lines []string) {
 func formatClock(t time.Time) string { return t.UTC().Format("15:04:05.000Z") }
 
 // explainActions lists the actions that are possible, and why the others are not.
-func explainActions(p *output.Page, choices []txn.Action) {
+func explainActions(p *output.Page, choices []admin.Action) {
 	for _, allowed := range []bool{true, false} {
 		begun := false
 		for _, c := range choices {

@@ -7,14 +7,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Equal consecutive attempts are one line: only a change matters.
 func TestAttemptsThatAreTheSameAreOneLine(t *testing.T) {
-	at := func(second int, call, result string, failed bool) txn.CallAttempt {
-		return txn.CallAttempt{At: time.Date(2026, 11, 21, 3, 0, second, 0, time.UTC), Took: txn.Duration(2 * time.Millisecond), Call: call, Result: result, Failed: failed}
+	at := func(second int, call, result string, failed bool) admin.CallAttempt {
+		return admin.CallAttempt{At: time.Date(2026, 11, 21, 3, 0, second, 0, time.UTC), Took: txn.Duration(2 * time.Millisecond), Call: call, Result: result, Failed: failed}
 	}
-	got := attemptLines([]txn.CallAttempt{
+	got := attemptLines([]admin.CallAttempt{
 		at(1, "prepare", "prepared", false),
 		at(2, "commit", "connection refused", true), at(3, "commit", "connection refused", true), at(9, "commit", "connection refused", true),
 		at(10, "commit", "too many connections", true), at(11, "commit", "committed", false),
@@ -34,7 +35,7 @@ func TestAttemptsThatAreTheSameAreOneLine(t *testing.T) {
 }
 
 func TestWhatAParticipantSaysNow(t *testing.T) {
-	for want, q := range map[string]txn.BranchProbe{
+	for want, q := range map[string]admin.BranchProbe{
 		"the participant cannot be asked: connection refused": {Error: "connection refused", Detail: "not shown"},
 		"it is prepared": {Prepared: true, Detail: "it is prepared"},
 		"it is prepared: its connection 9 has gone":                  {Prepared: true, Detail: "it is prepared; its connection 9 has gone"},
@@ -50,7 +51,7 @@ func TestWhatAParticipantSaysNow(t *testing.T) {
 
 // The end of a branch that ended as decided is not asked for.
 func TestWhatIsLeftOfAFinishedBranch(t *testing.T) {
-	q := txn.BranchProbe{Outcome: "unknown", Detail: "no session is on record"}
+	q := admin.BranchProbe{Outcome: "unknown", Detail: "no session is on record"}
 	if got := reportedState(txn.BranchInfo{State: txn.BranchCommitted}, q); got != "it is no longer prepared" {
 		t.Errorf("%q", got)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // userVariable names the operator for the audit.
@@ -78,7 +79,7 @@ shows it.`,
 		if err != nil {
 			return err
 		}
-		r := txn.Resolution{Commit: o.commit, Reason: o.reason, By: a.operatorName()}
+		r := admin.Resolution{Commit: o.commit, Reason: o.reason, By: a.operatorName()}
 		if r.Branch, err = findBranch(info, o.branch); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // TestWhoStopsHandsOver stops the leader while clients call it: another node leads at once, while
@@ -79,7 +80,7 @@ func TestWhoStopsHandsOver(t *testing.T) {
 		if address != leader {
 			await(t, "new leader", func() bool {
 				s, err := statusOf(t, address)
-				return err == nil && slices.ContainsFunc(s.Members, func(m txn.Member) bool { return m.Leader && m.API != leader })
+				return err == nil && slices.ContainsFunc(s.Members, func(m admin.Member) bool { return m.Leader && m.API != leader })
 			})
 		}
 	}
@@ -169,7 +170,7 @@ func freeAddresses(t *testing.T, n int) (all []string) {
 }
 
 // statusOf returns the status of one server.
-func statusOf(t *testing.T, address string) (txn.Status, error) {
+func statusOf(t *testing.T, address string) (admin.Status, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()

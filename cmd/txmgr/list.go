@@ -10,6 +10,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // filterOptions are the flags by which list and watch select transactions.
@@ -28,8 +29,8 @@ func (o *filterOptions) flags(a *app, cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("participant", a.completeParticipants())
 }
 
-func (o *filterOptions) filter() (txn.Filter, error) {
-	f := txn.Filter{Participant: o.participant}
+func (o *filterOptions) filter() (admin.Filter, error) {
+	f := admin.Filter{Participant: o.participant}
 	for _, s := range o.states {
 		state, err := txn.ParseState(s)
 		if err != nil || state == 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/participant/web"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // printManualSQL prints the SQL for an application that takes part without the SDK.
@@ -41,17 +42,17 @@ func (a *app) printManualSQL(ctx context.Context, c *client.Client, id txn.ID, b
 	return err
 }
 
-func findParticipant(ctx context.Context, c *client.Client, name string) (txn.Participant, error) {
+func findParticipant(ctx context.Context, c *client.Client, name string) (admin.Participant, error) {
 	all, err := c.Participants(ctx)
 	if err != nil {
-		return txn.Participant{}, err
+		return admin.Participant{}, err
 	}
 	for _, p := range all {
 		if p.Name == name {
 			return p.Participant, nil
 		}
 	}
-	return txn.Participant{}, fmt.Errorf("participant %s: %w", name, txn.ErrNotFound)
+	return admin.Participant{}, fmt.Errorf("participant %s: %w", name, txn.ErrNotFound)
 }
 
 // postgresBackendQuery is the query that returns a [postgres.SessionRef]. It assigns the

@@ -15,6 +15,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func participantCommand(a *app) *cobra.Command {
@@ -50,7 +51,7 @@ func participantListCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func participantTable(all []txn.ParticipantStatus) output.Table {
+func participantTable(all []admin.ParticipantStatus) output.Table {
 	t := output.Table{Columns: []output.Column{
 		{Name: "PARTICIPANT"},
 		{Name: "KIND"},
@@ -88,16 +89,16 @@ func formatShortDuration(d txn.Duration) string {
 	return formatDuration(d)
 }
 
-func (a *app) printParticipants(all []txn.ParticipantStatus) error {
+func (a *app) printParticipants(all []admin.ParticipantStatus) error {
 	names := make([]string, len(all))
-	statuses := make([]txn.ParticipantStatus, len(all))
+	statuses := make([]admin.ParticipantStatus, len(all))
 	for i, p := range all {
 		if p.Settings == nil {
 			p.Settings = map[string]string{}
 		}
 		names[i], statuses[i] = p.Name, p
 	}
-	if i := slices.IndexFunc(all, func(p txn.ParticipantStatus) bool { return !p.Healthy }); i >= 0 {
+	if i := slices.IndexFunc(all, func(p admin.ParticipantStatus) bool { return !p.Healthy }); i >= 0 {
 		a.print.Note("for details: txmgr doctor %s", all[i].Name)
 	}
 	return a.print.Print(output.Document{Value: statuses, IDs: names, Tables: []output.Table{participantTable(statuses)}})

@@ -11,7 +11,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/node"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 type addOptions struct {
@@ -112,11 +112,11 @@ and every client can read it.`,
 
 // printAdded prints a registration and the results of its health check; of the checks that passed
 // only the number.
-func (a *app) printAdded(p txn.Participant, changes []string, found []txn.Check) error {
+func (a *app) printAdded(p admin.Participant, changes []string, found []admin.Check) error {
 	for _, change := range changes {
 		a.print.Note("changed: %s", change)
 	}
-	bad := []txn.Check{}
+	bad := []admin.Check{}
 	for _, d := range found {
 		if d.Level != levelOK {
 			bad = append(bad, d)
@@ -134,15 +134,15 @@ func (a *app) printAdded(p txn.Participant, changes []string, found []txn.Check)
 		Kind     string            `json:"kind"`
 		Settings map[string]string `json:"settings"`
 		Changes  []string          `json:"changes"`  // of settings that were registered before
-		Findings []txn.Check       `json:"findings"` // warnings and failures
+		Findings []admin.Check     `json:"findings"` // warnings and failures
 	}{p.Name, p.Kind, p.Settings, append([]string{}, changes...), bad}
 	return a.print.Print(output.Document{Value: value, IDs: []string{p.Name}, Tables: []output.Table{t}, Page: page})
 }
 
 // registration turns the flags into settings. It makes paths absolute, since the server runs in
 // another directory.
-func (o *addOptions) registration(name string) (txn.Participant, error) {
-	p := txn.Participant{Name: name, Kind: o.kind, Settings: map[string]string{}}
+func (o *addOptions) registration(name string) (admin.Participant, error) {
+	p := admin.Participant{Name: name, Kind: o.kind, Settings: map[string]string{}}
 	if o.kind == "" {
 		return p, output.Usage("--kind "+strings.Join(kinds(), ", or "), "participant %s: no --kind given", name)
 	}

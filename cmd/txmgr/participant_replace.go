@@ -9,20 +9,20 @@ import (
 	"strings"
 
 	"github.com/txmgr/txmgr/client"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // confirmReplace finds out what a registration changes in an existing one, and asks for
 // confirmation if that one is healthy: wrong settings make a working participant unavailable to
 // every transaction.
-func (a *app) confirmReplace(ctx context.Context, c *client.Client, p txn.Participant) (changes []string, err error) {
+func (a *app) confirmReplace(ctx context.Context, c *client.Client, p admin.Participant) (changes []string, err error) {
 	calling, cancel := context.WithTimeout(ctx, a.requestTimeout)
 	defer cancel()
 	all, err := c.Participants(calling)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(s txn.ParticipantStatus) bool { return s.Name == p.Name && s.Kind == p.Kind })
+	i := slices.IndexFunc(all, func(s admin.ParticipantStatus) bool { return s.Name == p.Name && s.Kind == p.Kind })
 	if i < 0 {
 		return nil, nil // a new one; or of another kind, which the server refuses
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The classes of a scanned branch that needs no action.
@@ -65,9 +66,9 @@ branches of this cluster are listed.`,
 	return cmd
 }
 
-func (a *app) printScan(found []txn.ScanResult) error {
+func (a *app) printScan(found []admin.ScanResult) error {
 	if found == nil {
-		found = []txn.ScanResult{}
+		found = []admin.ScanResult{}
 	}
 	t := output.Table{Columns: []output.Column{
 		{Name: "PARTICIPANT"},
@@ -132,7 +133,7 @@ func labelled(label string, lines []string) []string {
 
 // needsAction reports whether a branch needs an action that was not taken. Foreign branches are
 // never repaired here.
-func needsAction(f txn.ScanResult) bool {
+func needsAction(f admin.ScanResult) bool {
 	switch f.Class {
 	case classInProgress, classForeign, classUnreachable:
 		return false
@@ -140,7 +141,7 @@ func needsAction(f txn.ScanResult) bool {
 	return !f.Done
 }
 
-func orphansFailure(found []txn.ScanResult, applied bool) error {
+func orphansFailure(found []admin.ScanResult, applied bool) error {
 	left, orphanedLocks, unreachable := 0, 0, 0
 	for _, f := range found {
 		switch {

@@ -10,6 +10,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func sessionCommand(a *app) *cobra.Command {
@@ -118,7 +119,7 @@ application had rolled each of them back.`,
 }
 
 func sessionListCommand(a *app) *cobra.Command {
-	var f txn.SessionFilter
+	var f admin.SessionFilter
 	cmd := &cobra.Command{
 		Use:               "list",
 		Aliases:           []string{"ls"},
@@ -144,13 +145,13 @@ func sessionListCommand(a *app) *cobra.Command {
 }
 
 // printSession prints one session, as an object.
-func (a *app) printSession(s txn.ClientSession) error {
-	return a.print.Print(output.Document{Value: s, IDs: []string{s.ID.String()}, Tables: []output.Table{sessionTable([]txn.ClientSession{s})}})
+func (a *app) printSession(s admin.ClientSession) error {
+	return a.print.Print(output.Document{Value: s, IDs: []string{s.ID.String()}, Tables: []output.Table{sessionTable([]admin.ClientSession{s})}})
 }
 
-func (a *app) printSessions(all []txn.ClientSession) error {
+func (a *app) printSessions(all []admin.ClientSession) error {
 	if all == nil {
-		all = []txn.ClientSession{}
+		all = []admin.ClientSession{}
 	}
 	ids := make([]string, len(all))
 	for i, s := range all {
@@ -159,7 +160,7 @@ func (a *app) printSessions(all []txn.ClientSession) error {
 	return a.print.Print(output.Document{Value: all, IDs: ids, Tables: []output.Table{sessionTable(all)}})
 }
 
-func sessionTable(all []txn.ClientSession) output.Table {
+func sessionTable(all []admin.ClientSession) output.Table {
 	t := output.Table{Columns: []output.Column{
 		{Name: "SESSION"}, {Name: "NAME"}, {Name: "STATE"}, {Name: "TTL"}, {Name: "TRANSACTIONS"}, {Name: "OPENED", Wide: true}, {Name: "ENDED AT TICK", Wide: true},
 	}}
@@ -189,7 +190,7 @@ func (a *app) completeSessions(flag bool) cobra.CompletionFunc {
 		if len(args) > 0 && !flag {
 			return nil
 		}
-		all, err := c.Sessions(ctx, txn.SessionFilter{})
+		all, err := c.Sessions(ctx, admin.SessionFilter{})
 		if err != nil {
 			return nil
 		}

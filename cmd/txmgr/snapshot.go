@@ -14,6 +14,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func snapshotCommand(a *app) *cobra.Command {
@@ -71,7 +72,7 @@ is left, which may be newer than the last backup, and may lack what the others d
 }
 
 // save writes the copy beside its final name and renames it when it is complete and synced.
-func (a *app) save(ctx context.Context, c *client.Client, file string) (b txn.Backup, err error) {
+func (a *app) save(ctx context.Context, c *client.Client, file string) (b admin.Backup, err error) {
 	w, err := renameio.NewPendingFile(file, renameio.WithPermissions(0o600))
 	if err != nil {
 		return b, &output.Failure{Code: txn.CodeError, What: "cannot write " + file, Cause: withoutPath(err), Err: err}
@@ -126,15 +127,15 @@ func (a *app) reportProgress(c *countingWriter) (stop func()) {
 	}
 }
 
-func (a *app) printBackup(file string, b txn.Backup) error {
+func (a *app) printBackup(file string, b admin.Backup) error {
 	value := struct {
 		File string `json:"file"`
-		txn.Backup
+		admin.Backup
 	}{file, b}
 	return a.print.Print(output.Document{Value: value, IDs: []string{file}, Tables: []output.Table{backupTable(file, b)}})
 }
 
-func backupTable(file string, b txn.Backup) output.Table {
+func backupTable(file string, b admin.Backup) output.Table {
 	t := output.Table{Columns: []output.Column{{Name: "FIELD"}, {Name: "VALUE"}}}
 	t.Add("file", file)
 	t.Add("cluster", b.Cluster)

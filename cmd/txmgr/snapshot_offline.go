@@ -14,6 +14,7 @@ import (
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func snapshotInspectCommand(a *app) *cobra.Command {
@@ -78,7 +79,7 @@ func backupFailure(file string, err error) error {
 	return f
 }
 
-func (a *app) printContents(file string, b txn.Backup, c node.BackupContents) error {
+func (a *app) printContents(file string, b admin.Backup, c node.BackupContents) error {
 	t := backupTable(file, b)
 	t.Add("release", c.Release)
 	t.Add("recovery paused", yesNo(c.RecoveryPaused))
@@ -98,7 +99,7 @@ func (a *app) printContents(file string, b txn.Backup, c node.BackupContents) er
 	}
 	value := struct {
 		File string `json:"file"`
-		txn.Backup
+		admin.Backup
 		Contents node.BackupContents `json:"contents"`
 	}{file, b, c}
 	tables := []output.Table{t}
@@ -159,7 +160,7 @@ must never run again.`,
 		value := struct {
 			File    string `json:"file"`
 			DataDir string `json:"data_dir"`
-			txn.Backup
+			admin.Backup
 		}{args[0], dir, b}
 		return a.print.Print(output.Document{Value: value, IDs: []string{dir}, Tables: []output.Table{t}})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func statusCommand(a *app) *cobra.Command {
@@ -43,7 +44,7 @@ recovery is not paused since a restore.`,
 	return cmd
 }
 
-func notReadyFailure(s txn.Status) error {
+func notReadyFailure(s admin.Status) error {
 	if !s.Leader && s.LeaderID == "" {
 		return &output.Failure{Code: txn.CodeUnhealthy, What: "no leader", Cause: s.WaitingFor, Hint: "check the log of the server"}
 	}
@@ -66,7 +67,7 @@ func notReadyFailure(s txn.Status) error {
 }
 
 // delegated names the open transactions to which no deadline applies.
-func delegated(s txn.Status) string {
+func delegated(s admin.Status) string {
 	if s.Delegated == 0 {
 		return ""
 	}
@@ -74,7 +75,7 @@ func delegated(s txn.Status) string {
 }
 
 // causes lists the causes of rollbacks.
-func causes(s txn.Status) string {
+func causes(s admin.Status) string {
 	var of []string
 	for _, c := range txn.Causes() {
 		if n := s.RolledBackBy[c]; n > 0 {
@@ -87,16 +88,16 @@ func causes(s txn.Status) string {
 	return " (" + strings.Join(of, ", ") + ")"
 }
 
-func (a *app) printStatus(s txn.Status) error {
+func (a *app) printStatus(s admin.Status) error {
 	leader := s.LeaderID
 	if s.Leader {
 		leader = "this node"
 	}
 	if s.Participants == nil {
-		s.Participants = []txn.ParticipantStatus{}
+		s.Participants = []admin.ParticipantStatus{}
 	}
 	if s.Members == nil {
-		s.Members = []txn.Member{}
+		s.Members = []admin.Member{}
 	}
 	t := output.Table{Columns: []output.Column{{Name: "FIELD"}, {Name: "VALUE"}}}
 	add := func(name, format string, args ...any) { t.Add(name, fmt.Sprintf(format, args...)) }

@@ -6,19 +6,20 @@ import (
 
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func TestReadyMeansALeaderAndHealthyParticipants(t *testing.T) {
-	well := txn.ParticipantStatus{Participant: txn.Participant{Name: "bank"}, Healthy: true}
-	sick := txn.ParticipantStatus{Participant: txn.Participant{Name: "stock"}, LastError: "connection refused"}
+	well := admin.ParticipantStatus{Participant: admin.Participant{Name: "bank"}, Healthy: true}
+	sick := admin.ParticipantStatus{Participant: admin.Participant{Name: "stock"}, LastError: "connection refused"}
 	for name, c := range map[string]struct {
-		status txn.Status
+		status admin.Status
 		cause  string // empty: ready
 	}{
-		"leads":           {txn.Status{Leader: true, Participants: []txn.ParticipantStatus{well}}, ""},
-		"knows a leader":  {txn.Status{LeaderID: "n_1"}, ""},
-		"no leader":       {txn.Status{Participants: []txn.ParticipantStatus{well}}, "no leader"},
-		"one is not well": {txn.Status{Leader: true, Participants: []txn.ParticipantStatus{well, sick}}, "1 participant is not healthy: stock: connection refused"},
+		"leads":           {admin.Status{Leader: true, Participants: []admin.ParticipantStatus{well}}, ""},
+		"knows a leader":  {admin.Status{LeaderID: "n_1"}, ""},
+		"no leader":       {admin.Status{Participants: []admin.ParticipantStatus{well}}, "no leader"},
+		"one is not well": {admin.Status{Leader: true, Participants: []admin.ParticipantStatus{well, sick}}, "1 participant is not healthy: stock: connection refused"},
 	} {
 		err := notReadyFailure(c.status)
 		if c.cause == "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func tokenCommand(a *app) *cobra.Command {
@@ -35,7 +36,7 @@ The cluster stores only hashes of secrets. Tokens are checked where the server r
 
 func roleNames() []string {
 	var out []string
-	for r := txn.RoleReader; r <= txn.RoleAdmin; r++ {
+	for r := admin.RoleReader; r <= admin.RoleAdmin; r++ {
 		out = append(out, r.String())
 	}
 	return out
@@ -62,12 +63,12 @@ is printed, for a file. NAME is the name of the token's users in the audit.`,
 	f.Uint32Var(&rate, "rate", 0, "maximum number of calls per second on one node (default: no limit)")
 	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roleNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.RunE = a.shortCmd(func(ctx context.Context, c *client.Client, args []string) error {
-		r := txn.TokenRequest{Name: args[0], TTL: ttl, Rate: rate, By: a.operatorName()}
+		r := admin.TokenRequest{Name: args[0], TTL: ttl, Rate: rate, By: a.operatorName()}
 		if role == "" {
 			return output.Usage("--role "+strings.Join(roleNames(), ", or "), "token %s: no --role given", args[0])
 		}
 		var err error
-		if r.Role, err = txn.ParseRole(role); err != nil {
+		if r.Role, err = admin.ParseRole(role); err != nil {
 			return output.Usage(output.DidYouMean(role, roleNames(), "--role "), "--role %q: want %s", role, strings.Join(roleNames(), ", "))
 		}
 		if err := r.Check(); err != nil {
@@ -82,7 +83,7 @@ is printed, for a file. NAME is the name of the token's users in the audit.`,
 	return cmd
 }
 
-func (a *app) printToken(made txn.Token, secret string) error {
+func (a *app) printToken(made admin.Token, secret string) error {
 	if a.quiet && !a.print.Format.Structured() {
 		_, err := fmt.Fprintln(a.out, secret)
 		return err
@@ -96,7 +97,7 @@ func (a *app) printToken(made txn.Token, secret string) error {
 	t.Add("expires", expiryText(made.Expires))
 	t.Add("secret", secret)
 	value := struct {
-		txn.Token
+		admin.Token
 		Secret string `json:"secret"`
 	}{made, secret}
 	return a.print.Print(output.Document{Value: value, IDs: []string{made.ID}, Tables: []output.Table{t}})
@@ -135,7 +136,7 @@ func tokenListCommand(a *app) *cobra.Command {
 				return err
 			}
 			if all == nil {
-				all = []txn.Token{}
+				all = []admin.Token{}
 			}
 			t := output.Table{Columns: []output.Column{
 				{Name: "TOKEN"}, {Name: "NAME"}, {Name: "ROLE"}, {Name: "RATE"}, {Name: "EXPIRES"}, {Name: "CREATED", Wide: true}, {Name: "BY", Wide: true},

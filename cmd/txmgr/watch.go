@@ -9,6 +9,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func watchCommand(a *app) *cobra.Command {
@@ -49,7 +50,7 @@ interrupted. With -o json or jsonl each change is one line.`,
 	return cmd
 }
 
-func (a *app) watch(ctx context.Context, c *client.Client, filter txn.Filter, limit int) error {
+func (a *app) watch(ctx context.Context, c *client.Client, filter admin.Filter, limit int) error {
 	s := a.print.Stream(
 		output.Column{Name: "TIME", Width: len("15:04:05.000")},
 		output.Column{Name: "TX", Width: txn.IDTextLen},
@@ -77,7 +78,7 @@ func (a *app) watch(ctx context.Context, c *client.Client, filter txn.Filter, li
 }
 
 func timeoutsCommand(a *app) *cobra.Command {
-	var r txn.DeadlineGroupRange
+	var r admin.DeadlineGroupRange
 	cmd := &cobra.Command{
 		Use:   "timeouts",
 		Short: "Show the survival index: the transactions that each invocation expires",
@@ -89,17 +90,17 @@ without looking at any other group. The groups that expire first come first.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().Uint64Var(&r.From, "from", 0, "only groups that expire at this tick or later")
-	cmd.Flags().IntVar(&r.Limit, "limit", txn.DefaultDeadlineGroups, "maximum number of groups, up to "+formatInt(txn.MaxDeadlineGroups))
+	cmd.Flags().IntVar(&r.Limit, "limit", admin.DefaultDeadlineGroups, "maximum number of groups, up to "+formatInt(admin.MaxDeadlineGroups))
 	cmd.RunE = a.readCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
-		if r.Limit < 1 || r.Limit > txn.MaxDeadlineGroups {
-			return output.Usage("", "--limit must be from 1 to %d", txn.MaxDeadlineGroups)
+		if r.Limit < 1 || r.Limit > admin.MaxDeadlineGroups {
+			return output.Usage("", "--limit must be from 1 to %d", admin.MaxDeadlineGroups)
 		}
 		g, err := c.DeadlineGroups(ctx, r)
 		if err != nil {
 			return err
 		}
 		if g.Groups == nil {
-			g.Groups = []txn.DeadlineGroup{}
+			g.Groups = []admin.DeadlineGroup{}
 		}
 		a.print.Note("invocation %d of the timeout thread, one every %v", g.Tick, time.Duration(g.Interval))
 		if g.Next != 0 {

@@ -23,6 +23,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/web"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // secret signs the requests of the tests.
@@ -239,7 +240,7 @@ func TestCoordinatorSpeaksWithAll(t *testing.T) {
 	for name, start := range services {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, 5)
-			p, err := web.Driver(t.Context(), txn.Participant{
+			p, err := web.Driver(t.Context(), admin.Participant{
 				Name: "mail", Kind: web.Kind, CoordinatorPrepares: true,
 				Settings: map[string]string{"url": s.url, "list": "/prepared", "secret_env": "TXMGR_TEST_SECRET"},
 			}, "test")

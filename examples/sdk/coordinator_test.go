@@ -13,6 +13,7 @@ import (
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // A coordinator in the application's own process: the same Manager, no server.
@@ -28,7 +29,7 @@ func Example_embedded() {
 	}
 	defer n.Close()
 	for _, name := range []string{"left", "right"} {
-		err := n.AddParticipant(context.Background(), txn.Participant{
+		err := n.AddParticipant(context.Background(), admin.Participant{
 			Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": directory + "/" + name},
 		}, "", "")
 		if err != nil {
@@ -120,7 +121,7 @@ func Example_session() {
 func finished(m *client.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	list, err := m.List(ctx, txn.Filter{States: []txn.State{txn.Committing, txn.RollingBack}})
+	list, err := m.List(ctx, admin.Filter{States: []txn.State{txn.Committing, txn.RollingBack}})
 	for _, i := range list {
 		_, e := m.Wait(ctx, i.ID, txn.UntilFinished)
 		err = errors.Join(err, e)

@@ -20,7 +20,7 @@ import (
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/participant/web"
 	"github.com/txmgr/txmgr/server"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The setup of the examples.
@@ -127,7 +127,7 @@ func coordinator(bank, stock, mailer string) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range []txn.Participant{
+	for _, p := range []admin.Participant{
 		{Name: "bank", Kind: postgres.Kind, Settings: map[string]string{"dsn": bank}},
 		{Name: "stock", Kind: mariadb.Kind, Settings: map[string]string{"dsn": stock}},
 		{Name: "mailer", Kind: web.Kind, Settings: map[string]string{"url": mailer + "/txmgr"}},

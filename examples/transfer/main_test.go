@@ -15,6 +15,7 @@ import (
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func TestTransfer(t *testing.T) {
@@ -24,7 +25,7 @@ func TestTransfer(t *testing.T) {
 	for _, name := range []string{"from", "to"} {
 		dsn[name] = db.DSN(db.NewDatabase(t, name))
 		exec(t, dsn[name], "CREATE TABLE account (id int PRIMARY KEY, balance int CHECK (balance >= 0))", "INSERT INTO account VALUES (1, 100)")
-		p := txn.Participant{Name: name, Kind: postgres.Kind, Settings: map[string]string{"dsn": dsn[name]}}
+		p := admin.Participant{Name: name, Kind: postgres.Kind, Settings: map[string]string{"dsn": dsn[name]}}
 		if err := n.AddParticipant(t.Context(), p, "", ""); err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,9 @@ type importRule struct {
 // applies to it. Tests may import anything, subject to the rule about libraries.
 var importRules = []importRule{
 	{"txn", nil, "shared types; it imports no other package of the module"},
-	{"txn/machine", []string{"txn", "timeout/survival", "timeout/hashbelt"}, "the replicated state machine: the shared types, and the structures that are part of its state"},
-	{"txn/txntest", []string{"txn", "txn/machine", "timeout/...", "internal/random", "internal/textutil"}, "an in-memory manager for tests of applications: the state machine without a log"},
+	{"txn/admin", []string{"txn"}, "what operators read and order; applications do without it"},
+	{"txn/machine", []string{"txn", "txn/admin", "timeout/survival", "timeout/hashbelt"}, "the replicated state machine: the shared types, and the structures that are part of its state"},
+	{"txn/txntest", []string{"txn", "txn/admin", "txn/machine", "timeout/...", "internal/random", "internal/textutil"}, "an in-memory manager for tests of applications: the state machine without a log"},
 	{"txn/txnhttp", []string{"txn"}, "it carries a transaction from service to service, with any `txn.Manager`"},
 
 	{"timeout/wheel/runner", []string{"timeout", "timeout/wheel"}, "it adds to the wheel the goroutine and the clock that the wheel itself does not have"},
@@ -32,25 +33,27 @@ var importRules = []importRule{
 	{"timeout/...", []string{"timeout"}, "each structure is independent, so that it can be used alone and compared"},
 	{"adaptive/...", []string{"adaptive"}, "any Go server can use the pool"},
 
-	{"participant", []string{"txn"}, "the contract of a participant, in the types of `txn`"},
-	{"participant/...", []string{"participant", "txn", "internal/textutil"}, "one driver each: it depends neither on other drivers nor on recovery"},
-	{"recovery", []string{"adaptive", "participant", "timeout", "timeout/wheel", "timeout/heap", "timeout/hashbelt", "txn", "internal/failpoint"}, "it drives branches to the decision, and does not decide"},
+	{"participant", []string{"txn", "txn/admin"}, "the contract of a participant, in the types of `txn`"},
+	{"participant/...", []string{"participant", "txn", "txn/admin", "internal/textutil"}, "one driver each: it depends neither on other drivers nor on recovery"},
+	{"recovery", []string{"adaptive", "participant", "timeout", "timeout/wheel", "timeout/heap", "timeout/hashbelt", "txn", "txn/admin", "internal/failpoint"}, "it drives branches to the decision, and does not decide"},
 
 	{"raftfsm/logstore", []string{"internal/failpoint"}, "it stores log entries as bytes and does not decode commands"},
-	{"raftfsm", []string{"raftfsm/logstore", "txn/machine", "timeout/survival", "txn", "internal/failpoint", "internal/textutil"}, "it decodes an entry's tick and commands for the state machine, which decides"},
+	{"raftfsm", []string{"raftfsm/logstore", "txn/machine", "timeout/survival", "txn", "txn/admin", "internal/failpoint", "internal/textutil"}, "it decodes an entry's tick and commands for the state machine, which decides"},
 	{"node/peer", []string{"txn", "internal/certs", "internal/logsample", "internal/hclogslog", "internal/textutil"}, "the port between nodes: raft's streams and a few requests; it does not interpret their contents"},
-	{"node", []string{"node/peer", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "internal/failpoint", "internal/certs", "internal/latency", "internal/asynclog", "internal/logsample", "internal/hclogslog", "internal/random", "internal/textutil", "internal/simenv"}, "it assembles one coordinator, and depends on the contract of participants only"},
+	{"node/ticks", []string{"raftfsm", "timeout/survival", "txn/machine"}, "it counts ticks and asks for entries; it writes none"},
+	{"node/proposal", []string{"node/ticks", "raftfsm", "txn", "txn/admin", "txn/machine", "internal/failpoint", "internal/latency"}, "it writes entries, and does not know what a command means"},
+	{"node", []string{"node/...", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "txn/admin", "internal/failpoint", "internal/certs", "internal/latency", "internal/asynclog", "internal/logsample", "internal/hclogslog", "internal/random", "internal/textutil", "internal/simenv"}, "it assembles one coordinator, and depends on the contract of participants only"},
 
-	{"api/wire", []string{"api/txmgr/...", "txn", "internal/textutil"}, "it converts between the types of `txn` and the messages, for client and server"},
+	{"api/wire", []string{"api/txmgr/...", "txn", "txn/admin", "internal/textutil"}, "it converts between the types of `txn` and the messages, for client and server"},
 	{"api/...", []string{"api/..."}, "the generated messages and services"},
-	{"server/...", []string{"server/...", "node", "api/...", "participant", "txn", "internal/certs", "internal/asynclog", "internal/logsample"}, "it serves a node's API; it has no access to the state machine or the log"},
-	{"client/...", []string{"client/...", "api/...", "txn", "internal/random"}, "applications link it, so it contains nothing of the server"},
-	{"cmd/...", []string{"cmd/...", "server/...", "client/...", "node", "participant/...", "txn", "internal/..."}, "the command line sends requests and prints the answers; only it names the kinds of participants"},
+	{"server/...", []string{"server/...", "node", "api/...", "participant", "txn", "txn/admin", "internal/certs", "internal/asynclog", "internal/logsample"}, "it serves a node's API; it has no access to the state machine or the log"},
+	{"client/...", []string{"client/...", "api/...", "txn", "txn/admin", "internal/random"}, "applications link it, so it contains nothing of the server"},
+	{"cmd/...", []string{"cmd/...", "server/...", "client/...", "node", "participant/...", "txn", "txn/admin", "internal/..."}, "the command line sends requests and prints the answers; only it names the kinds of participants"},
 
-	{"examples/...", []string{"client", "node", "participant/...", "txn"}, "examples use only what an application can use"},
+	{"examples/...", []string{"client", "node", "participant/...", "txn", "txn/admin"}, "examples use only what an application can use"},
 
 	{"internal/certs", []string{"txn"}, "it makes, loads and reloads certificates and checks what they permit; both ports use it"},
-	{"internal/latency", []string{"txn"}, "it records durations for metrics"},
+	{"internal/latency", []string{"txn/admin"}, "it records durations for metrics"},
 	{"internal/asynclog", nil, "a logger that never blocks its callers"},
 	{"internal/logsample", nil, "it limits repeated log lines"},
 	{"internal/hclogslog", nil, "it passes raft's log to slog"},

@@ -12,6 +12,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // drainTimeout bounds how long everything may take to end after the faults.
@@ -34,7 +35,7 @@ func (b *testEnv) awaitIdle() {
 		b.t.Fatalf("a database does not answer any more; did it end by itself? %v", err)
 	}
 	b.eventually(ctx, "every transaction has ended", func() error {
-		open, err := b.m.List(ctx, txn.Filter{States: []txn.State{txn.Active, txn.Preparing, txn.Committing, txn.RollingBack}})
+		open, err := b.m.List(ctx, admin.Filter{States: []txn.State{txn.Active, txn.Preparing, txn.Committing, txn.RollingBack}})
 		if err == nil && len(open) > 0 {
 			err = fmt.Errorf("%d have not, the first is %v, %v: %+v", len(open), open[0].ID, open[0].State, open[0].Branches)
 		}
@@ -121,7 +122,7 @@ func (b *testEnv) checkHeuristics() {
 			want[p.id], cases[p.id] = p.want.String(), n
 		}
 	}
-	// A list has the oldest [txn.MaxInDoubt]: the next ones show when those are forgotten.
+	// A list has the oldest [admin.MaxInDoubt]: the next ones show when those are forgotten.
 	got := map[txn.ID]string{}
 	for more := true; more; {
 		inDoubt, err := b.m.InDoubts(ctx)
@@ -172,7 +173,7 @@ func (b *testEnv) resolveHeuristic(ctx context.Context, p heuristicCase, forget 
 		return fmt.Errorf("the choices are %+v, the story is %q", e.Actions, e.Summary)
 	}
 	proof := map[txn.Heuristic]string{txn.HeuristicCommit: "committed", txn.HeuristicMixed: "committed", txn.HeuristicRollback: "rolled-back", txn.HeuristicHazard: "unknown"}[p.want]
-	at := slices.IndexFunc(e.Branches, func(q txn.BranchProbe) bool { return q.Participant == p.place })
+	at := slices.IndexFunc(e.Branches, func(q admin.BranchProbe) bool { return q.Participant == p.place })
 	// PostgreSQL can report on a branch that never voted until its next crash.
 	if at < 0 || e.Branches[at].Outcome != proof && !(proved && e.Branches[at].Outcome == "committed") && (!p.typed || p.place != inBank || e.Branches[at].Outcome != "unknown") {
 		return fmt.Errorf("the participant says %+v, want %s", e.Branches, proof)
@@ -180,7 +181,7 @@ func (b *testEnv) resolveHeuristic(ctx context.Context, p heuristicCase, forget 
 	audit := "forget"
 	if unknown && !forget && !p.typed { // a typed COMMIT stays a heuristic outcome when it is resolved as one
 		audit = "resolve"
-		_, err = b.m.Resolve(ctx, p.id, txn.Resolution{Commit: true, Reason: "planted", By: "the bank test"})
+		_, err = b.m.Resolve(ctx, p.id, admin.Resolution{Commit: true, Reason: "planted", By: "the bank test"})
 	} else {
 		_, err = b.m.Forget(ctx, p.id, "the bank test", "planted")
 	}
@@ -191,8 +192,8 @@ func (b *testEnv) resolveHeuristic(ctx context.Context, p heuristicCase, forget 
 	if err != nil || info.Heuristic != 0 {
 		return fmt.Errorf("after %s: heuristic %v, %w", audit, info.Heuristic, err)
 	}
-	records, err := b.m.Audit(ctx, txn.AuditFilter{ID: p.id})
-	if err != nil || !slices.ContainsFunc(records, func(r txn.AuditRecord) bool { return r.Action == audit && r.By == "the bank test" }) {
+	records, err := b.m.Audit(ctx, admin.AuditFilter{ID: p.id})
+	if err != nil || !slices.ContainsFunc(records, func(r admin.AuditRecord) bool { return r.Action == audit && r.By == "the bank test" }) {
 		return fmt.Errorf("the audit has %+v, %w", records, err)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/txmgr/txmgr/internal/faultproxy"
 	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/internal/testdb"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 const (
@@ -108,7 +108,7 @@ func (b *testEnv) register() {
 	b.must(err)
 	throughSavings.Addr = b.proxies[inSavings].Address()
 	b.barrierDeleter = newBarrierDeleter(b)
-	for _, p := range []txn.Participant{
+	for _, p := range []admin.Participant{
 		{Name: inBank, Kind: "postgres", Settings: map[string]string{"dsn": throughBank.String(), "quota": "150"}},
 		{Name: inSavings, Kind: "mariadb", Settings: map[string]string{"dsn": throughSavings.FormatDSN()}},
 		{Name: inVault, Kind: "web", CoordinatorPrepares: true, Settings: map[string]string{

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // drainTimeout bounds how long everything may take to end after the last fault: most of it is
@@ -22,7 +23,7 @@ func (m *money) awaitIdle() {
 	b := m.cluster
 	b.t.Helper()
 	b.eventually(drainTimeout, "every transaction has ended", func(ctx context.Context) error {
-		open, err := b.m.List(ctx, txn.Filter{States: []txn.State{txn.Active, txn.Preparing, txn.Committing, txn.RollingBack}})
+		open, err := b.m.List(ctx, admin.Filter{States: []txn.State{txn.Active, txn.Preparing, txn.Committing, txn.RollingBack}})
 		if err == nil && len(open) > 0 {
 			err = fmt.Errorf("%d have not, the first is %v (%s), %v: %+v", len(open), open[0].ID, open[0].Name, open[0].State, open[0].Branches)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // commitLoop makes commits, one after the other, as fast as one client can.
@@ -265,7 +266,7 @@ func TestFollowerComesBack(t *testing.T) {
 			}
 		})
 	}
-	var to txn.Status
+	var to admin.Status
 	b.eventually(3*waitTimeout, "enough was written", func(ctx context.Context) (err error) {
 		if to, err = c.Status(ctx); err == nil && to.LogIndex < from.LogIndex+away && failure.Load() == nil {
 			err = fmt.Errorf("entry %d of %d", to.LogIndex, from.LogIndex+away)

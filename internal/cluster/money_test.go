@@ -21,6 +21,7 @@ import (
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The places where money is, which are the participants' names.
@@ -97,7 +98,7 @@ func (m *money) register(pgName, mariaName string) {
 	savings, err := mysql.ParseDSN(mariaServer.DSN(mariaName))
 	b.must(err)
 	savings.Addr = m.proxies[inSavings].Address()
-	for _, p := range []txn.Participant{
+	for _, p := range []admin.Participant{
 		{Name: inBank, Kind: "postgres", Settings: map[string]string{"dsn": bank.String()}},
 		{Name: inBank2, Kind: "postgres", Settings: map[string]string{"dsn": bank.String()}},
 		{Name: inSavings, Kind: "mariadb", Settings: map[string]string{"dsn": savings.FormatDSN()}},

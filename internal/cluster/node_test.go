@@ -13,7 +13,7 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/internal/rig"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // apiPort is the default.
@@ -73,7 +73,7 @@ func (n *node) outputTail(most int) string {
 func (n *node) up() bool { return n.PID() != 0 }
 
 // status returns the status of the node.
-func (n *node) status(ctx context.Context) (txn.Status, error) {
+func (n *node) status(ctx context.Context) (admin.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	return n.m.Status(ctx)

@@ -13,6 +13,7 @@ import (
 	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The settings of the session of TestSessionOverAFailover, and of its transaction.
@@ -31,7 +32,7 @@ func TestSessionOverAFailover(t *testing.T) {
 	b := newTestCluster(t)
 	b.form()
 	path := filepath.Join(b.dir, "till.ledger")
-	b.must(b.m.AddParticipant(t.Context(), txn.Participant{Name: "till", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""))
+	b.must(b.m.AddParticipant(t.Context(), admin.Participant{Name: "till", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""))
 	till := ledger.New("till", path)
 
 	c := b.dial(waitTimeout)
@@ -47,7 +48,7 @@ func TestSessionOverAFailover(t *testing.T) {
 	b.must(err)
 	leader.Kill()
 	killed := time.Now()
-	var elected txn.Status
+	var elected admin.Status
 	for time.Since(killed) < 2*sessionTTL || elected.Term <= old.Term {
 		b.eventually(waitTimeout, "somebody leads", func(ctx context.Context) (err error) {
 			elected, err = b.m.Status(ctx)
@@ -93,7 +94,7 @@ func (b *testCluster) checkSessionAlive(s *client.Session, id txn.ID, till *ledg
 	if err != nil {
 		return err
 	}
-	open, err := b.m.Sessions(ctx, txn.SessionFilter{})
+	open, err := b.m.Sessions(ctx, admin.SessionFilter{})
 	if err != nil {
 		return err
 	}

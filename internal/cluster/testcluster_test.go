@@ -14,7 +14,7 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/internal/rig"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // testCluster is a cluster of three nodes.
@@ -145,10 +145,10 @@ func (b *testCluster) checkFormed(ctx context.Context, want int) error {
 }
 
 // statuses reads the status of all nodes at once, and leaves out those that do not answer.
-func (b *testCluster) statuses(ctx context.Context) map[*node]txn.Status {
+func (b *testCluster) statuses(ctx context.Context) map[*node]admin.Status {
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	all := map[*node]txn.Status{}
+	all := map[*node]admin.Status{}
 	for _, n := range b.nodes {
 		asking.Go(func() {
 			if s, err := n.status(ctx); err == nil {
@@ -163,8 +163,8 @@ func (b *testCluster) statuses(ctx context.Context) map[*node]txn.Status {
 }
 
 // leading is the status of the leader of the highest term.
-func leading(all map[*node]txn.Status) (txn.Status, error) {
-	var found txn.Status
+func leading(all map[*node]admin.Status) (admin.Status, error) {
+	var found admin.Status
 	for _, s := range all {
 		if s.Leader && s.Term > found.Term {
 			found = s

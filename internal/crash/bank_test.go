@@ -16,6 +16,7 @@ import (
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 var (
@@ -79,7 +80,7 @@ func newBank(t *testing.T, c *coordinator) *bank {
 		b.exec(conn, "INSERT INTO foreign_work VALUES (1)")
 		b.exec(conn, fmt.Sprintf("PREPARE TRANSACTION 'foreign_%s'", filepath.Base(b.dsn[name])))
 		b.work[name] = conn
-		err := b.m.AddParticipant(t.Context(), txn.Participant{Name: name, Kind: "postgres", Settings: map[string]string{"dsn": b.dsn[name]}}, "", "")
+		err := b.m.AddParticipant(t.Context(), admin.Participant{Name: name, Kind: "postgres", Settings: map[string]string{"dsn": b.dsn[name]}}, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/participant/web"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // execUnguarded runs texts, with | between them, on the branch's connection, past [postgres.DB], as
@@ -198,7 +199,7 @@ func TestWebServiceThatEndsItsBranch(t *testing.T) {
 				},
 			}, web.Options{}))
 			t.Cleanup(service.Close)
-			must(t, s.b.m.AddParticipant(t.Context(), txn.Participant{Name: "mail", Kind: web.Kind, CoordinatorPrepares: true, Settings: map[string]string{"url": service.URL}}, "", ""))
+			must(t, s.b.m.AddParticipant(t.Context(), admin.Participant{Name: "mail", Kind: web.Kind, CoordinatorPrepares: true, Settings: map[string]string{"url": service.URL}}, "", ""))
 			s.outcomes["that began it"] = txn.Run(t.Context(), s.c.dial(), txn.Options{Timeout: waitTimeout}, func(ctx context.Context, tx *txn.Tx) error {
 				s.id = tx.ID()
 				if _, err := s.dbs["right"].Exec(ctx, tx, "UPDATE account SET balance = balance + 10"); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // voteHook is a branch without work, whose vote comes after all others are prepared and beforeVote
@@ -59,7 +60,7 @@ func TestFailoverThatLosesAVote(t *testing.T) {
 	c.start("")
 	m := c.dial()
 	for _, p := range []string{"bank", "last"} {
-		must(t, m.AddParticipant(t.Context(), txn.Participant{Name: p, Kind: "postgres", Settings: map[string]string{"dsn": dsn}}, "", ""))
+		must(t, m.AddParticipant(t.Context(), admin.Participant{Name: p, Kind: "postgres", Settings: map[string]string{"dsn": dsn}}, "", ""))
 	}
 	db := postgres.New("bank", pool)
 	var number uint64

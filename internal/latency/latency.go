@@ -14,7 +14,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // From a microsecond to an hour, to two significant digits, in nanoseconds.
@@ -52,10 +52,10 @@ func (h *Histogram) Record(d time.Duration, n int) {
 
 // Read returns what was recorded so far, with the buckets of [Bounds], to within 0.8 % of
 // each bound.
-func (h *Histogram) Read() txn.DurationHistogram {
+func (h *Histogram) Read() admin.DurationHistogram {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := txn.DurationHistogram{Count: uint64(h.hdr.TotalCount()), Sum: h.sum.Seconds(), Buckets: make(map[float64]uint64, len(Bounds))}
+	r := admin.DurationHistogram{Count: uint64(h.hdr.TotalCount()), Sum: h.sum.Seconds(), Buckets: make(map[float64]uint64, len(Bounds))}
 	i, seen := 0, uint64(0)
 	for value, n := range h.hdr.ForEachBucket {
 		for ; i < len(Bounds) && time.Duration(value).Seconds() > Bounds[i]; i++ {

@@ -6,7 +6,7 @@ var forTheSimulation = []plant{
 	{
 		name:   "a follower keeps its own higher count, found by chance",
 		breaks: "no transaction is timed out early after a failover",
-		file:   "node/clock.go",
+		file:   "node/ticks/clock.go",
 		old:    "if own && tick <= counted && !c.at.IsZero() {",
 		bug:    "if tick <= counted && !c.at.IsZero() {",
 		pkg:    "internal/sim", test: "TestSim", says: "violates", env: someSeeds,
@@ -14,7 +14,7 @@ var forTheSimulation = []plant{
 	{
 		name:   "an answer comes before the entry is committed, found by chance",
 		breaks: "what was acknowledged stays",
-		file:   "node/proposal_queue.go",
+		file:   "node/proposal/sender.go",
 		old:    "b.inflightCh <- f\n",
 		bug:    "l.answer(make([]machine.Result, l.commands), nil)\n\t\t\tl.callers = nil\n\t\t\tb.inflightCh <- f\n",
 		pkg:    "internal/sim", test: "TestSim", says: "violates", env: someSeeds,
@@ -30,7 +30,7 @@ var forTheSimulation = []plant{
 	{
 		name:   "an entry that was lost with its leader counts as done",
 		breaks: "what was acknowledged stays",
-		file:   "node/proposal_queue.go",
+		file:   "node/proposal/sender.go",
 		old:    "if err := f.future.Error(); err != nil {",
 		bug:    "if err := f.future.Error(); errors.Is(err, raft.ErrLeadershipLost) {\n\t\tf.batch.answer(make([]machine.Result, f.batch.commands), nil)\n\t\treturn true\n\t} else if err != nil {",
 		pkg:    "internal/sim", test: "TestSim", says: "violates", env: someSeeds,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // TestRestoredClusterIsHeld restores a cluster from a snapshot that was taken between a decision
@@ -128,7 +129,7 @@ func (x *testCluster) restore(t *testing.T) {
 	}
 }
 
-func (x *testCluster) status(t *testing.T) txn.Status {
+func (x *testCluster) status(t *testing.T) admin.Status {
 	t.Helper()
 	s, err := x.leader.node.Status(txn.AllowStale(t.Context()))
 	if err != nil {

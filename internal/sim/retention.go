@@ -8,6 +8,7 @@ import (
 
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -177,13 +178,13 @@ func (w *World) beginNow(ctx context.Context, d *rng, client int, l *process, o 
 
 // common removes ended sessions that are in only one of two lists, in runs that forget them: a
 // follower learns a little later than the leader that an entry is committed.
-func (w *World) common(a, b []txn.ClientSession) (inA, inB []txn.ClientSession) {
+func (w *World) common(a, b []admin.ClientSession) (inA, inB []admin.ClientSession) {
 	if w.plan.Memory.Retention == 0 {
 		return a, b
 	}
-	in := func(list []txn.ClientSession) func(txn.ClientSession) bool {
-		return func(s txn.ClientSession) bool {
-			return s.State != txn.SessionOpen && !slices.ContainsFunc(list, func(o txn.ClientSession) bool { return o.ID == s.ID })
+	in := func(list []admin.ClientSession) func(admin.ClientSession) bool {
+		return func(s admin.ClientSession) bool {
+			return s.State != txn.SessionOpen && !slices.ContainsFunc(list, func(o admin.ClientSession) bool { return o.ID == s.ID })
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(a), in(b)), slices.DeleteFunc(slices.Clone(b), in(a))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Outcome is the result of a run.
@@ -121,14 +122,14 @@ func (w *World) pendingWork() string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	open, err := l.node.List(ctx, txn.Filter{States: []txn.State{txn.Active, txn.Preparing, txn.Committing, txn.RollingBack}, Limit: 5})
+	open, err := l.node.List(ctx, admin.Filter{States: []txn.State{txn.Active, txn.Preparing, txn.Committing, txn.RollingBack}, Limit: 5})
 	if err != nil {
 		return fmt.Sprintf("the leader does not answer: %v", err)
 	}
 	if len(open) > 0 {
 		return fmt.Sprintf("%v is %v: %+v", open[0].ID, open[0].State, open[0].Branches)
 	}
-	openSessions, err := l.node.Sessions(ctx, txn.SessionFilter{Limit: 1})
+	openSessions, err := l.node.Sessions(ctx, admin.SessionFilter{Limit: 1})
 	if err != nil {
 		return fmt.Sprintf("the leader does not answer: %v", err)
 	}

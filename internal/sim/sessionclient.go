@@ -8,6 +8,7 @@ import (
 
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // sessionClient is an application's session with the coordinator, as the application knows it. Its
@@ -52,7 +53,7 @@ func (w *World) openSession(a *app, d *rng) *sessionClient {
 	w.mu.Lock()
 	w.sessionClients = append(w.sessionClients, g)
 	w.mu.Unlock()
-	if g.call(w.ctx, func(ctx context.Context, n *node.Node) (txn.ClientSession, error) {
+	if g.call(w.ctx, func(ctx context.Context, n *node.Node) (admin.ClientSession, error) {
 		return n.OpenSession(ctx, txn.SessionOptions{ID: g.id, Name: "sim", TTL: g.requestedTTL})
 	}) != nil {
 		return nil
@@ -117,7 +118,7 @@ func (g *sessionClient) run() {
 }
 
 func (g *sessionClient) keepAlive(ctx context.Context) error {
-	return g.call(ctx, func(ctx context.Context, n *node.Node) (txn.ClientSession, error) { return n.KeepAlive(ctx, g.id) })
+	return g.call(ctx, func(ctx context.Context, n *node.Node) (admin.ClientSession, error) { return n.KeepAlive(ctx, g.id) })
 }
 
 // recheckEnded repeats calls about a session that is reported as ended: that must not change.
@@ -137,8 +138,8 @@ func (g *sessionClient) end(ctx context.Context, closes bool) {
 	g.mu.Lock()
 	g.closeRequested = true
 	g.mu.Unlock()
-	err := g.call(ctx, func(ctx context.Context, n *node.Node) (txn.ClientSession, error) {
-		return txn.ClientSession{State: txn.SessionClosed}, n.CloseSession(ctx, g.id)
+	err := g.call(ctx, func(ctx context.Context, n *node.Node) (admin.ClientSession, error) {
+		return admin.ClientSession{State: txn.SessionClosed}, n.CloseSession(ctx, g.id)
 	})
 	if err == nil {
 		g.recheckEnded(ctx)
@@ -165,18 +166,18 @@ func (g *sessionClient) begin(ctx context.Context) {
 
 // keepAliveReply is an answer about a session, and when its call had arrived at the node.
 type keepAliveReply struct {
-	session txn.ClientSession
+	session admin.ClientSession
 	at      time.Duration
 	by      txn.Manager
 }
 
 // call makes a call about the session, and checks its answer against the earlier ones.
-func (g *sessionClient) call(ctx context.Context, try func(context.Context, *node.Node) (txn.ClientSession, error)) error {
+func (g *sessionClient) call(ctx context.Context, try func(context.Context, *node.Node) (admin.ClientSession, error)) error {
 	w := g.app.w
 	s, err := call(ctx, g.app, opOther, txn.ID{}, 0, func(ctx context.Context, m txn.Manager) (keepAliveReply, error) {
 		at := w.now()
 		if w.plan.Bugs.DropKeepAlives && g.sessionID() != (txn.SessionID{}) && g.rng.oneIn(2) {
-			return keepAliveReply{txn.ClientSession{ID: g.id, State: txn.SessionOpen, TTL: txn.Duration(g.ttl)}, at, m}, nil
+			return keepAliveReply{admin.ClientSession{ID: g.id, State: txn.SessionOpen, TTL: txn.Duration(g.ttl)}, at, m}, nil
 		}
 		v, err := try(ctx, m.(*node.Node))
 		return keepAliveReply{v, at, m}, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -188,14 +189,14 @@ func (w *World) anyOpenSession() bool {
 		if l == nil {
 			return false
 		}
-		open, err := l.node.Sessions(txn.AllowStale(context.Background()), txn.SessionFilter{Limit: 1})
+		open, err := l.node.Sessions(txn.AllowStale(context.Background()), admin.SessionFilter{Limit: 1})
 		return err != nil || len(open) > 0
 	})
 }
 
 func (w *World) compareSessions(l *process, want []machine.Session) {
-	got, err := l.node.Sessions(txn.AllowStale(context.Background()), txn.SessionFilter{Ended: true})
-	var log []txn.ClientSession
+	got, err := l.node.Sessions(txn.AllowStale(context.Background()), admin.SessionFilter{Ended: true})
+	var log []admin.ClientSession
 	for i := range want {
 		log = append(log, want[i].Public())
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // mayAnswer are the errors that a call may return at any time, since others work on the same
@@ -109,7 +110,7 @@ func randomCalls() []randomCall {
 		{"List", 60, ask(list)},
 		{"Watch", 40, ask(watch)},
 		{"DeadlineGroups", 20, ask(func(ctx context.Context, m *recordingClient) error {
-			_, err := m.DeadlineGroups(ctx, txn.DeadlineGroupRange{})
+			_, err := m.DeadlineGroups(ctx, admin.DeadlineGroupRange{})
 			return err
 		})},
 		{"Status", 30, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.Status(ctx); return err })},
@@ -121,7 +122,7 @@ func randomCalls() []randomCall {
 		})},
 		{"InDoubts", 10, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.InDoubts(ctx); return err })},
 		{"Audit", 10, ask(func(ctx context.Context, m *recordingClient) error {
-			_, err := m.Audit(ctx, txn.AuditFilter{Limit: 100})
+			_, err := m.Audit(ctx, admin.AuditFilter{Limit: 100})
 			return err
 		})},
 		{"Tokens", 10, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.Tokens(ctx); return err })},
@@ -129,13 +130,13 @@ func randomCalls() []randomCall {
 		{"KeepAlive", 60, (*load).keepAlive},
 		{"CloseSession", 15, (*load).closeSession},
 		{"Sessions", 20, ask(func(ctx context.Context, m *recordingClient) error {
-			_, err := m.Sessions(ctx, txn.SessionFilter{Ended: rand.IntN(2) == 0, Limit: 100})
+			_, err := m.Sessions(ctx, admin.SessionFilter{Ended: rand.IntN(2) == 0, Limit: 100})
 			return err
 		})},
 		{"CreateToken", 6, (*load).createToken},
 		{"RevokeToken", 8, (*load).revokeToken},
 		{"AddParticipant", 6, func(l *load, ctx context.Context, m *recordingClient) error {
-			return m.Client.AddParticipant(ctx, txn.Participant{Name: "spare", Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(l.b.dir, "spare.ledger")}}, "", "")
+			return m.Client.AddParticipant(ctx, admin.Participant{Name: "spare", Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(l.b.dir, "spare.ledger")}}, "", "")
 		}},
 		{"RemoveParticipant", 5, ask(func(ctx context.Context, m *recordingClient) error {
 			return m.Client.RemoveParticipant(ctx, "spare", "", "")
@@ -164,7 +165,7 @@ func randomCalls() []randomCall {
 			if info, err := m.Get(ctx, id); err != nil || !info.State.Finished() {
 				id = rig.NewID() // one in doubt would really be resolved
 			}
-			_, err := m.Client.Resolve(ctx, id, txn.Resolution{Commit: true, Reason: "a chore", By: "soak"})
+			_, err := m.Client.Resolve(ctx, id, admin.Resolution{Commit: true, Reason: "a chore", By: "soak"})
 			return err
 		})},
 		{"Forget", 4, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
@@ -186,7 +187,7 @@ func randomCalls() []randomCall {
 }
 
 func list(ctx context.Context, m *recordingClient) error {
-	f := txn.Filter{Limit: oneOf(0, 10, 200)}
+	f := admin.Filter{Limit: oneOf(0, 10, 200)}
 	switch rand.IntN(6) {
 	case 0:
 		f.States = []txn.State{txn.Active, txn.Preparing, txn.Committing, txn.RollingBack}
@@ -205,7 +206,7 @@ func list(ctx context.Context, m *recordingClient) error {
 
 // watch ends with its caller's context, which is no error.
 func watch(ctx context.Context, m *recordingClient) error {
-	for _, err := range m.Watch(ctx, txn.Filter{}) {
+	for _, err := range m.Watch(ctx, admin.Filter{}) {
 		if err != nil {
 			return err
 		}

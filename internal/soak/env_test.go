@@ -18,7 +18,7 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/internal/rig"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // size is the number of nodes.
@@ -173,7 +173,7 @@ func (b *testEnv) checkHealthy(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var leader txn.Status
+		var leader admin.Status
 		for _, s := range all {
 			if s.Leader && s.Term > leader.Term {
 				leader = s
@@ -190,8 +190,8 @@ func (b *testEnv) checkHealthy(ctx context.Context) error {
 }
 
 // statuses reads the status of every node.
-func (b *testEnv) statuses(ctx context.Context) ([]txn.Status, error) {
-	all, errs := make([]txn.Status, size), make([]error, size)
+func (b *testEnv) statuses(ctx context.Context) ([]admin.Status, error) {
+	all, errs := make([]admin.Status, size), make([]error, size)
 	var asking sync.WaitGroup
 	for i, n := range b.nodes {
 		asking.Go(func() {

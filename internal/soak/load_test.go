@@ -12,6 +12,7 @@ import (
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The number of callers of each kind. They pause between two calls: the soak test does not measure
@@ -291,7 +292,7 @@ func (l *load) closeSession(ctx context.Context, m *recordingClient) error {
 }
 
 func (l *load) createToken(ctx context.Context, m *recordingClient) error {
-	token, _, err := m.Client.CreateToken(ctx, txn.TokenRequest{Name: fmt.Sprintf("soak-%v", rig.NewID()), Role: txn.RoleReader})
+	token, _, err := m.Client.CreateToken(ctx, admin.TokenRequest{Name: fmt.Sprintf("soak-%v", rig.NewID()), Role: admin.RoleReader})
 	if err == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The places where money is, which are the participants' names.
@@ -78,7 +78,7 @@ func newMoney(b *testEnv) *money {
 	m.pg, m.one, m.maria = postgres.New(inBank, pool), postgres.New(inBank, pool), mariadb.New(inSavings, work)
 	m.pool, m.work, m.one.OnePhase = pool, work, true
 	m.vault = newVaultService(b, m.readers[inVault])
-	for _, p := range []txn.Participant{
+	for _, p := range []admin.Participant{
 		{Name: inBank, Kind: "postgres", Settings: map[string]string{"dsn": pgServer.DSN(bank)}},
 		{Name: inSavings, Kind: "mariadb", Settings: map[string]string{"dsn": mariaServer.DSN(savings)}},
 		{Name: inVault, Kind: "web", CoordinatorPrepares: true, Settings: map[string]string{"url": m.vault.url, "list": "/prepared", "timeout": "1s"}},

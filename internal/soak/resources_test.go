@@ -17,6 +17,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // resourceUse is what the nodes use together at a moment without calls: a leader uses more than a
@@ -126,7 +127,7 @@ func (b *testEnv) collected(ctx context.Context, n *node) (least map[string]floa
 	least = m
 	for first := m["go_gc_duration_seconds_count"]; m["go_gc_duration_seconds_count"] < first+2; {
 		for range 20 {
-			if _, err := n.m.List(txn.AllowStale(ctx), txn.Filter{}); err != nil {
+			if _, err := n.m.List(txn.AllowStale(ctx), admin.Filter{}); err != nil {
 				return nil, err
 			}
 		}

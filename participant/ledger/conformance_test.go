@@ -9,6 +9,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/participanttest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func TestConformance(t *testing.T) {
@@ -68,7 +69,7 @@ func newLedger(t testing.TB) (*Ledger, string) {
 
 func openParticipant(t testing.TB, path string) participant.Participant {
 	t.Helper()
-	p, err := Driver(t.Context(), txn.Participant{Name: "ledger", Kind: Kind, Settings: map[string]string{"path": path}}, "test")
+	p, err := Driver(t.Context(), admin.Participant{Name: "ledger", Kind: Kind, Settings: map[string]string{"path": path}}, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/participanttest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // twoLedgers is two ledgers under one coordinator; alice has 100 in each.
@@ -180,12 +181,12 @@ func TestRegistrationIsChecked(t *testing.T) {
 		"want an absolute path":    {"path": "x.db"},
 		"path \"\"":                {},
 	} {
-		_, err := Driver(t.Context(), txn.Participant{Name: "ledger", Kind: Kind, Settings: settings}, "test")
+		_, err := Driver(t.Context(), admin.Participant{Name: "ledger", Kind: Kind, Settings: settings}, "test")
 		if !errors.Is(err, txn.ErrInvalid) || !strings.Contains(err.Error(), why) {
 			t.Errorf("got %v, want %s", err, why)
 		}
 	}
-	p, err := Driver(t.Context(), txn.Participant{Name: "ledger", Kind: Kind, Settings: map[string]string{"path": "/nowhere/x.db"}}, "test")
+	p, err := Driver(t.Context(), admin.Participant{Name: "ledger", Kind: Kind, Settings: map[string]string{"path": "/nowhere/x.db"}}, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

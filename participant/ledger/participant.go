@@ -10,6 +10,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Kind is the kind of participant under which a ledger is registered.
@@ -17,7 +18,7 @@ const Kind = "ledger"
 
 // Driver makes the coordinator's side of a ledger. Its only setting is "path", the absolute
 // path of the file, which every node must be able to open. It implements [participant.Driver].
-func Driver(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
+func Driver(_ context.Context, p admin.Participant, cluster string) (participant.Participant, error) {
 	for key := range p.Settings {
 		if key != "path" {
 			return nil, fmt.Errorf("%w: ledger %s: unknown setting %q; the only one is path", txn.ErrInvalid, p.Name, key)

@@ -20,6 +20,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/participanttest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // server is shared by the tests of the package, each of which has databases of
@@ -138,7 +139,7 @@ func (b *bank) open(t testing.TB, settings map[string]string) participant.Partic
 	for k, v := range settings {
 		all[k] = v
 	}
-	p, err := Driver(t.Context(), txn.Participant{Name: "bank", Kind: Kind, Settings: all}, "test")
+	p, err := Driver(t.Context(), admin.Participant{Name: "bank", Kind: Kind, Settings: all}, "test")
 	check(t, err)
 	return p
 }

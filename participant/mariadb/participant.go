@@ -10,6 +10,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Kind is the kind of participant under which a database is registered.
@@ -28,7 +29,7 @@ const Kind = "mariadb"
 //
 // A connection string has the format of go-sql-driver, and names the database:
 // user:password@tcp(host:3306)/database.
-func Driver(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
+func Driver(_ context.Context, p admin.Participant, cluster string) (participant.Participant, error) {
 	s, err := readSettings(p)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Limits of the coordinator's own pool.
@@ -33,7 +34,7 @@ type settings struct {
 	markers   markerTable
 }
 
-func readSettings(p txn.Participant) (s settings, err error) {
+func readSettings(p admin.Participant) (s settings, err error) {
 	s = settings{fence: true, markers: DefaultMarkerTable}
 	for key, value := range p.Settings {
 		switch key {

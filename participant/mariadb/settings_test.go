@@ -10,10 +10,11 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func open(settings map[string]string) (participant.Participant, error) {
-	return Driver(context.Background(), txn.Participant{Name: "bank", Kind: Kind, Settings: settings}, "test")
+	return Driver(context.Background(), admin.Participant{Name: "bank", Kind: Kind, Settings: settings}, "test")
 }
 
 func TestSettingsAreRefused(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Kind is the kind of participant under which a database is registered.
@@ -27,7 +28,7 @@ const minVersion = 130000
 //	dsn_env   an environment variable of each node that holds it
 //	dsn       the connection string itself, without a password
 //	fence     on or off: whether a rollback terminates the application's backend; defaults to on
-func Driver(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
+func Driver(_ context.Context, p admin.Participant, cluster string) (participant.Participant, error) {
 	s, err := readSettings(p)
 	if err != nil {
 		return nil, err

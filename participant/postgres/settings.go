@@ -13,6 +13,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Limits of the coordinator's own pool.
@@ -28,7 +29,7 @@ type settings struct {
 	fence     bool
 }
 
-func readSettings(p txn.Participant) (s settings, err error) {
+func readSettings(p admin.Participant) (s settings, err error) {
 	s = settings{fence: true}
 	for key, value := range p.Settings {
 		switch key {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Kind is the kind of participant under which a service is registered.
@@ -35,7 +36,7 @@ const Kind = "web"
 //
 // Addresses at which no service of a network is (loopback, link-local, metadata services) are
 // refused unless allow names them, by address; a URL may name loopback itself.
-func Driver(_ context.Context, p txn.Participant, cluster string) (participant.Participant, error) {
+func Driver(_ context.Context, p admin.Participant, cluster string) (participant.Participant, error) {
 	s, err := readSettings(p)
 	if err != nil {
 		return nil, err

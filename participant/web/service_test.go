@@ -17,6 +17,7 @@ import (
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // appFixture is a coordinator with a ledger and two services.
@@ -39,7 +40,7 @@ func newAppFixture(t *testing.T, c callbacks) *appFixture {
 	co := &appFixture{Node: n, bank: ledger.New("bank", path), mail: onPostgres(t)}
 	_, err = co.bank.Local(t.Context(), "set alice 100")
 	check(t, err)
-	check(t, n.AddParticipant(t.Context(), txn.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""))
+	check(t, n.AddParticipant(t.Context(), admin.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""))
 	co.add(t, "mail", co.mail.handler(c, Options{}))
 	co.add(t, "news", onLedger(t).handler(callbacks{}, Options{}))
 	return co
@@ -49,7 +50,7 @@ func (c *appFixture) add(t *testing.T, name string, h http.Handler) {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	check(t, c.AddParticipant(t.Context(), txn.Participant{
+	check(t, c.AddParticipant(t.Context(), admin.Participant{
 		Name: name, Kind: Kind, CoordinatorPrepares: true, Settings: map[string]string{"url": s.URL, "list": "/prepared"},
 	}, "", ""))
 }

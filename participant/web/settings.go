@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Bounds of the setting timeout.
@@ -31,7 +32,7 @@ type settings struct {
 
 const knownSettings = "url, or prepare, commit and rollback; list, allow, secret_file, secret_env, ca_file, timeout"
 
-func readSettings(p txn.Participant) (settings, error) {
+func readSettings(p admin.Participant) (settings, error) {
 	s := settings{timeout: defaultTimeout}
 	err := s.read(p.Settings)
 	if err == nil {

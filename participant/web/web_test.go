@@ -22,6 +22,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The servers are shared by the tests of the package, each of which has databases
@@ -75,7 +76,7 @@ func newBranch() participant.Branch {
 
 // open opens the coordinator's side of a service.
 func open(settings map[string]string) (participant.Participant, error) {
-	p := txn.Participant{Name: "mail", Kind: Kind, Settings: settings, CoordinatorPrepares: true}
+	p := admin.Participant{Name: "mail", Kind: Kind, Settings: settings, CoordinatorPrepares: true}
 	return Driver(context.Background(), p, "test")
 }
 

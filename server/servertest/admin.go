@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // DeadlineGroups implements [server.Coordinator].
-func (f *Fake) DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (txn.DeadlineGroups, error) {
+func (f *Fake) DeadlineGroups(ctx context.Context, r admin.DeadlineGroupRange) (admin.DeadlineGroups, error) {
 	if err := f.before(ctx, "timeouts", txn.ID{}); err != nil {
-		return txn.DeadlineGroups{}, err
+		return admin.DeadlineGroups{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -22,7 +23,7 @@ func (f *Fake) DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (tx
 			counts[i.ExpiryTick]++
 		}
 	}
-	g := txn.DeadlineGroups{Interval: txn.Duration(Interval)}
+	g := admin.DeadlineGroups{Interval: txn.Duration(Interval)}
 	for _, tick := range slices.Sorted(maps.Keys(counts)) {
 		if tick < r.From {
 			continue
@@ -31,7 +32,7 @@ func (f *Fake) DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (tx
 			g.Next = tick
 			break
 		}
-		g.Groups = append(g.Groups, txn.DeadlineGroup{
+		g.Groups = append(g.Groups, admin.DeadlineGroup{
 			ExpiryTick: tick, RemainingInvocations: tick, ExpiresIn: txn.Duration(tick) * txn.Duration(Interval), Transactions: counts[tick],
 		})
 	}
@@ -39,7 +40,7 @@ func (f *Fake) DeadlineGroups(ctx context.Context, r txn.DeadlineGroupRange) (tx
 }
 
 // AddParticipant implements [server.Coordinator].
-func (f *Fake) AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error {
+func (f *Fake) AddParticipant(ctx context.Context, p admin.Participant, by, reason string) error {
 	if err := f.before(ctx, "add participant", txn.ID{}); err != nil {
 		return err
 	}
@@ -52,27 +53,27 @@ func (f *Fake) AddParticipant(ctx context.Context, p txn.Participant, by, reason
 		return &txn.Error{Op: "add participant", Err: txn.ErrConflict, Detail: p.Name + " is of kind " + old.Kind}
 	}
 	f.participants[p.Name] = p
-	f.auditLocked(txn.AuditRecord{Action: "participant-add", Subject: p.Name, By: by, Reason: reason})
+	f.auditLocked(admin.AuditRecord{Action: "participant-add", Subject: p.Name, By: by, Reason: reason})
 	return nil
 }
 
 // Participants implements [server.Coordinator].
-func (f *Fake) Participants(ctx context.Context) ([]txn.ParticipantStatus, error) {
+func (f *Fake) Participants(ctx context.Context) ([]admin.ParticipantStatus, error) {
 	if err := f.before(ctx, "list participants", txn.ID{}); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var ps []txn.ParticipantStatus
+	var ps []admin.ParticipantStatus
 	for _, name := range slices.Sorted(maps.Keys(f.participants)) {
-		ps = append(ps, txn.ParticipantStatus{Participant: f.participants[name], Healthy: true, Limit: 4, Raised: 1})
+		ps = append(ps, admin.ParticipantStatus{Participant: f.participants[name], Healthy: true, Limit: 4, Raised: 1})
 	}
 	return ps, nil
 }
 
 // Pools implements [server.Coordinator]: a participant gets four calls at once, since it
 // was registered.
-func (f *Fake) Pools(ctx context.Context, participant string) ([]txn.Pool, error) {
+func (f *Fake) Pools(ctx context.Context, participant string) ([]admin.Pool, error) {
 	if err := f.before(ctx, "pools", txn.ID{}); err != nil {
 		return nil, err
 	}
@@ -81,12 +82,12 @@ func (f *Fake) Pools(ctx context.Context, participant string) ([]txn.Pool, error
 	if _, ok := f.participants[participant]; !ok && participant != "" {
 		return nil, &txn.Error{Op: "pools", Err: txn.ErrNotFound, Detail: "no participant " + participant}
 	}
-	var ps []txn.Pool
+	var ps []admin.Pool
 	for _, name := range slices.Sorted(maps.Keys(f.participants)) {
 		if participant == "" || participant == name {
-			ps = append(ps, txn.Pool{
+			ps = append(ps, admin.Pool{
 				Participant: name, Limit: 4, Throughput: 12.5, Raised: 1,
-				Decisions: []txn.PoolDecision{{At: f.Began, From: 2, To: 4, Why: "4 completes more than 2", Rate: 12.5}},
+				Decisions: []admin.PoolDecision{{At: f.Began, From: 2, To: 4, Why: "4 completes more than 2", Rate: 12.5}},
 			})
 		}
 	}
@@ -102,7 +103,7 @@ func (f *Fake) TestParticipant(ctx context.Context, name string) error {
 func (f *Fake) RemoveParticipant(ctx context.Context, name, by, reason string) error {
 	return f.participant(ctx, "remove participant", name, func() {
 		delete(f.participants, name)
-		f.auditLocked(txn.AuditRecord{Action: "participant-remove", Subject: name, By: by, Reason: reason})
+		f.auditLocked(admin.AuditRecord{Action: "participant-remove", Subject: name, By: by, Reason: reason})
 	})
 }
 
@@ -120,19 +121,19 @@ func (f *Fake) participant(ctx context.Context, op, name string, do func()) erro
 }
 
 // Scan implements [server.Coordinator]: it finds the prepared branches.
-func (f *Fake) Scan(ctx context.Context, participant string, apply bool) ([]txn.ScanResult, error) {
+func (f *Fake) Scan(ctx context.Context, participant string, apply bool) ([]admin.ScanResult, error) {
 	if err := f.before(ctx, "scan", txn.ID{}); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var found []txn.ScanResult
+	var found []admin.ScanResult
 	for _, i := range f.transactions {
 		for _, b := range i.Branches {
 			if b.State != txn.BranchPrepared || participant != "" && b.Participant != participant {
 				continue
 			}
-			one := txn.ScanResult{
+			one := admin.ScanResult{
 				Participant: b.Participant, XID: b.XID, ID: i.ID, Branch: b.ID, Since: f.Began, Owner: "app",
 				Locks: []string{"table " + b.Participant}, State: i.State, Class: "leave",
 			}
@@ -145,22 +146,22 @@ func (f *Fake) Scan(ctx context.Context, participant string, apply bool) ([]txn.
 			found = append(found, one)
 		}
 	}
-	slices.SortFunc(found, func(a, b txn.ScanResult) int { return strings.Compare(a.XID, b.XID) })
+	slices.SortFunc(found, func(a, b admin.ScanResult) int { return strings.Compare(a.XID, b.XID) })
 	return found, nil
 }
 
 // Status implements [server.Coordinator].
-func (f *Fake) Status(ctx context.Context) (txn.Status, error) {
+func (f *Fake) Status(ctx context.Context) (admin.Status, error) {
 	if err := f.before(ctx, "status", txn.ID{}); err != nil {
-		return txn.Status{}, err
+		return admin.Status{}, err
 	}
 	participants, err := f.Participants(ctx)
 	if err != nil {
-		return txn.Status{}, err
+		return admin.Status{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := txn.Status{
+	s := admin.Status{
 		Cluster: Cluster, Node: "n1", Leader: true, LeaderID: "n1", Version: "test", Term: 3, Interval: txn.Duration(Interval),
 		RecoveryPaused: f.recoveryPaused, Members: slices.Clone(f.members), Participants: participants, RolledBackBy: make(map[txn.Cause]uint64),
 	}

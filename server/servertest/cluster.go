@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // SetLeader sets what Leader returns: the leader's URL, or that this node leads.
@@ -30,9 +31,9 @@ func (f *Fake) Leader() (api string, here bool) {
 }
 
 // Join implements [server.Coordinator]: the node's name is its address.
-func (f *Fake) Join(ctx context.Context, address, by string) (txn.Member, error) {
+func (f *Fake) Join(ctx context.Context, address, by string) (admin.Member, error) {
 	if err := f.before(ctx, "join", txn.ID{}); err != nil {
-		return txn.Member{}, err
+		return admin.Member{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,9 +43,9 @@ func (f *Fake) Join(ctx context.Context, address, by string) (txn.Member, error)
 		}
 	}
 	f.joined++
-	m := txn.Member{ID: fmt.Sprintf("n%d", f.joined+1), Name: address, RaftAddr: address, Version: "test", Voter: true}
+	m := admin.Member{ID: fmt.Sprintf("n%d", f.joined+1), Name: address, RaftAddr: address, Version: "test", Voter: true}
 	f.members = append(f.members, m)
-	f.auditLocked(txn.AuditRecord{Action: "node-join", Subject: m.ID, By: by})
+	f.auditLocked(admin.AuditRecord{Action: "node-join", Subject: m.ID, By: by})
 	return m, nil
 }
 
@@ -55,14 +56,14 @@ func (f *Fake) Remove(ctx context.Context, node, by, reason string) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := slices.IndexFunc(f.members, func(m txn.Member) bool { return m.ID == node || m.Name == node })
+	n := slices.IndexFunc(f.members, func(m admin.Member) bool { return m.ID == node || m.Name == node })
 	if n < 0 {
 		return &txn.Error{Op: "remove", Err: txn.ErrNotFound, Detail: "no node " + node}
 	}
 	if f.members[n].Self {
 		return &txn.Error{Op: "remove", Err: txn.ErrConflict, Detail: "the last node cannot go"}
 	}
-	f.auditLocked(txn.AuditRecord{Action: "node-remove", Subject: f.members[n].ID, By: by, Reason: reason})
+	f.auditLocked(admin.AuditRecord{Action: "node-remove", Subject: f.members[n].ID, By: by, Reason: reason})
 	f.members = slices.Delete(f.members, n, n+1)
 	return nil
 }
@@ -75,7 +76,7 @@ func (f *Fake) TransferLeader(ctx context.Context, node string) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := slices.IndexFunc(f.members, func(m txn.Member) bool {
+	n := slices.IndexFunc(f.members, func(m admin.Member) bool {
 		return m.ID == node || m.Name == node || node == "" && !m.Leader
 	})
 	if n < 0 {
@@ -97,7 +98,7 @@ func (f *Fake) Leave(ctx context.Context, by string) error {
 	if len(f.members) == 1 {
 		return &txn.Error{Op: "leave", Err: txn.ErrConflict, Detail: "the last node cannot go"}
 	}
-	f.auditLocked(txn.AuditRecord{Action: "node-remove", Subject: "n1", By: by})
+	f.auditLocked(admin.AuditRecord{Action: "node-remove", Subject: "n1", By: by})
 	return nil
 }
 
@@ -109,18 +110,18 @@ func (f *Fake) SetBackup(data []byte) {
 }
 
 // Backup implements [server.Coordinator].
-func (f *Fake) Backup(ctx context.Context, w io.Writer) (txn.Backup, error) {
+func (f *Fake) Backup(ctx context.Context, w io.Writer) (admin.Backup, error) {
 	if err := f.before(ctx, "snapshot", txn.ID{}); err != nil {
-		return txn.Backup{}, err
+		return admin.Backup{}, err
 	}
 	f.mu.Lock()
 	data, index := f.backup, uint64(len(f.events))
 	f.mu.Unlock()
 	if _, err := w.Write(data); err != nil {
-		return txn.Backup{}, err
+		return admin.Backup{}, err
 	}
 	sum := sha256.Sum256(data)
-	return txn.Backup{Cluster: Cluster, Index: index, Term: 3, Taken: f.Began, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}, nil
+	return admin.Backup{Cluster: Cluster, Index: index, Term: 3, Taken: f.Began, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}, nil
 }
 
 // SetRecoveryPaused sets whether recovery is paused, as after a restore.
@@ -141,50 +142,50 @@ func (f *Fake) ResumeRecovery(ctx context.Context, by, reason string) error {
 		return nil
 	}
 	f.recoveryPaused = false
-	f.auditLocked(txn.AuditRecord{Action: "resume", By: by, Reason: reason})
+	f.auditLocked(admin.AuditRecord{Action: "resume", By: by, Reason: reason})
 	return nil
 }
 
 // token is a token and the hash of its secret.
 type token struct {
-	txn.Token
+	admin.Token
 	hash [sha256.Size]byte
 }
 
 // CreateToken implements [server.Coordinator]. Tokens never expire here: the
 // fake's clock stands still.
-func (f *Fake) CreateToken(ctx context.Context, r txn.TokenRequest) (txn.Token, string, error) {
+func (f *Fake) CreateToken(ctx context.Context, r admin.TokenRequest) (admin.Token, string, error) {
 	if err := f.before(ctx, "create token", txn.ID{}); err != nil {
-		return txn.Token{}, "", err
+		return admin.Token{}, "", err
 	}
 	if err := r.Check(); err != nil {
-		return txn.Token{}, "", &txn.Error{Op: "create token", Err: err}
+		return admin.Token{}, "", &txn.Error{Op: "create token", Err: err}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	made := token{Token: txn.Token{ID: strings.ToLower(rand.Text()[:8]), Name: r.Name, Role: r.Role, Rate: r.Rate, Created: f.Began, By: r.By}}
+	made := token{Token: admin.Token{ID: strings.ToLower(rand.Text()[:8]), Name: r.Name, Role: r.Role, Rate: r.Rate, Created: f.Began, By: r.By}}
 	if r.TTL > 0 {
 		made.Expires = f.Began.Add(r.TTL)
 	}
 	secret := "txm_" + made.ID + "_" + strings.ToLower(rand.Text() + rand.Text())[:32]
 	made.hash = sha256.Sum256([]byte(secret))
 	f.tokens = append(f.tokens, made)
-	f.auditLocked(txn.AuditRecord{Action: "token-add", Subject: made.Name, By: r.By})
+	f.auditLocked(admin.AuditRecord{Action: "token-add", Subject: made.Name, By: r.By})
 	return made.Token, secret, nil
 }
 
 // Tokens implements [server.Coordinator].
-func (f *Fake) Tokens(ctx context.Context) ([]txn.Token, error) {
+func (f *Fake) Tokens(ctx context.Context) ([]admin.Token, error) {
 	if err := f.before(ctx, "list tokens", txn.ID{}); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var ts []txn.Token
+	var ts []admin.Token
 	for _, t := range f.tokens {
 		ts = append(ts, t.Token)
 	}
-	slices.SortFunc(ts, func(a, b txn.Token) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(ts, func(a, b admin.Token) int { return cmp.Compare(a.ID, b.ID) })
 	return ts, nil
 }
 
@@ -199,13 +200,13 @@ func (f *Fake) RevokeToken(ctx context.Context, id, by, reason string) error {
 	if n < 0 {
 		return &txn.Error{Op: "revoke token", Err: txn.ErrNotFound, Detail: "no token " + id}
 	}
-	f.auditLocked(txn.AuditRecord{Action: "token-remove", Subject: f.tokens[n].Name, By: by, Reason: reason})
+	f.auditLocked(admin.AuditRecord{Action: "token-remove", Subject: f.tokens[n].Name, By: by, Reason: reason})
 	f.tokens = slices.Delete(f.tokens, n, n+1)
 	return nil
 }
 
 // AuthenticateToken implements [server.Coordinator].
-func (f *Fake) AuthenticateToken(secret string) (txn.Token, bool) {
+func (f *Fake) AuthenticateToken(secret string) (admin.Token, bool) {
 	hash := sha256.Sum256([]byte(secret))
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -215,7 +216,7 @@ func (f *Fake) AuthenticateToken(secret string) (txn.Token, bool) {
 			return t.Token, true
 		}
 	}
-	return txn.Token{}, false
+	return admin.Token{}, false
 }
 
 // TokenLookups is how often AuthenticateToken was called.
@@ -226,8 +227,8 @@ func (f *Fake) TokenLookups() int {
 }
 
 // memberSelf is the fake's own node.
-func memberSelf() txn.Member {
-	return txn.Member{
+func memberSelf() admin.Member {
+	return admin.Member{
 		ID: "n1", Name: "one", RaftAddr: "127.0.0.1:7461", API: "http://127.0.0.1:7460", Version: "test",
 		Voter: true, Leader: true, Self: true, LastContact: txn.Duration(time.Millisecond),
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Cluster is the cluster id of the fake.
@@ -31,20 +32,20 @@ type Fake struct {
 
 	mu           sync.Mutex // guards everything below
 	transactions map[txn.ID]*txn.Info
-	participants map[string]txn.Participant
+	participants map[string]admin.Participant
 	changed      chan struct{} // closed and replaced at every change of state
-	events       []txn.Event
-	audit        []txn.AuditRecord
+	events       []admin.Event
+	audit        []admin.AuditRecord
 	notReady     error
 
 	leader         string // URL of the leader's API, if this node is a follower
 	isFollower     bool
-	members        []txn.Member
+	members        []admin.Member
 	joined         int // nodes that have ever joined
 	backup         []byte
 	recoveryPaused bool
 	tokens         []token
-	sessions       []txn.ClientSession
+	sessions       []admin.ClientSession
 	tokenLookups   int
 }
 
@@ -55,12 +56,12 @@ func New() *Fake {
 	return &Fake{
 		Began:        time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		transactions: make(map[txn.ID]*txn.Info),
-		participants: map[string]txn.Participant{
+		participants: map[string]admin.Participant{
 			"bank":  {Name: "bank", Kind: "postgres", Settings: map[string]string{"dsn": "bank"}},
 			"stock": {Name: "stock", Kind: "ledger"},
 		},
 		changed: make(chan struct{}),
-		members: []txn.Member{memberSelf()},
+		members: []admin.Member{memberSelf()},
 		backup:  []byte("the whole state of the fake"),
 	}
 }
@@ -111,7 +112,7 @@ func (f *Fake) withTx(ctx context.Context, op string, id txn.ID, do func(*txn.In
 
 func (f *Fake) notifyLocked(i *txn.Info) {
 	if len(f.events) < 1<<16 {
-		f.events = append(f.events, txn.Event{ID: i.ID, Name: i.Name, State: i.State, Cause: i.Cause, Heuristic: i.Heuristic, Tick: uint64(len(f.events)), Time: f.Began})
+		f.events = append(f.events, admin.Event{ID: i.ID, Name: i.Name, State: i.State, Cause: i.Cause, Heuristic: i.Heuristic, Tick: uint64(len(f.events)), Time: f.Began})
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -345,7 +346,7 @@ func (f *Fake) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (found txn.In
 }
 
 // List implements [server.Coordinator].
-func (f *Fake) List(ctx context.Context, filter txn.Filter) ([]txn.Info, error) {
+func (f *Fake) List(ctx context.Context, filter admin.Filter) ([]txn.Info, error) {
 	if err := f.before(ctx, "list", txn.ID{}); err != nil {
 		return nil, err
 	}
@@ -361,15 +362,15 @@ func (f *Fake) List(ctx context.Context, filter txn.Filter) ([]txn.Info, error) 
 	return found[:min(len(found), cmp.Or(filter.Limit, 1000))], nil
 }
 
-func matches(f txn.Filter, id txn.ID, s txn.State) bool {
+func matches(f admin.Filter, id txn.ID, s txn.State) bool {
 	return (len(f.States) == 0 || slices.Contains(f.States, s)) && strings.HasPrefix(id.String(), f.Prefix)
 }
 
 // Watch implements [server.Coordinator].
-func (f *Fake) Watch(ctx context.Context, filter txn.Filter) iter.Seq2[txn.Event, error] {
-	return func(yield func(txn.Event, error) bool) {
+func (f *Fake) Watch(ctx context.Context, filter admin.Filter) iter.Seq2[admin.Event, error] {
+	return func(yield func(admin.Event, error) bool) {
 		if err := f.before(ctx, "watch", txn.ID{}); err != nil {
-			yield(txn.Event{}, err)
+			yield(admin.Event{}, err)
 			return
 		}
 		f.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // LoseBranch makes a branch of a decided transaction unknown to its participant: a heuristic
@@ -27,19 +28,19 @@ func (f *Fake) LoseBranch(id txn.ID, branch txn.BranchID) error {
 
 // InDoubts implements [server.Coordinator]: the fake has no phase two, so every transaction
 // that is completing is in doubt.
-func (f *Fake) InDoubts(ctx context.Context) ([]txn.InDoubt, error) {
+func (f *Fake) InDoubts(ctx context.Context) ([]admin.InDoubt, error) {
 	if err := f.before(ctx, "indoubt list", txn.ID{}); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var found []txn.InDoubt
+	var found []admin.InDoubt
 	for _, i := range f.transactions {
 		if why := inDoubtReason(i); why != "" {
-			found = append(found, txn.InDoubt{Info: cloneInfo(i), Since: i.Decided, Why: why})
+			found = append(found, admin.InDoubt{Info: cloneInfo(i), Since: i.Decided, Why: why})
 		}
 	}
-	slices.SortFunc(found, func(a, b txn.InDoubt) int { return a.ID.Compare(b.ID) })
+	slices.SortFunc(found, func(a, b admin.InDoubt) int { return a.ID.Compare(b.ID) })
 	return found, nil
 }
 
@@ -57,9 +58,9 @@ func inDoubtReason(i *txn.Info) string {
 }
 
 // Explain implements [server.Coordinator].
-func (f *Fake) Explain(ctx context.Context, id txn.ID) (e txn.Explanation, err error) {
+func (f *Fake) Explain(ctx context.Context, id txn.ID) (e admin.Explanation, err error) {
 	_, err = f.withTx(ctx, "indoubt explain", id, func(i *txn.Info) error {
-		e = txn.Explanation{Transaction: cloneInfo(i), Summary: []string{"is " + i.State.String()}, Audit: f.auditOfLocked(id)}
+		e = admin.Explanation{Transaction: cloneInfo(i), Summary: []string{"is " + i.State.String()}, Audit: f.auditOfLocked(id)}
 		if i.State.Decided() {
 			e.Summary = append(e.Summary, fmt.Sprintf("decided by entry %d", i.DecidedIndex))
 		}
@@ -67,7 +68,7 @@ func (f *Fake) Explain(ctx context.Context, id txn.ID) (e txn.Explanation, err e
 			e.Branches = append(e.Branches, f.probeBranch(b))
 		}
 		decided, finished := i.State.Decided(), i.State.Finished()
-		e.Actions = []txn.Action{
+		e.Actions = []admin.Action{
 			{Name: "retry", Allowed: decided && !finished, Why: "is " + i.State.String(), Command: "txmgr indoubt retry " + id.String()},
 			{Name: "commit", Allowed: decided && inDoubtReason(i) != "", Why: "is " + i.State.String()},
 			{Name: "rollback", Allowed: (decided || delegatedBranch(i) == 0) && (!decided || inDoubtReason(i) != ""), Why: "is " + i.State.String()},
@@ -78,8 +79,8 @@ func (f *Fake) Explain(ctx context.Context, id txn.ID) (e txn.Explanation, err e
 	return e, err
 }
 
-func (f *Fake) probeBranch(b txn.BranchInfo) txn.BranchProbe {
-	q := txn.BranchProbe{Branch: b.Name, Participant: b.Participant, Detail: b.Detail, EarlierAttempts: b.Attempts}
+func (f *Fake) probeBranch(b txn.BranchInfo) admin.BranchProbe {
+	q := admin.BranchProbe{Branch: b.Name, Participant: b.Participant, Detail: b.Detail, EarlierAttempts: b.Attempts}
 	switch {
 	case b.Heuristic == txn.HeuristicHazard:
 		q.Outcome = "unknown"
@@ -118,7 +119,7 @@ func (f *Fake) Retry(ctx context.Context, id txn.ID) error {
 }
 
 // Resolve implements [server.Coordinator].
-func (f *Fake) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Outcome, error) {
+func (f *Fake) Resolve(ctx context.Context, id txn.ID, r admin.Resolution) (txn.Outcome, error) {
 	end := txn.BranchRolledBack
 	if r.Commit {
 		end = txn.BranchCommitted
@@ -127,7 +128,7 @@ func (f *Fake) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Ou
 		if err := requireUndelegated("indoubt resolve", i); err != nil {
 			return err
 		}
-		record := txn.AuditRecord{Action: "resolve", ID: id, Branch: nameOf(r.Branch), Subject: end.String(), By: r.By, Reason: r.Reason}
+		record := admin.AuditRecord{Action: "resolve", ID: id, Branch: nameOf(r.Branch), Subject: end.String(), By: r.By, Reason: r.Reason}
 		if f.isAuditedLocked(record) {
 			return nil // repeated
 		}
@@ -147,7 +148,7 @@ func (f *Fake) Resolve(ctx context.Context, id txn.ID, r txn.Resolution) (txn.Ou
 
 // applyResolution records an operator's statement for each branch in doubt that it covers,
 // and reports whether there is any.
-func applyResolution(i *txn.Info, r txn.Resolution, end txn.BranchState) (some bool) {
+func applyResolution(i *txn.Info, r admin.Resolution, end txn.BranchState) (some bool) {
 	for n := range i.Branches {
 		b := &i.Branches[n]
 		if r.Branch != 0 && b.ID != r.Branch || b.State.Finished() && b.Heuristic != txn.HeuristicHazard {
@@ -174,7 +175,7 @@ func (f *Fake) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Ou
 			return refused("indoubt forget", i, txn.ErrConflict, "its branches have to be finished first")
 		}
 		if i.Heuristic != 0 {
-			f.auditLocked(txn.AuditRecord{Action: "forget", ID: id, Subject: "hazard " + i.Heuristic.String(), By: by, Reason: reason})
+			f.auditLocked(admin.AuditRecord{Action: "forget", ID: id, Subject: "hazard " + i.Heuristic.String(), By: by, Reason: reason})
 			i.Heuristic = 0
 		}
 		return nil
@@ -188,20 +189,20 @@ func nameOf(b txn.BranchID) string {
 	return b.String()
 }
 
-func (f *Fake) auditLocked(a txn.AuditRecord) {
+func (f *Fake) auditLocked(a admin.AuditRecord) {
 	a.Seq, a.Time, a.Index = uint64(len(f.audit)+1), f.Began, uint64(len(f.events)+1)
 	f.audit = append(f.audit, a)
 }
 
-func (f *Fake) isAuditedLocked(a txn.AuditRecord) bool {
-	return slices.ContainsFunc(f.audit, func(old txn.AuditRecord) bool {
+func (f *Fake) isAuditedLocked(a admin.AuditRecord) bool {
+	return slices.ContainsFunc(f.audit, func(old admin.AuditRecord) bool {
 		a.Seq, a.Time, a.Tick, a.Index = old.Seq, old.Time, old.Tick, old.Index
 		return a == old
 	})
 }
 
-func (f *Fake) auditOfLocked(id txn.ID) []txn.AuditRecord {
-	var found []txn.AuditRecord
+func (f *Fake) auditOfLocked(id txn.ID) []admin.AuditRecord {
+	var found []admin.AuditRecord
 	for _, a := range f.audit {
 		if id.IsZero() || a.ID == id {
 			found = append(found, a)
@@ -211,7 +212,7 @@ func (f *Fake) auditOfLocked(id txn.ID) []txn.AuditRecord {
 }
 
 // Audit implements [server.Coordinator]. The clock stands still, so no record is too old.
-func (f *Fake) Audit(ctx context.Context, filter txn.AuditFilter) ([]txn.AuditRecord, error) {
+func (f *Fake) Audit(ctx context.Context, filter admin.AuditFilter) ([]admin.AuditRecord, error) {
 	if err := f.before(ctx, "audit list", filter.ID); err != nil {
 		return nil, err
 	}
@@ -222,15 +223,15 @@ func (f *Fake) Audit(ctx context.Context, filter txn.AuditFilter) ([]txn.AuditRe
 }
 
 // Doctor implements [server.Coordinator].
-func (f *Fake) Doctor(ctx context.Context, participant string) ([]txn.Check, error) {
+func (f *Fake) Doctor(ctx context.Context, participant string) ([]admin.Check, error) {
 	if err := f.before(ctx, "doctor", txn.ID{}); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var found []txn.Check
+	var found []admin.Check
 	if participant == "" {
-		one := txn.Check{Level: "ok", Subject: "leader", Message: "this node leads"}
+		one := admin.Check{Level: "ok", Subject: "leader", Message: "this node leads"}
 		if f.notReady != nil {
 			one.Level, one.Message, one.Remedy = "failure", f.notReady.Error(), "txmgr status"
 		}
@@ -240,7 +241,7 @@ func (f *Fake) Doctor(ctx context.Context, participant string) ([]txn.Check, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.participants)) {
 		if participant == "" || participant == name {
-			found = append(found, txn.Check{Participant: name, Level: "ok", Subject: "kind", Message: f.participants[name].Kind})
+			found = append(found, admin.Check{Participant: name, Level: "ok", Subject: "kind", Message: f.participants[name].Kind})
 		}
 	}
 	return found, nil

@@ -8,15 +8,16 @@ import (
 	crand "crypto/rand"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // OpenSession implements [server.Coordinator]. Sessions expire only through [Fake.ExpireSession].
-func (f *Fake) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
+func (f *Fake) OpenSession(ctx context.Context, o txn.SessionOptions) (admin.ClientSession, error) {
 	if err := f.before(ctx, "open session", txn.ID{}); err != nil {
-		return txn.ClientSession{}, err
+		return admin.ClientSession{}, err
 	}
 	if err := o.Check(); err != nil {
-		return txn.ClientSession{}, &txn.Error{Op: "open session", Err: err}
+		return admin.ClientSession{}, &txn.Error{Op: "open session", Err: err}
 	}
 	if o.ID.IsZero() {
 		var entropy [10]byte
@@ -25,23 +26,23 @@ func (f *Fake) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.Clien
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	fresh := txn.ClientSession{ID: o.ID, Name: o.Name, State: txn.SessionOpen, TTL: txn.Duration(txn.GrantedTTL(o.TTL)), Opened: f.Began}
-	i := slices.IndexFunc(f.sessions, func(s txn.ClientSession) bool { return s.ID == o.ID })
+	fresh := admin.ClientSession{ID: o.ID, Name: o.Name, State: txn.SessionOpen, TTL: txn.Duration(txn.GrantedTTL(o.TTL)), Opened: f.Began}
+	i := slices.IndexFunc(f.sessions, func(s admin.ClientSession) bool { return s.ID == o.ID })
 	switch {
 	case i < 0:
 		f.sessions = append(f.sessions, fresh)
 	case f.sessions[i].State != txn.SessionOpen:
 		return f.sessionLocked("open session", o.ID)
 	case f.sessions[i].Name != fresh.Name || f.sessions[i].TTL != fresh.TTL:
-		return txn.ClientSession{}, &txn.Error{Op: "open session", Err: txn.ErrConflict, Detail: "other options"}
+		return admin.ClientSession{}, &txn.Error{Op: "open session", Err: txn.ErrConflict, Detail: "other options"}
 	}
 	return fresh, nil
 }
 
 // KeepAlive implements [server.Coordinator].
-func (f *Fake) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error) {
+func (f *Fake) KeepAlive(ctx context.Context, id txn.SessionID) (admin.ClientSession, error) {
 	if err := f.before(ctx, "keep alive", txn.ID{}); err != nil {
-		return txn.ClientSession{}, err
+		return admin.ClientSession{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -49,16 +50,16 @@ func (f *Fake) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSessi
 }
 
 // sessionLocked returns an open session.
-func (f *Fake) sessionLocked(op string, id txn.SessionID) (txn.ClientSession, error) {
-	i := slices.IndexFunc(f.sessions, func(s txn.ClientSession) bool { return s.ID == id })
+func (f *Fake) sessionLocked(op string, id txn.SessionID) (admin.ClientSession, error) {
+	i := slices.IndexFunc(f.sessions, func(s admin.ClientSession) bool { return s.ID == id })
 	if i < 0 {
-		return txn.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: fmt.Sprintf("no session %v", id)}
+		return admin.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: fmt.Sprintf("no session %v", id)}
 	}
 	s := f.sessions[i]
 	if s.State == txn.SessionOpen {
 		return s, nil
 	}
-	return txn.ClientSession{}, &txn.Error{Op: op, Cause: s.State.Cause(), Err: txn.ErrNotFound, Detail: fmt.Sprintf("session %v %v at tick %d", id, s.State, s.EndedTick)}
+	return admin.ClientSession{}, &txn.Error{Op: op, Cause: s.State.Cause(), Err: txn.ErrNotFound, Detail: fmt.Sprintf("session %v %v at tick %d", id, s.State, s.EndedTick)}
 }
 
 // CloseSession implements [server.Coordinator].
@@ -68,7 +69,7 @@ func (f *Fake) CloseSession(ctx context.Context, id txn.SessionID) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if slices.ContainsFunc(f.sessions, func(s txn.ClientSession) bool { return s.ID == id && s.State == txn.SessionClosed }) {
+	if slices.ContainsFunc(f.sessions, func(s admin.ClientSession) bool { return s.ID == id && s.State == txn.SessionClosed }) {
 		return nil // repeated
 	}
 	if _, err := f.sessionLocked("close session", id); err != nil {
@@ -100,14 +101,14 @@ func (f *Fake) endSessionLocked(id txn.SessionID, state txn.SessionState) {
 }
 
 // Sessions implements [server.Coordinator].
-func (f *Fake) Sessions(ctx context.Context, filter txn.SessionFilter) ([]txn.ClientSession, error) {
+func (f *Fake) Sessions(ctx context.Context, filter admin.SessionFilter) ([]admin.ClientSession, error) {
 	if err := f.before(ctx, "list sessions", txn.ID{}); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	found := slices.DeleteFunc(slices.Clone(f.sessions), func(s txn.ClientSession) bool { return s.State != txn.SessionOpen && !filter.Ended })
-	slices.SortFunc(found, func(a, b txn.ClientSession) int { return a.ID.Compare(b.ID) })
+	found := slices.DeleteFunc(slices.Clone(f.sessions), func(s admin.ClientSession) bool { return s.State != txn.SessionOpen && !filter.Ended })
+	slices.SortFunc(found, func(a, b admin.ClientSession) int { return a.ID.Compare(b.ID) })
 	if filter.Limit > 0 {
 		found = found[max(len(found)-filter.Limit, 0):]
 	}

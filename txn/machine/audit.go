@@ -7,6 +7,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Limits of the audit trail: how many records are kept, and the longest name of an operator, in
@@ -67,8 +68,8 @@ type AuditRecord struct {
 }
 
 // Public returns the public form.
-func (a *AuditRecord) Public() txn.AuditRecord {
-	r := txn.AuditRecord{
+func (a *AuditRecord) Public() admin.AuditRecord {
+	r := admin.AuditRecord{
 		Seq: a.Seq, Time: time.UnixMilli(a.Wall).UTC(), Tick: uint64(a.Tick), Index: a.Index, Action: a.Action.String(),
 		ID: a.ID, Subject: a.Subject, By: a.By, Reason: a.Reason,
 	}

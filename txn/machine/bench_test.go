@@ -8,6 +8,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func testID(n uint64) (id txn.ID) {
@@ -21,7 +22,7 @@ func bootstrapped(tb testing.TB, participants ...string) *Machine {
 	m := New()
 	cmds := []Command{Bootstrap{Cluster: "c1", Interval: 100 * time.Millisecond, Retention: time.Hour, Retain: 1 << 20}}
 	for _, p := range participants {
-		cmds = append(cmds, AddParticipant{txn.Participant{Name: p, Kind: "ledger"}})
+		cmds = append(cmds, AddParticipant{admin.Participant{Name: p, Kind: "ledger"}})
 	}
 	for _, r := range m.Apply(Entry{Commands: cmds}).Results {
 		if r.Code != OK {

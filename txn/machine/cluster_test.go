@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The transition table of commands that are about no transaction: every state × every command.
 
 var (
 	alice  = Member{Node: "n_a", Name: "alice", API: "https://a:7460", Version: "v1"}
-	client = AddToken{ID: "aaaaaaaa", Name: "app", Role: txn.RoleClient, Hash: [32]byte{1}, Rate: 5, Expires: 9, By: "ann"}
+	client = AddToken{ID: "aaaaaaaa", Name: "app", Role: admin.RoleClient, Hash: [32]byte{1}, Rate: 5, Expires: 9, By: "ann"}
 )
 
 // but changes a copy.
@@ -41,8 +42,8 @@ func fullCluster() (commands []Command) {
 	for i := range MaxRemoved {
 		commands = append(commands, RemoveMember{Node: fmt.Sprintf("gone_%d", i)})
 	}
-	for i := range txn.MaxTokens {
-		commands = append(commands, AddToken{ID: fmt.Sprint(i), Name: fmt.Sprint("t", i), Role: txn.RoleReader, Hash: [32]byte{1: byte(i), 2: byte(i >> 8), 3: 1}})
+	for i := range admin.MaxTokens {
+		commands = append(commands, AddToken{ID: fmt.Sprint(i), Name: fmt.Sprint("t", i), Role: admin.RoleReader, Hash: [32]byte{1: byte(i), 2: byte(i >> 8), 3: 1}})
 	}
 	return commands
 }
@@ -64,7 +65,7 @@ var clusterCommands = []struct {
 	{"remove, long by", RemoveMember{Node: "n_a", By: strings.Repeat("b", MaxBy+1)}},
 	{"remove, long why", RemoveMember{Node: "n_a", Reason: strings.Repeat("b", txn.MaxReason+1)}},
 	{"add", client},
-	{"add, other role", but(client, func(c *AddToken) { c.Role = txn.RoleAdmin })},
+	{"add, other role", but(client, func(c *AddToken) { c.Role = admin.RoleAdmin })},
 	{"add, other rate", but(client, func(c *AddToken) { c.Rate++ })},
 	{"add, other secret", but(client, func(c *AddToken) { c.Hash[31]++ })},
 	{"add, other id", but(client, func(c *AddToken) { c.ID = "bbbbbbbb" })},
@@ -73,7 +74,7 @@ var clusterCommands = []struct {
 	{"add, no id", but(client, func(c *AddToken) { c.ID = "" })},
 	{"add, long id", but(client, func(c *AddToken) { c.ID = strings.Repeat("i", MaxTokenID+1) })},
 	{"add, no name", but(client, func(c *AddToken) { c.Name = "" })},
-	{"add, long name", but(client, func(c *AddToken) { c.Name = strings.Repeat("i", txn.MaxTokenName+1) })},
+	{"add, long name", but(client, func(c *AddToken) { c.Name = strings.Repeat("i", admin.MaxTokenName+1) })},
 	{"add, no role", but(client, func(c *AddToken) { c.Role = 0 })},
 	{"add, role 9", but(client, func(c *AddToken) { c.Role = 9 })},
 	{"add, no secret", but(client, func(c *AddToken) { c.Hash = [32]byte{} })},
@@ -147,18 +148,18 @@ func TestReadersKeepWhatTheySaw(t *testing.T) {
 	defer s.Release()
 	before := fmt.Sprintf("%+v", s.Header())
 	do(SetMember{but(alice, func(c *Member) { c.API = "moved" })}, RemoveMember{Node: "n_b"}, RemoveToken{ID: client.ID})
-	do(but(client, func(c *AddToken) { c.Role = txn.RoleAdmin }), RemoveMember{Node: "n_y"}, SetMember{Member{Node: "n_c"}})
+	do(but(client, func(c *AddToken) { c.Role = admin.RoleAdmin }), RemoveMember{Node: "n_y"}, SetMember{Member{Node: "n_c"}})
 	if after := fmt.Sprintf("%+v", s.Header()); after != before {
 		t.Errorf("a snapshot changed:\n%s\n%s", before, after)
 	}
-	if got, ok := m.Token("app"); !ok || got.Role != txn.RoleAdmin || m.Removed("n_a") || !m.Removed("n_b") || m.Removed("n_c") {
+	if got, ok := m.Token("app"); !ok || got.Role != admin.RoleAdmin || m.Removed("n_a") || !m.Removed("n_b") || m.Removed("n_c") {
 		t.Errorf("%+v, %v", got, ok)
 	}
 }
 
 // TestRestoreRefusesClusters that contradict themselves.
 func TestRestoreRefusesClusters(t *testing.T) {
-	token := Token{ID: "a", Name: "n", Role: txn.RoleReader, Hash: [32]byte{1}}
+	token := Token{ID: "a", Name: "n", Role: admin.RoleReader, Hash: [32]byte{1}}
 	for name, h := range map[string]Header{
 		"member twice":        {Members: []Member{alice, alice}},
 		"member that is gone": {Members: []Member{alice}, Removed: []string{alice.Node}},
@@ -166,7 +167,7 @@ func TestRestoreRefusesClusters(t *testing.T) {
 		"removed without id":  {Removed: []string{""}},
 		"too many members":    {Members: make([]Member, MaxMembers+1)},
 		"too many removed":    {Removed: make([]string, MaxRemoved+1)},
-		"too many tokens":     {Tokens: make([]Token, txn.MaxTokens+1)},
+		"too many tokens":     {Tokens: make([]Token, admin.MaxTokens+1)},
 		"token without role":  {Tokens: []Token{but(token, func(t *Token) { t.Role = 0 })}},
 		"name twice":          {Tokens: []Token{token, but(token, func(t *Token) { t.ID, t.Hash[0] = "b", 2 })}},
 		"secret twice":        {Tokens: []Token{token, but(token, func(t *Token) { t.ID, t.Name = "b", "m" })}},

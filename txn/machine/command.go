@@ -5,6 +5,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Entry is one entry of the log: what the machine applies as a whole.
@@ -165,7 +166,7 @@ type Forget struct {
 
 // AddParticipant is [RegisterParticipant] of earlier releases: its audit record names neither
 // the operator nor the change.
-type AddParticipant struct{ Participant txn.Participant }
+type AddParticipant struct{ Participant admin.Participant }
 
 // RemoveParticipant is [UnregisterParticipant] of earlier releases: its audit record does not
 // name the operator.
@@ -174,7 +175,7 @@ type RemoveParticipant struct{ Name string }
 // RegisterParticipant registers a participant, or changes the settings of a known one of the
 // same kind. Audited, with the changes; the same settings again change nothing.
 type RegisterParticipant struct {
-	Participant txn.Participant
+	Participant admin.Participant
 	By, Reason  string
 }
 
@@ -201,7 +202,7 @@ type RemoveMember struct{ Node, By, Reason string }
 type AddToken struct {
 	ID      string
 	Name    string
-	Role    txn.Role
+	Role    admin.Role
 	Hash    [32]byte // SHA-256 of the secret
 	Rate    uint32
 	Expires int64 // wall clock, milliseconds since 1970; 0 means never

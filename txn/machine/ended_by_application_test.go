@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // TestEndedByHandIsToldToEveryone: once a branch was ended by the application's own statements,
@@ -30,7 +31,7 @@ func TestEndedByHandIsToldToEveryone(t *testing.T) {
 		"delegated, unknown":             {sole, delegate, typed1, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard}},
 	} {
 		m := bootstrapped(t, "bank", "stock")
-		do(t, m, AddParticipant{txn.Participant{Name: "web", Kind: "web", CoordinatorPrepares: true}})
+		do(t, m, AddParticipant{admin.Participant{Name: "web", Kind: "web", CoordinatorPrepares: true}})
 		do(t, m, history...)
 		for where, m := range map[string]*Machine{"applied": m, "restored": copied(t, m)} {
 			o := outcomeOf(t, m)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // do applies commands one by one and checks that they are carried out.
@@ -124,9 +125,9 @@ func TestLimits(t *testing.T) {
 	unsorted := Begin{ID: one, Timeout: time.Second, Expiry: 9, Labels: []Label{{"b", ""}, {"a", ""}}}
 	for want, cs := range map[Code][]Command{
 		TooMany:       {many},
-		Malformed:     {long, twice, unsorted, Begin{Timeout: 1}, Begin{ID: one}, nil, AddParticipant{txn.Participant{Name: "Bad Name", Kind: "x"}}},
+		Malformed:     {long, twice, unsorted, Begin{Timeout: 1}, Begin{ID: one}, nil, AddParticipant{admin.Participant{Name: "Bad Name", Kind: "x"}}},
 		NoParticipant: {Begin{ID: one, Timeout: 1, Branches: []Branch{{Participant: "nobody"}}}, RemoveParticipant{"nobody"}},
-		Conflict:      {Bootstrap{Cluster: "other", Interval: 1}, AddParticipant{txn.Participant{Name: "bank", Kind: "web"}}},
+		Conflict:      {Bootstrap{Cluster: "other", Interval: 1}, AddParticipant{admin.Participant{Name: "bank", Kind: "web"}}},
 	} {
 		for _, c := range cs {
 			hash := m.Hash()
@@ -152,7 +153,7 @@ func TestParticipantInUseStays(t *testing.T) {
 	if x, _ := m.Get(one); x.Branches[0].Participant != "bank" {
 		t.Errorf("the old branch is at %q", x.Branches[0].Participant)
 	}
-	do(t, m, AddParticipant{txn.Participant{Name: "bank", Kind: "postgres"}})
+	do(t, m, AddParticipant{admin.Participant{Name: "bank", Kind: "postgres"}})
 }
 
 func TestVotesOfTheCoordinatorKeepThePromiseOfTheApplication(t *testing.T) {

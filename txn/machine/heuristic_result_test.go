@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // TestAHazardIsToldToEveryone: a rollback with a branch that is, or may be, committed is never
@@ -30,7 +31,7 @@ func TestAHazardIsToldToEveryone(t *testing.T) {
 		"a wrong acknowledgment": {begin, undo, ack1(txn.BranchRolledBack), found},
 	} {
 		m := bootstrapped(t, "bank", "stock")
-		do(t, m, AddParticipant{txn.Participant{Name: "web", Kind: "web", CoordinatorPrepares: true}})
+		do(t, m, AddParticipant{admin.Participant{Name: "web", Kind: "web", CoordinatorPrepares: true}})
 		do(t, m, history...)
 		for where, m := range map[string]*Machine{"applied": m, "restored": copied(t, m)} {
 			waited, _ := m.Get(one)

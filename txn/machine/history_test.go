@@ -11,6 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // historyBoots are ways to retain outcomes: for so many ticks, in containers of a tick or of
@@ -29,8 +30,8 @@ func drawBoot(t *rapid.T) Bootstrap { return rapid.SampledFrom(historyBoots).Dra
 func setup(boot Bootstrap) Entry {
 	return Entry{Commands: []Command{
 		boot,
-		AddParticipant{txn.Participant{Name: "bank", Kind: "ledger"}},
-		AddParticipant{txn.Participant{Name: "web", Kind: "web", CoordinatorPrepares: true}},
+		AddParticipant{admin.Participant{Name: "bank", Kind: "ledger"}},
+		AddParticipant{admin.Participant{Name: "web", Kind: "web", CoordinatorPrepares: true}},
 	}}
 }
 

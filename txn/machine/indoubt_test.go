@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // copied is the machine after a snapshot and a restore.
@@ -267,12 +268,12 @@ func TestResolveSaysWhoSaidIt(t *testing.T) {
 // TestAuditTellsWhatChanged: repeats and refused commands leave no record.
 func TestAuditTellsWhatChanged(t *testing.T) {
 	m := New()
-	bank := AddParticipant{txn.Participant{Name: "bank", Kind: "ledger", Settings: map[string]string{"path": "a"}}}
-	moved := AddParticipant{txn.Participant{Name: "bank", Kind: "ledger", Settings: map[string]string{"path": "b"}}}
+	bank := AddParticipant{admin.Participant{Name: "bank", Kind: "ledger", Settings: map[string]string{"path": "a"}}}
+	moved := AddParticipant{admin.Participant{Name: "bank", Kind: "ledger", Settings: map[string]string{"path": "b"}}}
 	m.Apply(Entry{Commands: []Command{historyBoots[0]}})
 	for i, c := range []Command{
 		bank, bank, moved, moved,
-		AddParticipant{txn.Participant{Name: "bank", Kind: "web"}},
+		AddParticipant{admin.Participant{Name: "bank", Kind: "web"}},
 		sole,
 		Rollback{one, txn.CauseOperator, "stuck"},
 		Rollback{one, txn.CauseOperator, "stuck"},
@@ -311,7 +312,7 @@ func TestAuditTellsWhatChanged(t *testing.T) {
 func TestAuditTellsWhoRegisteredWhat(t *testing.T) {
 	m := New()
 	bank := func(by, reason string, settings ...string) Command {
-		p := txn.Participant{Name: "bank", Kind: "postgres", Settings: map[string]string{}}
+		p := admin.Participant{Name: "bank", Kind: "postgres", Settings: map[string]string{}}
 		for i := 0; i < len(settings); i += 2 {
 			p.Settings[settings[i]] = settings[i+1]
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // cluster is apply for the commands that are about no transaction.
@@ -76,7 +76,7 @@ func drawCluster(t *rapid.T) Command {
 		return RemoveMember{Node: node, By: text, Reason: "gone"}
 	case 2, 3:
 		return AddToken{
-			ID: token.Draw(t, "id"), Name: token.Draw(t, "name"), Role: txn.RoleClient, By: text,
+			ID: token.Draw(t, "id"), Name: token.Draw(t, "name"), Role: admin.RoleClient, By: text,
 			Hash: [32]byte{rapid.ByteRange(1, 4).Draw(t, "hash")}, Rate: 7, Expires: rapid.Int64Range(0, 1).Draw(t, "expires"),
 		}
 	case 4:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Bootstrap returns the cluster's configuration; ok is false before the first entry.
@@ -67,10 +68,10 @@ func (m *Machine) Counts() Counts {
 func (m *Machine) Participants() []Registration { return m.participants.published }
 
 // Participant returns a registration.
-func (m *Machine) Participant(name string) (txn.Participant, bool) {
+func (m *Machine) Participant(name string) (admin.Participant, bool) {
 	n, ok := m.participants.find(name)
 	if !ok {
-		return txn.Participant{}, false
+		return admin.Participant{}, false
 	}
 	return m.participants.list[n].Participant, true
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // TestOpenAndOldest: the values from which a quota and the retention of outcomes are read.
@@ -31,7 +32,7 @@ func TestOpenAndOldest(t *testing.T) {
 	}
 	want(0, 0, false)
 	at(1, Bootstrap{Cluster: "c1", Interval: time.Second, Retention: time.Hour, Retain: 2},
-		AddParticipant{txn.Participant{Name: "bank", Kind: "ledger"}}, AddParticipant{txn.Participant{Name: "stock", Kind: "ledger"}})
+		AddParticipant{admin.Participant{Name: "bank", Kind: "ledger"}}, AddParticipant{admin.Participant{Name: "stock", Kind: "ledger"}})
 	for _, id := range ids {
 		at(1, Begin{ID: id, Timeout: time.Minute, Survival: 60, Expiry: 99, Branches: []Branch{{Participant: "bank"}, {Participant: "stock"}}})
 	}

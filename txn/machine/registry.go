@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // participantRegistry numbers the participants. A number is never given to another name,
@@ -60,7 +61,7 @@ func (m *Machine) registerParticipant(c RegisterParticipant) Result {
 	return m.addParticipant(c.Participant, AuditRecord{Action: ActionAddParticipant, Subject: subject, By: c.By, Reason: c.Reason})
 }
 
-func (m *Machine) addParticipant(p txn.Participant, a AuditRecord) Result {
+func (m *Machine) addParticipant(p admin.Participant, a AuditRecord) Result {
 	if p.Check() != nil {
 		return Result{Code: Malformed}
 	}
@@ -87,7 +88,7 @@ func (m *Machine) addParticipant(p txn.Participant, a AuditRecord) Result {
 }
 
 // same reports whether p is registered as it stands.
-func (g *Registration) same(p *txn.Participant) bool {
+func (g *Registration) same(p *admin.Participant) bool {
 	return !g.Removed && g.Kind == p.Kind && g.CoordinatorPrepares == p.CoordinatorPrepares && maps.Equal(g.Settings, p.Settings)
 }
 

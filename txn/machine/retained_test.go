@@ -11,6 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // TestOutcomesAreKeptForTheRetention: whatever the retention and the interval are, an outcome
@@ -60,7 +61,7 @@ func newRetentionFixture(t *testing.T, boot Bootstrap) *retentionFixture {
 	t.Helper()
 	boot.Cluster = "c1"
 	k := &retentionFixture{Machine: New()}
-	do(t, k.Machine, boot, AddParticipant{txn.Participant{Name: "bank", Kind: "ledger"}}, AddParticipant{txn.Participant{Name: "stock", Kind: "ledger"}})
+	do(t, k.Machine, boot, AddParticipant{admin.Participant{Name: "bank", Kind: "ledger"}}, AddParticipant{admin.Participant{Name: "stock", Kind: "ledger"}})
 	return k
 }
 

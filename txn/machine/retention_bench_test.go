@@ -7,6 +7,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // retainer is a machine that retains outcomes for an hour of ten ticks a second, and at most so
@@ -16,8 +17,8 @@ func retainer(tb testing.TB, retain uint64) *Machine {
 	m := New()
 	for _, r := range m.Apply(Entry{Commands: []Command{
 		Bootstrap{Cluster: "c1", Interval: 100 * time.Millisecond, Retention: time.Hour, Retain: retain},
-		AddParticipant{txn.Participant{Name: "bank", Kind: "ledger"}},
-		AddParticipant{txn.Participant{Name: "stock", Kind: "ledger"}},
+		AddParticipant{admin.Participant{Name: "bank", Kind: "ledger"}},
+		AddParticipant{admin.Participant{Name: "stock", Kind: "ledger"}},
 	}}).Results {
 		if r.Code != OK {
 			tb.Fatalf("setting up: code %d", r.Code)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Session is a copy of one client session of the machine, for readers and snapshots.
@@ -27,8 +28,8 @@ type Session struct {
 }
 
 // Public returns the public form.
-func (s *Session) Public() txn.ClientSession {
-	return txn.ClientSession{
+func (s *Session) Public() admin.ClientSession {
+	return admin.ClientSession{
 		ID: s.ID, Name: s.Name, State: s.State, TTL: txn.Duration(s.TTL), Opened: time.UnixMilli(s.Opened).UTC(),
 		Transactions: s.Transactions, EndedTick: uint64(s.EndedTick),
 	}

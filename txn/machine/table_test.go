@@ -8,6 +8,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The transition table: every state × every command. A cell has the code of the answer and the
@@ -153,7 +154,7 @@ var commands = []struct {
 
 func (w scenario) build(t *testing.T) *Machine {
 	m := bootstrapped(t, "bank", "stock")
-	m.Apply(Entry{Commands: []Command{AddParticipant{txn.Participant{Name: "web", Kind: "web", CoordinatorPrepares: true}}}})
+	m.Apply(Entry{Commands: []Command{AddParticipant{admin.Participant{Name: "web", Kind: "web", CoordinatorPrepares: true}}}})
 	for _, c := range w.make {
 		if r := m.Apply(Entry{Commands: []Command{c}}).Results[0]; r.Code != OK {
 			t.Fatalf("%s: %T: code %d", w.name, c, r.Code)

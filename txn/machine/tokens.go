@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // MaxTokenID is the longest id of a token, in bytes.
@@ -15,7 +15,7 @@ const MaxTokenID = 16
 type Token struct {
 	ID      string
 	Name    string
-	Role    txn.Role
+	Role    admin.Role
 	Hash    [32]byte // SHA-256 of the secret
 	Rate    uint32
 	Created int64 // leader's wall clock, milliseconds since 1970
@@ -24,8 +24,8 @@ type Token struct {
 }
 
 // Public returns the public form.
-func (t *Token) Public() txn.Token {
-	s := txn.Token{ID: t.ID, Name: t.Name, Role: t.Role, Rate: t.Rate, Created: time.UnixMilli(t.Created).UTC(), By: t.By}
+func (t *Token) Public() admin.Token {
+	s := admin.Token{ID: t.ID, Name: t.Name, Role: t.Role, Rate: t.Rate, Created: time.UnixMilli(t.Created).UTC(), By: t.By}
 	if t.Expires != 0 {
 		s.Expires = time.UnixMilli(t.Expires).UTC()
 	}
@@ -36,8 +36,8 @@ func (t *Token) Public() txn.Token {
 func (t *Token) subject() string { return t.Name + " " + t.ID }
 
 func (t *Token) valid() bool {
-	return t.ID != "" && len(t.ID) <= MaxTokenID && t.Name != "" && len(t.Name) <= txn.MaxTokenName &&
-		t.Role >= txn.RoleReader && t.Role <= txn.RoleAdmin && t.Hash != [32]byte{} && t.Expires >= 0 && len(t.By) <= MaxBy
+	return t.ID != "" && len(t.ID) <= MaxTokenID && t.Name != "" && len(t.Name) <= admin.MaxTokenName &&
+		t.Role >= admin.RoleReader && t.Role <= admin.RoleAdmin && t.Hash != [32]byte{} && t.Expires >= 0 && len(t.By) <= MaxBy
 }
 
 // tokens is the list of tokens, in the order in which they were made, with indexes. Readers may
@@ -110,7 +110,7 @@ func (m *Machine) addToken(c AddToken) Result {
 	switch {
 	case m.tokens.taken(&t):
 		return Result{Code: Conflict}
-	case len(m.tokens.list) == txn.MaxTokens:
+	case len(m.tokens.list) == admin.MaxTokens:
 		return Result{Code: TooMany}
 	}
 	m.tokens.add(t)
@@ -138,8 +138,8 @@ func (m *Machine) removeToken(c RemoveToken) Result {
 }
 
 func (g *tokens) restore(list []Token) error {
-	if len(list) > txn.MaxTokens {
-		return fmt.Errorf("%d tokens; at most %d", len(list), txn.MaxTokens)
+	if len(list) > admin.MaxTokens {
+		return fmt.Errorf("%d tokens; at most %d", len(list), admin.MaxTokens)
 	}
 	for i := range list {
 		if t := &list[i]; !t.valid() || g.taken(t) {

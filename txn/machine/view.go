@@ -5,6 +5,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Transaction is a copy of one transaction of the machine, for readers and snapshots. It shares
@@ -85,6 +86,6 @@ type Header struct {
 // Registration is a participant, and whether it was removed: old transactions still refer to
 // its number.
 type Registration struct {
-	txn.Participant
+	admin.Participant
 	Removed bool
 }

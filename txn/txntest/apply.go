@@ -7,6 +7,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -150,7 +151,7 @@ func (m *Manager) callLocked(op string, id txn.ID, c machine.Command) (machine.R
 // registerLocked registers a participant. One that is known stays as it is.
 func (m *Manager) registerLocked(name string, coordinatorPrepares bool) {
 	if _, known := m.machine.Participant(name); !known && !m.closed {
-		m.applyLocked(machine.AddParticipant{Participant: txn.Participant{Name: name, Kind: "txntest", CoordinatorPrepares: coordinatorPrepares}})
+		m.applyLocked(machine.AddParticipant{Participant: admin.Participant{Name: name, Kind: "txntest", CoordinatorPrepares: coordinatorPrepares}})
 	}
 }
 

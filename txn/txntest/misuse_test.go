@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/txntest"
 )
 
@@ -86,6 +87,6 @@ func TestAfterTheTest(t *testing.T) {
 	_, err = m.KeepAlive(context.Background(), session(1))
 	is(t, err, txn.ErrUnavailable)
 	is(t, m.CloseSession(context.Background(), session(1)), txn.ErrUnavailable)
-	_, err = m.Sessions(context.Background(), txn.SessionFilter{})
+	_, err = m.Sessions(context.Background(), admin.SessionFilter{})
 	is(t, err, txn.ErrUnavailable)
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func session(n int) txn.SessionID { return txn.SessionID(id(n)) }
@@ -38,7 +39,7 @@ func (s *scenario) close(id txn.SessionID) {
 	s.add(fmt.Sprintf("close %v", id), func(ctx context.Context, m coordinator) (any, error) { return nil, m.CloseSession(ctx, id) })
 }
 
-func (s *scenario) sessions(f txn.SessionFilter) {
+func (s *scenario) sessions(f admin.SessionFilter) {
 	s.add(fmt.Sprintf("sessions %+v", f), func(ctx context.Context, m coordinator) (any, error) {
 		all, err := m.Sessions(ctx, f)
 		for i := range all {
@@ -49,7 +50,7 @@ func (s *scenario) sessions(f txn.SessionFilter) {
 }
 
 // timeless leaves the wall clock out.
-func timeless(s txn.ClientSession) txn.ClientSession {
+func timeless(s admin.ClientSession) admin.ClientSession {
 	s.Opened = time.Time{}
 	return s
 }
@@ -72,7 +73,7 @@ func (s *scenario) drawSession(t *rapid.T) {
 	case 6:
 		s.close(id)
 	case 7:
-		s.sessions(txn.SessionFilter{Ended: rapid.Bool().Draw(t, "ended"), Limit: rapid.IntRange(-1, 2).Draw(t, "limit")})
+		s.sessions(admin.SessionFilter{Ended: rapid.Bool().Draw(t, "ended"), Limit: rapid.IntRange(-1, 2).Draw(t, "limit")})
 	default:
 		s.pause(rapid.SampledFrom([]time.Duration{60 * time.Millisecond, 130 * time.Millisecond, 400 * time.Millisecond, 900 * time.Millisecond, 1300 * time.Millisecond}).Draw(t, "silence"))
 	}
@@ -91,7 +92,7 @@ func TestSessionsAnswerAsThoseOfANode(t *testing.T) {
 		s.begin(txn.Options{ID: id(i + 1), Timeout: time.Hour, Branches: bank, Session: session(i + 1)})
 	}
 	s.begin(txn.Options{ID: id(4), Session: session(9)})
-	s.sessions(txn.SessionFilter{})
+	s.sessions(admin.SessionFilter{})
 	s.close(session(3))
 	s.close(session(3))
 	s.keepAlive(session(3))
@@ -107,7 +108,7 @@ func TestSessionsAnswerAsThoseOfANode(t *testing.T) {
 	s.open(txn.SessionOptions{ID: session(2), Name: "silent", TTL: time.Second})
 	s.close(session(2))
 	s.keepAlive(session(2))
-	s.sessions(txn.SessionFilter{Ended: true, Limit: 2})
+	s.sessions(admin.SessionFilter{Ended: true, Limit: 2})
 	for i := range 3 {
 		s.get(id(i + 1))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/txntest"
 )
 
@@ -52,10 +53,10 @@ func (service) Prepare(context.Context, participant.Branch) (txn.Vote, string, e
 // coordinator is the interface that a scenario calls.
 type coordinator interface {
 	txn.Manager
-	OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error)
-	KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error)
+	OpenSession(ctx context.Context, o txn.SessionOptions) (admin.ClientSession, error)
+	KeepAlive(ctx context.Context, id txn.SessionID) (admin.ClientSession, error)
 	CloseSession(ctx context.Context, id txn.SessionID) error
-	Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error)
+	Sessions(ctx context.Context, f admin.SessionFilter) ([]admin.ClientSession, error)
 }
 
 // scenario is a list of calls, the same for every coordinator.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -22,20 +23,20 @@ var sessionCalls = []string{"open session", "keep alive", "close session", "list
 //
 // [txn.ErrInvalid]: see [txn.SessionOptions.Check], or there are too many. [txn.ErrConflict]:
 // the id is that of a session with other options. [txn.ErrNotFound]: that session has ended.
-func (m *Manager) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.ClientSession, error) {
+func (m *Manager) OpenSession(ctx context.Context, o txn.SessionOptions) (admin.ClientSession, error) {
 	const op = "open session"
 	if o.ID.IsZero() {
 		o.ID = random.SessionID()
 	}
-	return withFaults(ctx, m, op, txn.ID{}, func() (txn.ClientSession, error) {
+	return withFaults(ctx, m, op, txn.ID{}, func() (admin.ClientSession, error) {
 		if err := o.Check(); err != nil {
-			return txn.ClientSession{}, txn.Wrap(op, txn.ID{}, err)
+			return admin.ClientSession{}, txn.Wrap(op, txn.ID{}, err)
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		ttl := txn.GrantedTTL(o.TTL)
 		if err := m.sessionLocked(op, o.ID, machine.OpenSession{ID: o.ID, Name: o.Name, TTL: ttl}); err != nil {
-			return txn.ClientSession{}, err
+			return admin.ClientSession{}, err
 		}
 		return m.renewSessionLocked(o.ID, ttl), nil
 	})
@@ -46,28 +47,28 @@ func (m *Manager) OpenSession(ctx context.Context, o txn.SessionOptions) (txn.Cl
 //
 // [txn.ErrNotFound]: it has ended, or is unknown; when it expired, the error is
 // [txn.ErrSessionExpired] too.
-func (m *Manager) KeepAlive(ctx context.Context, id txn.SessionID) (txn.ClientSession, error) {
+func (m *Manager) KeepAlive(ctx context.Context, id txn.SessionID) (admin.ClientSession, error) {
 	const op = "keep alive"
-	return withFaults(ctx, m, op, txn.ID{}, func() (txn.ClientSession, error) {
+	return withFaults(ctx, m, op, txn.ID{}, func() (admin.ClientSession, error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch {
 		case id.IsZero():
-			return txn.ClientSession{}, txn.Wrap(op, txn.ID{}, fmt.Errorf("%w: no session id given", txn.ErrInvalid))
+			return admin.ClientSession{}, txn.Wrap(op, txn.ID{}, fmt.Errorf("%w: no session id given", txn.ErrInvalid))
 		case m.closed:
-			return txn.ClientSession{}, stoppingError(op, txn.ID{})
+			return admin.ClientSession{}, stoppingError(op, txn.ID{})
 		}
 		m.applyDueLocked()
 		res := m.machine.SessionStatus(id)
 		if res.Code != machine.OK {
-			return txn.ClientSession{}, withSessionID(res.ToError(op, txn.ID{}), id)
+			return admin.ClientSession{}, withSessionID(res.ToError(op, txn.ID{}), id)
 		}
 		return m.renewSessionLocked(id, res.Timeout), nil
 	})
 }
 
 // renewSessionLocked renews a session that is open.
-func (m *Manager) renewSessionLocked(id txn.SessionID, ttl time.Duration) txn.ClientSession {
+func (m *Manager) renewSessionLocked(id txn.SessionID, ttl time.Duration) admin.ClientSession {
 	m.renewLocked(id, ttl)
 	s, _ := m.machine.Session(id) // it is open
 	return s.Public()
@@ -123,9 +124,9 @@ func withSessionID(err error, id txn.SessionID) error {
 
 // Sessions lists client sessions in the order of their ids, the newest ones when there are more
 // than the filter's limit.
-func (m *Manager) Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.ClientSession, error) {
+func (m *Manager) Sessions(ctx context.Context, f admin.SessionFilter) ([]admin.ClientSession, error) {
 	const op = "list sessions"
-	return withFaults(ctx, m, op, txn.ID{}, func() ([]txn.ClientSession, error) {
+	return withFaults(ctx, m, op, txn.ID{}, func() ([]admin.ClientSession, error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.closed {
@@ -139,7 +140,7 @@ func (m *Manager) Sessions(ctx context.Context, f txn.SessionFilter) ([]txn.Clie
 			limit = defaultListLimit
 		}
 		found = found[max(len(found)-min(limit, maxListLimit), 0):]
-		out := make([]txn.ClientSession, len(found))
+		out := make([]admin.ClientSession, len(found))
 		for i := range found {
 			out[i] = found[i].Public()
 		}

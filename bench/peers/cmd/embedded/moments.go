@@ -11,6 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // snapshot takes a snapshot under load, and then measures the same load for as long without one.
@@ -80,7 +81,7 @@ func (w *worker) group(ctx context.Context, count, branches int, lead time.Durat
 	if err := w.begin(ctx, count-1, branches, func(int) time.Duration { return time.Until(deadline) }); err != nil {
 		return nil, fmt.Errorf("a longer -lead may help: %w", err)
 	}
-	g, err := w.node.DeadlineGroups(ctx, txn.DeadlineGroupRange{})
+	g, err := w.node.DeadlineGroups(ctx, admin.DeadlineGroupRange{})
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func (w *worker) calibrate(ctx context.Context, branches int, lead time.Duration
 	if err != nil {
 		return 0, at, 0, err
 	}
-	g, err := w.node.DeadlineGroups(ctx, txn.DeadlineGroupRange{})
+	g, err := w.node.DeadlineGroups(ctx, admin.DeadlineGroupRange{})
 	if err != nil {
 		return 0, at, 0, err
 	}

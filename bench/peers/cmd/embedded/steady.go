@@ -12,6 +12,7 @@ import (
 
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // pair is one transaction without branches.
@@ -26,7 +27,7 @@ func (w *worker) pair(ctx context.Context, _ int) error {
 
 // reading is the counters of a node and its process at one moment.
 type reading struct {
-	status  txn.Status
+	status  admin.Status
 	cpu     time.Duration
 	written int64
 }
@@ -135,7 +136,7 @@ func (w *worker) memory() (*memory, error) {
 }
 
 func (w *worker) idle(ctx context.Context, span time.Duration) (*idle, error) {
-	groups, err := w.node.DeadlineGroups(ctx, txn.DeadlineGroupRange{})
+	groups, err := w.node.DeadlineGroups(ctx, admin.DeadlineGroupRange{})
 	if err != nil {
 		return nil, err
 	}

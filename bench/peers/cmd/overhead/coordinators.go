@@ -19,6 +19,7 @@ import (
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The participants, as registered with every coordinator.
@@ -30,16 +31,16 @@ const (
 // manager is the part of a coordinator that this program needs.
 type manager interface {
 	txn.Manager
-	AddParticipant(ctx context.Context, p txn.Participant, by, reason string) error
-	Status(ctx context.Context) (txn.Status, error)
+	AddParticipant(ctx context.Context, p admin.Participant, by, reason string) error
+	Status(ctx context.Context) (admin.Status, error)
 	Close() error
 }
 
 // register registers the databases with a coordinator.
 func register(ctx context.Context, m manager, p *pools) error {
 	return errors.Join(
-		m.AddParticipant(ctx, txn.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": p.pgDSN}}, "", ""),
-		m.AddParticipant(ctx, txn.Participant{Name: stockName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": p.myDSN}}, "", ""),
+		m.AddParticipant(ctx, admin.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": p.pgDSN}}, "", ""),
+		m.AddParticipant(ctx, admin.Participant{Name: stockName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": p.myDSN}}, "", ""),
 	)
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // The goal: the time of rollbacks beside a participant that hangs, divided by the time without it.
@@ -125,9 +126,9 @@ func (b *expiringSet) run(ctx context.Context) (e expiration, err error) {
 		return e, err
 	}
 	defer func() { err = errors.Join(err, b.server.Close()) }()
-	err = b.server.AddParticipant(ctx, txn.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": b.pg.DSN(bankName)}}, "", "")
+	err = b.server.AddParticipant(ctx, admin.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": b.pg.DSN(bankName)}}, "", "")
 	if err == nil && (b.Others > 0 || b.Same) {
-		err = b.server.AddParticipant(ctx, txn.Participant{Name: unresponsiveName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": b.deaf.dsn()}}, "", "")
+		err = b.server.AddParticipant(ctx, admin.Participant{Name: unresponsiveName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": b.deaf.dsn()}}, "", "")
 	}
 	if err != nil {
 		return e, err

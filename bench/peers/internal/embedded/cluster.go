@@ -14,7 +14,7 @@ import (
 
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 	"github.com/txmgr/txmgr/node"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Cluster is a cluster of three nodes in three processes.
@@ -119,7 +119,7 @@ func (c *Cluster) complete(ctx context.Context) error {
 var errNoLeader = errors.New("no node leads")
 
 // leader finds the leader.
-func (c *Cluster) leader() (of *workerProcess, s txn.Status, err error) {
+func (c *Cluster) leader() (of *workerProcess, s admin.Status, err error) {
 	for _, m := range c.members {
 		a, err := m.call(request{Do: "status"})
 		if err != nil {
@@ -136,7 +136,7 @@ func (c *Cluster) leader() (of *workerProcess, s txn.Status, err error) {
 }
 
 // awaitLeader returns the leader, and waits for one if there is none.
-func (c *Cluster) awaitLeader(ctx context.Context) (*workerProcess, txn.Status, error) {
+func (c *Cluster) awaitLeader(ctx context.Context) (*workerProcess, admin.Status, error) {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for began := time.Now(); ; {

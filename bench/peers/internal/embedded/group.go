@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // group begins many transactions with one deadline.
@@ -24,7 +25,7 @@ func (w *worker) group(ctx context.Context, count int, lead time.Duration) (*Dea
 		return nil, err
 	}
 	filling := time.Since(began)
-	g, err := w.node.DeadlineGroups(ctx, txn.DeadlineGroupRange{})
+	g, err := w.node.DeadlineGroups(ctx, admin.DeadlineGroupRange{})
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,7 @@ func (w *worker) calibrate(ctx context.Context, lead time.Duration) (b txn.Begin
 		return b, at, 0, err
 	}
 	now := time.Now() // before the call: times measured from here are rather too long
-	g, err := w.node.DeadlineGroups(ctx, txn.DeadlineGroupRange{})
+	g, err := w.node.DeadlineGroups(ctx, admin.DeadlineGroupRange{})
 	if err != nil {
 		return b, at, 0, err
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 	"github.com/txmgr/txmgr/node"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // request is a line that a worker reads, and response the line that it writes. The fields in use
@@ -24,7 +24,7 @@ type request struct {
 
 type response struct {
 	Error  string         `json:"error,omitempty"`
-	Status *txn.Status    `json:"status,omitempty"`
+	Status *admin.Status  `json:"status,omitempty"`
 	Pairs  *Pairs         `json:"pairs,omitempty"`
 	Group  *DeadlineGroup `json:"group,omitempty"`
 	Sizes  []int          `json:"sizes,omitempty"`

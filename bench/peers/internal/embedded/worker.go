@@ -19,6 +19,7 @@ import (
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/raftfsm/logstore"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // worker is one node and the requests to measure it.
@@ -57,7 +58,7 @@ func (w *worker) execute(ctx context.Context, o request) (a response, err error)
 		w.cluster = o.Cluster
 		err = w.open(ctx)
 	case "status":
-		var s txn.Status
+		var s admin.Status
 		s, err = w.node.Status(ctx)
 		a.Status = &s
 	case "pairs":
@@ -99,7 +100,7 @@ func (w *worker) pair(ctx context.Context, _ int) error {
 }
 
 func (w *worker) pairs(ctx context.Context, callers int, span time.Duration) (*Pairs, error) {
-	var read [2]txn.Status
+	var read [2]admin.Status
 	var cpu [2]time.Duration
 	var failed error
 	n := 0

@@ -11,7 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 	"github.com/txmgr/txmgr/client"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Txmgr is a cluster of three processes of txmgr server.
@@ -101,19 +101,19 @@ func (t *Txmgr) Kill(i int) error { return t.processes[i].Kill() }
 func (t *Txmgr) Ready(ctx context.Context, i int) error { return t.ready(ctx, i) }
 
 // Status is the status of one node. Its timeout is short, and the node may be down.
-func (t *Txmgr) Status(ctx context.Context, i int) (txn.Status, error) {
+func (t *Txmgr) Status(ctx context.Context, i int) (admin.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	return t.clients[i].Status(ctx)
 }
 
 // Leader returns the leader and its status.
-func (t *Txmgr) Leader(ctx context.Context) (int, txn.Status, error) {
+func (t *Txmgr) Leader(ctx context.Context) (int, admin.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	type answer struct {
 		i int
-		s txn.Status
+		s admin.Status
 	}
 	a, err := poll(ctx, func() (a answer, err error) {
 		a.i, a.s, err = t.leading(ctx)
@@ -123,7 +123,7 @@ func (t *Txmgr) Leader(ctx context.Context) (int, txn.Status, error) {
 }
 
 // leading calls all three; of two that report that they lead, the one with the higher term does.
-func (t *Txmgr) leading(ctx context.Context) (leader int, of txn.Status, err error) {
+func (t *Txmgr) leading(ctx context.Context) (leader int, of admin.Status, err error) {
 	leader = -1
 	var errs []error
 	for i := range names {

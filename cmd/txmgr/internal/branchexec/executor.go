@@ -11,6 +11,7 @@ import (
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/participant/web"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Executor runs statements at one participant.
@@ -40,7 +41,7 @@ const maxRows = 10_000
 
 // Open returns the application's side of a registered participant. env looks up environment
 // variables. It does not connect yet. Errors are [txn.ErrInvalid].
-func Open(ctx context.Context, p txn.Participant, env func(string) string) (Executor, error) {
+func Open(ctx context.Context, p admin.Participant, env func(string) string) (Executor, error) {
 	switch p.Kind {
 	case ledger.Kind:
 		path := p.Settings["path"]
@@ -59,7 +60,7 @@ func Open(ctx context.Context, p txn.Participant, env func(string) string) (Exec
 }
 
 // lookUpDSN determines the DSN of a database from the settings.
-func lookUpDSN(p txn.Participant, env func(string) string) (string, error) {
+func lookUpDSN(p admin.Participant, env func(string) string) (string, error) {
 	if dsn := p.Settings["dsn"]; dsn != "" {
 		return dsn, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 func environment(pairs ...string) func(string) string {
@@ -45,7 +46,7 @@ func TestWhereADatabaseIs(t *testing.T) {
 		"malformed":   {map[string]string{"dsn_env": "BAD_DSN"}, "", "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := txn.Participant{Name: "bank", Kind: postgres.Kind, Settings: c.settings}
+			p := admin.Participant{Name: "bank", Kind: postgres.Kind, Settings: c.settings}
 			pool, err := branchexec.OpenPostgres(t.Context(), p, env)
 			if c.database == "" {
 				if !errors.Is(err, txn.ErrInvalid) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") {
@@ -65,7 +66,7 @@ func TestWhereADatabaseIs(t *testing.T) {
 }
 
 func TestOnlyWhatTakesStatementsIsOpened(t *testing.T) {
-	for _, p := range []txn.Participant{
+	for _, p := range []admin.Participant{
 		{Name: "queue", Kind: "kafka"}, {Name: "stock", Kind: "ledger"}, {Name: "bank", Kind: postgres.Kind}, {Name: "shop", Kind: mariadb.Kind},
 	} {
 		if s, err := branchexec.Open(context.Background(), p, environment()); !errors.Is(err, txn.ErrInvalid) {
@@ -84,7 +85,7 @@ func TestWhereAMariaDBIs(t *testing.T) {
 		"bad option":      {"u:secret@tcp(127.0.0.1:5)/shop?parseTime=secret", "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := txn.Participant{Name: "shop", Kind: mariadb.Kind, Settings: map[string]string{"dsn_env": "SHOP_DSN"}}
+			p := admin.Participant{Name: "shop", Kind: mariadb.Kind, Settings: map[string]string{"dsn_env": "SHOP_DSN"}}
 			pool, err := branchexec.OpenMariaDB(p, environment("SHOP_DSN", c.dsn))
 			if c.says == "" {
 				if err != nil {

@@ -15,11 +15,12 @@ import (
 
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // OpenMariaDB returns the application's pool for a registered database. It does not connect yet.
 // Its errors never contain a password.
-func OpenMariaDB(p txn.Participant, env func(string) string) (*sql.DB, error) {
+func OpenMariaDB(p admin.Participant, env func(string) string) (*sql.DB, error) {
 	dsn, err := lookUpDSN(p, env)
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func checkPort(address string) error {
 }
 
 // NewMariaDB returns the application's side of a registered database over its pool.
-func NewMariaDB(p txn.Participant, pool *sql.DB) *mariadb.DB {
+func NewMariaDB(p admin.Participant, pool *sql.DB) *mariadb.DB {
 	db := mariadb.New(p.Name, pool)
 	db.MarkerTable = p.Settings["commit_marker"]
 	return db
@@ -64,7 +65,7 @@ type mariadbExecutor struct {
 	pool *sql.DB
 }
 
-func openMariaDBExecutor(p txn.Participant, env func(string) string) (Executor, error) {
+func openMariaDBExecutor(p admin.Participant, env func(string) string) (Executor, error) {
 	pool, err := OpenMariaDB(p, env)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // maxConns is enough for a demo; a single transaction needs one.
@@ -16,7 +17,7 @@ const maxConns = 16
 
 // OpenPostgres returns the application's pool for a registered database. It does not connect yet.
 // Its errors never contain a password.
-func OpenPostgres(ctx context.Context, p txn.Participant, env func(string) string) (*pgxpool.Pool, error) {
+func OpenPostgres(ctx context.Context, p admin.Participant, env func(string) string) (*pgxpool.Pool, error) {
 	dsn, err := lookUpDSN(p, env)
 	if err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ type postgresExecutor struct {
 	pool *pgxpool.Pool
 }
 
-func openPostgresExecutor(ctx context.Context, p txn.Participant, env func(string) string) (Executor, error) {
+func openPostgresExecutor(ctx context.Context, p admin.Participant, env func(string) string) (Executor, error) {
 	pool, err := OpenPostgres(ctx, p, env)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 const (
@@ -168,7 +169,7 @@ func (t *demo) awaitIdle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, idleTimeout)
 	defer cancel()
 	for {
-		open, err := t.m.List(ctx, txn.Filter{States: []txn.State{txn.Active, txn.Preparing, txn.Committing, txn.RollingBack}})
+		open, err := t.m.List(ctx, admin.Filter{States: []txn.State{txn.Active, txn.Preparing, txn.Committing, txn.RollingBack}})
 		if err != nil {
 			return err
 		}

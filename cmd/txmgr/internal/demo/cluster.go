@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/client"
-	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // coordinators is the coordinator of a demo: one process, or a cluster of three. It is for one
@@ -80,7 +80,7 @@ func (f *coordinators) start(ctx context.Context) error {
 
 // leader returns the node that reports that it leads a cluster, and its status; nil if none does.
 // Of two the one with the higher term leads: the other does not know of the election yet.
-func (f *coordinators) leader(ctx context.Context) (lead *coordinator, s txn.Status) {
+func (f *coordinators) leader(ctx context.Context) (lead *coordinator, s admin.Status) {
 	for _, c := range f.nodes {
 		if c.run == nil {
 			continue
@@ -94,7 +94,7 @@ func (f *coordinators) leader(ctx context.Context) (lead *coordinator, s txn.Sta
 }
 
 // awaitLeader waits until a node leads.
-func (f *coordinators) awaitLeader(ctx context.Context) (lead *coordinator, s txn.Status, err error) {
+func (f *coordinators) awaitLeader(ctx context.Context) (lead *coordinator, s admin.Status, err error) {
 	err = f.poll(ctx, "no node leads", func(ctx context.Context) bool {
 		lead, s = f.leader(ctx)
 		return lead != nil

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // database is one of the two databases: accounts with balances that must not go
@@ -11,7 +12,7 @@ import (
 type database interface {
 	name() string
 	// registration is the registration for the coordinator.
-	registration() txn.Participant
+	registration() admin.Participant
 	// describe describes it for the banner.
 	describe() string
 	// create creates the accounts.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Config configures a demo.
@@ -76,7 +77,7 @@ type demo struct {
 
 // service is the web service that has to agree to every transfer.
 type service interface {
-	registration() txn.Participant
+	registration() admin.Participant
 	describe() string
 	enlist(ctx context.Context, tx *txn.Tx, account string, amount int64) error
 	used(ctx context.Context) (used map[string]int64, held int64, err error)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // stubDatabase returns the contents that it is given.
@@ -22,7 +23,7 @@ type stubDatabase struct {
 
 func (d *stubDatabase) name() string                                       { return "stub" }
 func (d *stubDatabase) describe() string                                   { return "" }
-func (d *stubDatabase) registration() txn.Participant                      { return txn.Participant{} }
+func (d *stubDatabase) registration() admin.Participant                    { return admin.Participant{} }
 func (d *stubDatabase) create(context.Context, map[string]int64) error     { return nil }
 func (d *stubDatabase) add(context.Context, *txn.Tx, string, int64) error  { return nil }
 func (d *stubDatabase) deposit(context.Context, string, int64) error       { return nil }
@@ -39,7 +40,7 @@ type stubService struct {
 	held   int64
 }
 
-func (s *stubService) registration() txn.Participant                        { return txn.Participant{} }
+func (s *stubService) registration() admin.Participant                      { return admin.Participant{} }
 func (s *stubService) describe() string                                     { return "" }
 func (s *stubService) enlist(context.Context, *txn.Tx, string, int64) error { return nil }
 func (s *stubService) used(context.Context) (map[string]int64, int64, error) {

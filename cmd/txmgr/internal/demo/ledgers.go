@@ -12,6 +12,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // ledgerDatabase is an embedded ledger.
@@ -29,8 +30,8 @@ func (d *ledgerDatabase) name() string { return d.label }
 
 func (d *ledgerDatabase) describe() string { return "embedded ledger" }
 
-func (d *ledgerDatabase) registration() txn.Participant {
-	return txn.Participant{Name: d.label, Kind: ledger.Kind, Settings: map[string]string{"path": d.path}}
+func (d *ledgerDatabase) registration() admin.Participant {
+	return admin.Participant{Name: d.label, Kind: ledger.Kind, Settings: map[string]string{"path": d.path}}
 }
 
 func (d *ledgerDatabase) create(ctx context.Context, balances map[string]int64) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // open starts the coordinator and registers the databases.
@@ -72,7 +73,7 @@ func (t *demo) finish(ctx context.Context) error {
 	if err := t.nodes.start(ctx); err != nil {
 		return err
 	}
-	open, err := t.m.List(ctx, txn.Filter{States: []txn.State{txn.Active, txn.Preparing}})
+	open, err := t.m.List(ctx, admin.Filter{States: []txn.State{txn.Active, txn.Preparing}})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/participant/web"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // dailyLimit is the amount that may leave an account during the demo.
@@ -103,8 +104,8 @@ func (l *limitService) enlist(ctx context.Context, tx *txn.Tx, account string, a
 	return l.handler.EnlistJSON(ctx, tx, request{account, amount})
 }
 
-func (l *limitService) registration() txn.Participant {
-	return txn.Participant{Name: serviceName, Kind: web.Kind, Settings: map[string]string{"url": l.url, "list": "/prepared"}}
+func (l *limitService) registration() admin.Participant {
+	return admin.Participant{Name: serviceName, Kind: web.Kind, Settings: map[string]string{"url": l.url, "list": "/prepared"}}
 }
 
 func (l *limitService) describe() string { return "web service at " + l.url }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // manualCompletion shows what no coordinator can prevent: an operator ends a branch at the
@@ -100,7 +101,7 @@ func (t *demo) repair(ctx context.Context, id txn.ID, amount int64) error {
 	if err != nil {
 		return err
 	}
-	records, err := t.m.Audit(ctx, txn.AuditFilter{ID: id})
+	records, err := t.m.Audit(ctx, admin.AuditFilter{ID: id})
 	if err != nil {
 		return err
 	}

@@ -16,12 +16,13 @@ import (
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/branchexec"
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // mariadbDatabase is a MariaDB database. Its accounts, and its marker rows, are in tables that the
 // demo creates and drops.
 type mariadbDatabase struct {
-	p     txn.Participant
+	p     admin.Participant
 	where string
 	pool  *sql.DB
 	db    *mariadb.DB
@@ -37,7 +38,7 @@ func newMariaDBDatabase(name, dsn, where, dir string) (*mariadbDatabase, error) 
 	if err := os.WriteFile(file, []byte(dsn), 0o600); err != nil {
 		return nil, err
 	}
-	p := txn.Participant{Name: name, Kind: mariadb.Kind, Settings: map[string]string{"dsn_file": file, "commit_marker": demoMarkerTable}}
+	p := admin.Participant{Name: name, Kind: mariadb.Kind, Settings: map[string]string{"dsn_file": file, "commit_marker": demoMarkerTable}}
 	pool, err := branchexec.OpenMariaDB(p, os.Getenv)
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (d *mariadbDatabase) name() string { return d.p.Name }
 
 func (d *mariadbDatabase) describe() string { return d.where }
 
-func (d *mariadbDatabase) registration() txn.Participant { return d.p }
+func (d *mariadbDatabase) registration() admin.Participant { return d.p }
 
 func (d *mariadbDatabase) create(ctx context.Context, balances map[string]int64) error {
 	_, err := d.pool.ExecContext(ctx, "CREATE TABLE txmgr_demo (account VARCHAR(64) PRIMARY KEY, balance BIGINT NOT NULL, CONSTRAINT not_below_zero CHECK (balance >= 0)) ENGINE=InnoDB")

@@ -10,12 +10,13 @@ import (
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/branchexec"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // postgresDatabase is a PostgreSQL database. Its accounts are in a table that the demo creates and
 // drops.
 type postgresDatabase struct {
-	p     txn.Participant
+	p     admin.Participant
 	where string
 	pool  *pgxpool.Pool
 	db    *postgres.DB
@@ -29,7 +30,7 @@ func newPostgresDatabase(ctx context.Context, name, dsn, where, dir string) (*po
 	if err := os.WriteFile(file, []byte(dsn), 0o600); err != nil {
 		return nil, err
 	}
-	p := txn.Participant{Name: name, Kind: postgres.Kind, Settings: map[string]string{"dsn_file": file}}
+	p := admin.Participant{Name: name, Kind: postgres.Kind, Settings: map[string]string{"dsn_file": file}}
 	pool, err := branchexec.OpenPostgres(ctx, p, os.Getenv)
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (d *postgresDatabase) name() string { return d.p.Name }
 
 func (d *postgresDatabase) describe() string { return d.where }
 
-func (d *postgresDatabase) registration() txn.Participant { return d.p }
+func (d *postgresDatabase) registration() admin.Participant { return d.p }
 
 // The check is deferred: it is made when the transaction prepares, so that the database votes no.
 const makeTable = `

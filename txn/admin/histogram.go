@@ -1,4 +1,4 @@
-package txn
+package admin
 
 // DurationHistogram is a distribution of durations, for metrics.
 type DurationHistogram struct {

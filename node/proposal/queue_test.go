@@ -1,7 +1,6 @@
-package node
+package proposal
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -12,12 +11,21 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// newTestQueue returns a queue whose entries a test takes and completes itself.
-func newTestQueue() *proposalQueue {
-	return &proposalQueue{term: 1, currentTerm: func() uint64 { return 1 }, wake: make(chan struct{}, 1)}
+// atTerm is a raft in a term, to which nothing is proposed.
+type atTerm struct {
+	raftLog
+
+	term uint64
 }
 
-func (b *proposalQueue) mustPut(t *testing.T, commands ...machine.Command) {
+func (a atTerm) CurrentTerm() uint64 { return a.term }
+
+// newTestQueue returns a queue whose entries a test takes and completes itself.
+func newTestQueue() *Queue {
+	return &Queue{term: 1, raft: atTerm{term: 1}, wake: make(chan struct{}, 1)}
+}
+
+func (b *Queue) mustPut(t *testing.T, commands ...machine.Command) {
 	t.Helper()
 	for _, c := range commands {
 		if err := b.put(0, c, &proposal{done: make(chan proposalResult, 1), pending: new(atomic.Int64)}); err != nil {
@@ -27,7 +35,7 @@ func (b *proposalQueue) mustPut(t *testing.T, commands ...machine.Command) {
 }
 
 // signaled reports whether the sender was woken, and resets that.
-func (b *proposalQueue) signaled() bool {
+func (b *Queue) signaled() bool {
 	select {
 	case <-b.wake:
 		return true
@@ -36,7 +44,7 @@ func (b *proposalQueue) signaled() bool {
 	}
 }
 
-func (b *proposalQueue) wantNext(t *testing.T, commands int) {
+func (b *Queue) wantNext(t *testing.T, commands int) {
 	t.Helper()
 	switch l := b.next(); {
 	case l == nil && commands >= 0:
@@ -57,7 +65,7 @@ func TestBatchRefusesWhenTheTermIsOver(t *testing.T) {
 	if err := b.put(0, machine.Commit{}, p); err != nil {
 		t.Fatal(err)
 	}
-	b.currentTerm = func() uint64 { return 2 }
+	b.raft = atTerm{term: 2}
 	b.wantNext(t, nothing)
 	select {
 	case o := <-p.done:
@@ -126,38 +134,18 @@ func TestTickIsNotForgotten(t *testing.T) {
 	b := newTestQueue()
 	b.mustPut(t, machine.Commit{})
 	b.wantNext(t, 1)
-	b.requestTick()
+	b.RequestTick()
 	b.wantNext(t, nothing)
 	b.entryCompleted()
 	b.wantNext(t, 0)
 	b.entryCompleted()
 	b.wantNext(t, nothing)
 
-	b.requestTick()
+	b.RequestTick()
 	b.mustPut(t, machine.Commit{})
 	b.wantNext(t, 1)
 	b.entryCompleted()
 	b.wantNext(t, nothing)
-}
-
-// A lone caller's command is on its way at once.
-func TestLoneCallerHasEntriesOfItsOwn(t *testing.T) {
-	n := open(t, t.TempDir())
-	ctx := context.Background()
-	entries := func() uint64 { return n.proposals.entries.Load() - n.proposals.tickEntries.Load() }
-	before := entries()
-	for range 20 {
-		x, err := n.Begin(ctx, txn.Options{})
-		if err == nil {
-			_, err = n.Commit(ctx, x.ID, txn.CommitRequest{})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := entries() - before; got != 40 {
-		t.Errorf("%d entries for 40 commands, one after the other", got)
-	}
 }
 
 // TestLargeCommandsHarmNobody: a command that does not fit goes into the next
@@ -196,11 +184,37 @@ func TestLargeCommandsHarmNobody(t *testing.T) {
 
 // TestEntriesOfTicksAreCountedApart: entries without a command, and no others.
 func TestEntriesOfTicksAreCountedApart(t *testing.T) {
-	var b proposalQueue
+	var b Queue
 	for _, commands := range []int{0, 1, 0, 0, 2} {
 		b.count(&batch{commands: commands})
 	}
-	if entries, ticks := b.entries.Load(), b.tickEntries.Load(); entries != 5 || ticks != 3 {
+	if entries, ticks := b.stats.entries.Load(), b.stats.tickEntries.Load(); entries != 5 || ticks != 3 {
 		t.Errorf("%d entries, %d of them of ticks; want 5 and 3", entries, ticks)
+	}
+}
+
+// TestNothingIsStampedInAnotherTerm: the clock of a node that has not applied all entries
+// may be ahead of the one by which deadlines were given meanwhile.
+func TestNothingIsStampedInAnotherTerm(t *testing.T) {
+	b := newTestQueue()
+	b.raft = atTerm{term: 2}
+	b.mustPut(t, machine.Commit{})
+	b.wantNext(t, nothing)
+	b.SetTerm(2)
+	b.mustPut(t, machine.Commit{}) // the one before was refused
+	b.wantNext(t, 1)
+}
+
+// TestADeadlineIsOfItsTerm: what was computed from the clock of one term is not proposed
+// in another, where the same tick may be earlier.
+func TestADeadlineIsOfItsTerm(t *testing.T) {
+	b := newTestQueue()
+	b.SetTerm(3)
+	p := &proposal{done: make(chan proposalResult, 1), pending: new(atomic.Int64)}
+	if err := b.put(2, machine.Begin{}, p); !errors.Is(err, txn.ErrUnavailable) {
+		t.Errorf("a deadline of term 2 in term 3: %v", err)
+	}
+	if err := b.put(3, machine.Begin{}, p); err != nil {
+		t.Error(err)
 	}
 }

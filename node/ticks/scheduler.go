@@ -1,4 +1,4 @@
-package node
+package ticks
 
 import (
 	"math"
@@ -9,14 +9,14 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// tickScheduler is the timeout thread. It sleeps until the earliest deadline group is due and then
+// Scheduler is the timeout thread. It sleeps until the earliest deadline group is due and then
 // requests a log entry, which carries the tick that expires the group, unless other commands carry
 // it anyway. While transactions are unfinished and nothing is written it requests one entry per
 // checkpoint interval, so that a restart loses no more than that; while outcomes are retained it
 // does the same, so that their retention ends without calls of clients. With neither it sleeps.
-type tickScheduler struct {
-	clock      *clock
-	proposals  *proposalQueue
+type Scheduler struct {
+	clock      *Clock
+	queue      queue
 	view       func(func(*machine.Machine))
 	checkpoint time.Duration
 
@@ -24,13 +24,25 @@ type tickScheduler struct {
 	wake   chan struct{} // capacity 1
 }
 
+// queue is the queue of proposals, which stamps each entry with the tick.
+type queue interface {
+	RequestTick()                  // asks for an entry soon, which may be empty
+	SinceLastEntry() time.Duration // since this node last proposed one
+}
+
+// NewScheduler makes a timeout thread; start it with [Scheduler.Run]. It asks for at least one
+// entry per checkpoint interval while transactions are unfinished.
+func NewScheduler(c *Clock, q queue, view func(func(*machine.Machine)), checkpoint time.Duration) *Scheduler {
+	return &Scheduler{clock: c, queue: q, view: view, checkpoint: checkpoint, wake: make(chan struct{}, 1)}
+}
+
 const noDeadline = math.MaxUint64
 
-// nextDue returns the earliest expiry of a transaction that its deadline ends, or now when
+// NextDue returns the earliest expiry of a transaction that its deadline ends, or now when
 // transactions are due that no entry has expired, for example those of a session that has ended;
 // pending is false when nothing is unfinished and no outcome is retained. A delegated transaction
 // is not ended by its deadline, but waits for it: a restart must not lose that either.
-func nextDue(m *machine.Machine) (next survival.Tick, pending bool) {
+func NextDue(m *machine.Machine) (next survival.Tick, pending bool) {
 	if m.Due() {
 		return m.Tick(), true
 	}
@@ -42,23 +54,23 @@ func nextDue(m *machine.Machine) (next survival.Tick, pending bool) {
 	return noDeadline - 1, kept || c.Completing+c.Delegated > 0
 }
 
-// observe is called after every applied entry with what is due next. It is cheap: it wakes
+// Observe is called after every applied entry with what is due next. It is cheap: it wakes
 // the thread only when that would oversleep.
-func (k *tickScheduler) observe(next survival.Tick, pending bool) {
+func (k *Scheduler) Observe(next survival.Tick, pending bool) {
 	if pending && uint64(next) < k.wakeAt.Load() {
 		k.signal()
 	}
 }
 
-func (k *tickScheduler) signal() {
+func (k *Scheduler) signal() {
 	select {
 	case k.wake <- struct{}{}:
 	default:
 	}
 }
 
-// run returns when stop is closed.
-func (k *tickScheduler) run(stop <-chan struct{}) {
+// Run returns when stop is closed.
+func (k *Scheduler) Run(stop <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -73,21 +85,21 @@ func (k *tickScheduler) run(stop <-chan struct{}) {
 }
 
 // step requests an entry when one is due, and returns how long to sleep.
-func (k *tickScheduler) step() time.Duration {
+func (k *Scheduler) step() time.Duration {
 	// Between this store and the next one no wake-up is lost: an entry that is
 	// applied meanwhile sees noDeadline and signals.
 	k.wakeAt.Store(noDeadline)
 	var next survival.Tick
 	var pending bool
-	k.view(func(m *machine.Machine) { next, pending = nextDue(m) })
+	k.view(func(m *machine.Machine) { next, pending = NextDue(m) })
 	if !pending {
 		return time.Hour // only a new transaction ends this sleep
 	}
 	k.wakeAt.Store(uint64(next))
-	untilDue := k.clock.remaining(next)
-	untilCheckpoint := k.checkpoint - k.proposals.sinceLastEntry()
+	untilDue := k.clock.Remaining(next)
+	untilCheckpoint := k.checkpoint - k.queue.SinceLastEntry()
 	if untilDue == 0 || untilCheckpoint <= 0 {
-		k.proposals.requestTick()
+		k.queue.RequestTick()
 	}
 	switch {
 	case untilDue == 0:

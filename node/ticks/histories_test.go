@@ -1,4 +1,4 @@
-package node
+package ticks
 
 import (
 	"math/rand/v2"
@@ -29,7 +29,7 @@ type clockHistory struct {
 
 // nodeClock is one node's state of time.
 type nodeClock struct {
-	clock   *clock
+	clock   *Clock
 	has     int // entries of the log that have arrived
 	applied int
 	led     uint64        // term in which it took over last
@@ -43,7 +43,7 @@ type nodeClock struct {
 func (c *nodeClock) start() {
 	*c = nodeClock{fast: c.fast}
 	began := time.Now()
-	c.clock = &clock{read: func() time.Time {
+	c.clock = &Clock{read: func() time.Time {
 		passed := time.Since(began) - c.stood
 		return began.Add(passed + time.Duration(passed.Seconds()*float64(c.fast)))
 	}}
@@ -70,7 +70,7 @@ const historyInterval = 100 * time.Millisecond
 // receive lets entries up to the given one arrive.
 func (h *clockHistory) receive(c *nodeClock, to int) {
 	for ; c.has < to; c.has++ {
-		c.clock.recordArrival(h.position(c.has))
+		c.clock.RecordArrival(h.position(c.has))
 	}
 }
 
@@ -85,14 +85,14 @@ func (h *clockHistory) catchUp(c *nodeClock, to int) {
 	for ; c.applied < to; c.applied++ {
 		e := h.log[c.applied]
 		c.tick = max(c.tick, e.tick)
-		c.clock.anchor(c.tick, historyInterval, h.position(c.applied), e.term == c.led)
+		c.clock.Anchor(c.tick, historyInterval, h.position(c.applied), e.term == c.led)
 	}
 }
 
 // stamp writes an entry, which may grant a deadline.
 func (h *clockHistory) stamp() {
 	l := h.leader
-	tick, untilNext := l.clock.now()
+	tick, untilNext := l.clock.Now()
 	if h.rng.IntN(2) == 0 {
 		timeout := historyInterval + time.Duration(h.rng.Int64N(int64(20*time.Second)))
 		i, err := survival.NewIndex(timeout, untilNext, historyInterval)
@@ -158,7 +158,7 @@ func (h *clockHistory) install(c *nodeClock, to int) {
 		c.tick = max(c.tick, h.log[c.applied].tick)
 	}
 	c.has = max(c.has, to)
-	c.clock.anchor(c.tick, historyInterval, raftfsm.Position{}, false)
+	c.clock.Anchor(c.tick, historyInterval, raftfsm.Position{}, false)
 }
 
 func (h *clockHistory) step() {

@@ -1,4 +1,4 @@
-package node
+package proposal
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ func TestBatchRefusesAtTheEndOfATerm(t *testing.T) {
 	if err := b.put(0, machine.Commit{}, p); err != nil {
 		t.Fatal(err)
 	}
-	b.setTerm(0)
+	b.SetTerm(0)
 	select {
 	case o := <-p.done:
 		if !errors.Is(o.err, txn.ErrUnavailable) {
@@ -43,12 +43,5 @@ func TestTooLargeCallNamesTheLimit(t *testing.T) {
 	err := newTestQueue().put(0, giant, &proposal{done: make(chan proposalResult, 1), pending: new(atomic.Int64)})
 	if want := fmt.Sprintf("at most %d", raftfsm.MaxEntry-raftfsm.HeaderSize); !errors.Is(err, txn.ErrInvalid) || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v; want ... %s", err, want)
-	}
-}
-
-// TestOddArgumentsOfALogLine: raft may name a key without a value.
-func TestOddArgumentsOfALogLine(t *testing.T) {
-	if key := raftLineKey("rejecting", []any{"from"}); key != "rejecting" {
-		t.Errorf("a key without a value makes a line another one: %q", key)
 	}
 }

@@ -1,4 +1,4 @@
-package node
+package ticks
 
 import (
 	"math"
@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/timeout/survival"
 )
 
-// clock counts invocations of the timeout thread on the process's monotonic clock. It continues
+// Clock counts invocations of the timeout thread on the process's monotonic clock. It continues
 // from the last entry of the log: from the entry's tick, and from the instant at which the entry
 // arrived at this node. The wall clock is not used.
 //
@@ -24,7 +24,7 @@ import (
 // The clock can be late: by the replication delay and the part of the interval that an entry
 // does not carry, by the time for which the machine was suspended (docs/decisions/0029), and by
 // the time for which the cluster was down.
-type clock struct {
+type Clock struct {
 	read func() time.Time // the monotonic clock; nil means time.Now
 
 	mu       sync.Mutex
@@ -35,21 +35,24 @@ type clock struct {
 	arrived  time.Time        // guarded by mu: when that entry arrived
 }
 
-// recordArrival records that an entry with a tick has arrived. The entry is applied only once it
+// NewClock makes a clock that reads the monotonic clock by a function; nil means [time.Now].
+func NewClock(read func() time.Time) *Clock { return &Clock{read: read} }
+
+// RecordArrival records that an entry with a tick has arrived. The entry is applied only once it
 // is known to be committed: one that a leader wrote just before it failed, when there is another
 // leader, an election later.
-func (c *clock) recordArrival(at raftfsm.Position) {
+func (c *Clock) RecordArrival(at raftfsm.Position) {
 	now := c.readMonotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last, c.arrived = at, now
 }
 
-// anchor records the tick of the log after the entry at a position, which is being applied now;
+// Anchor records the tick of the log after the entry at a position, which is being applied now;
 // the position is zero for a snapshot. own means that this node wrote the entry, in the latest
 // term in which it took over: such an entry carries the clock's own count, even if it is applied
 // after the end of that term, or if raft makes the node take over twice in one term.
-func (c *clock) anchor(tick survival.Tick, interval time.Duration, at raftfsm.Position, own bool) {
+func (c *Clock) Anchor(tick survival.Tick, interval time.Duration, at raftfsm.Position, own bool) {
 	now := c.readMonotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,22 +68,22 @@ func (c *clock) anchor(tick survival.Tick, interval time.Duration, at raftfsm.Po
 }
 
 // readMonotonic reads the monotonic clock.
-func (c *clock) readMonotonic() time.Time {
+func (c *Clock) readMonotonic() time.Time {
 	if c.read != nil {
 		return c.read()
 	}
 	return time.Now()
 }
 
-// now returns the tick and the time that remains until the next one.
-func (c *clock) now() (tick survival.Tick, untilNext time.Duration) {
+// Now returns the tick and the time that remains until the next one.
+func (c *Clock) Now() (tick survival.Tick, untilNext time.Duration) {
 	now := c.readMonotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.countLocked(now)
 }
 
-func (c *clock) countLocked(now time.Time) (tick survival.Tick, untilNext time.Duration) {
+func (c *Clock) countLocked(now time.Time) (tick survival.Tick, untilNext time.Duration) {
 	if c.interval == 0 {
 		return c.tick, 0
 	}
@@ -89,16 +92,16 @@ func (c *clock) countLocked(now time.Time) (tick survival.Tick, untilNext time.D
 	return c.tick + survival.Tick(n), (n+1)*c.interval - passed
 }
 
-// every is the interval; 0 until it is known from the log. Unlike the state machine, it can be
+// Interval is the interval; 0 until it is known from the log. Unlike the state machine, it can be
 // read while an entry is being applied.
-func (c *clock) every() time.Duration {
+func (c *Clock) Interval() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.interval
 }
 
-// elapsed is the time since the tick began; zero when it has not begun.
-func (c *clock) elapsed(tick survival.Tick) time.Duration {
+// Elapsed is the time since the tick began; zero when it has not begun.
+func (c *Clock) Elapsed(tick survival.Tick) time.Duration {
 	now := c.readMonotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,9 +114,9 @@ func (c *clock) elapsed(tick survival.Tick) time.Duration {
 	return max(passed, 0)
 }
 
-// remaining is the time from now until the tick begins; zero when it has begun.
-func (c *clock) remaining(tick survival.Tick) time.Duration {
-	now, untilNext := c.now()
+// Remaining is the time from now until the tick begins; zero when it has begun.
+func (c *Clock) Remaining(tick survival.Tick) time.Duration {
+	now, untilNext := c.Now()
 	c.mu.Lock()
 	interval := c.interval
 	c.mu.Unlock()
@@ -127,10 +130,10 @@ func (c *clock) remaining(tick survival.Tick) time.Duration {
 	return untilNext + time.Duration(whole)*interval
 }
 
-// lastTickWithin returns the last tick that begins no later than d from now.
-func (c *clock) lastTickWithin(d time.Duration) survival.Tick {
-	tick, untilNext := c.now()
-	interval := c.every()
+// LastWithin returns the last tick that begins no later than d from now.
+func (c *Clock) LastWithin(d time.Duration) survival.Tick {
+	tick, untilNext := c.Now()
+	interval := c.Interval()
 	if d < untilNext || interval == 0 {
 		return tick
 	}

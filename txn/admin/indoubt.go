@@ -1,6 +1,10 @@
-package txn
+package admin
 
-import "time"
+import (
+	"time"
+
+	"github.com/txmgr/txmgr/txn"
+)
 
 // MaxInDoubt is the most transactions that a list of those in doubt has: the oldest.
 const MaxInDoubt = 1000
@@ -8,7 +12,7 @@ const MaxInDoubt = 1000
 // InDoubt is a transaction that an operator may have to look at: one with a heuristic outcome,
 // or one that is decided, or delegated, and does not complete.
 type InDoubt struct {
-	Info
+	txn.Info
 	// Since is when it was decided, by the leader's wall clock.
 	Since time.Time `json:"since,omitzero"`
 	// Why says in one line what it waits for, or what went wrong.
@@ -18,7 +22,7 @@ type InDoubt struct {
 // Explanation is all that is known about one transaction, for an operator who has to decide
 // what to do.
 type Explanation struct {
-	Transaction Info `json:"transaction"`
+	Transaction txn.Info `json:"transaction"`
 	// Summary says in a few lines what was decided, when, why, and by which entry of
 	// the log.
 	Summary  []string      `json:"summary"`
@@ -51,9 +55,9 @@ type BranchProbe struct {
 
 // CallAttempt is one call to a participant for one branch.
 type CallAttempt struct {
-	At   time.Time `json:"at"` // the leader's wall clock
-	Took Duration  `json:"took"`
-	Call string    `json:"call"` // prepare, commit, rollback or settle
+	At   time.Time    `json:"at"` // the leader's wall clock
+	Took txn.Duration `json:"took"`
+	Call string       `json:"call"` // prepare, commit, rollback or settle
 	// Result describes the result, in words; Failed says that the call has to be repeated.
 	Result string `json:"result"`
 	Failed bool   `json:"failed"`
@@ -75,10 +79,10 @@ type Action struct {
 // proved; when that is not what was decided, the branch gets a heuristic outcome that is no
 // longer unknown.
 type Resolution struct {
-	Branch BranchID // zero: all that are in doubt
-	Commit bool     // committed; otherwise rolled back
-	Reason string   // required; at most 512 bytes
-	By     string   // the operator; at most 128 bytes
+	Branch txn.BranchID // zero: all that are in doubt
+	Commit bool         // committed; otherwise rolled back
+	Reason string       // required; at most 512 bytes
+	By     string       // the operator; at most 128 bytes
 }
 
 // AuditRecord is an action of an operator, as recorded in the log.
@@ -89,7 +93,7 @@ type AuditRecord struct {
 	Index uint64    `json:"index"` // the log entry
 	// Action is resolve, rollback, forget, participant-add or participant-remove.
 	Action string `json:"action"`
-	ID     ID     `json:"id,omitzero"`
+	ID     txn.ID `json:"id,omitzero"`
 	Branch string `json:"branch,omitempty"`
 	// Subject is the object of the action and what was done, in words: "b1 committed", "bank".
 	Subject string `json:"subject"`
@@ -99,7 +103,7 @@ type AuditRecord struct {
 
 // AuditFilter chooses audit records. The zero filter chooses all.
 type AuditFilter struct {
-	ID    ID
+	ID    txn.ID
 	Since time.Duration // at most this long ago; 0 means any
 	Limit int           // the newest; 0 means 1,000
 }

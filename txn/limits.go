@@ -7,19 +7,6 @@ import (
 	"strings"
 )
 
-// Participant is a registered participant. The registration is replicated; secrets are not part
-// of it, only where each node finds them.
-type Participant struct {
-	Name string `json:"name"`
-	Kind string `json:"kind"` // of the driver: postgres, mariadb, web or ledger
-	// Settings depend on the kind; see the participant's documentation. At most
-	// 16, keys of at most 64 and values of at most 1,024 bytes.
-	Settings map[string]string `json:"settings"`
-	// CoordinatorPrepares says that the coordinator asks the participant for its vote;
-	// otherwise the application prepares and hands the vote in at commit.
-	CoordinatorPrepares bool `json:"coordinator_prepares"`
-}
-
 // Limits of what enters the log, in bytes or counts.
 const (
 	MaxName            = 128
@@ -44,17 +31,6 @@ func CheckParticipantName(s string) error {
 		return fmt.Errorf("%w: participant name %q: want 1 to %d lower-case letters, digits, '-' or '_', beginning with a letter", ErrInvalid, clip(s), MaxParticipantName)
 	}
 	return nil
-}
-
-// Check reports what is wrong with a registration.
-func (p Participant) Check() error {
-	if err := CheckParticipantName(p.Name); err != nil {
-		return err
-	}
-	if p.Kind == "" || len(p.Kind) > MaxSettingKey {
-		return fmt.Errorf("%w: participant %q: kind %q: want 1 to %d bytes", ErrInvalid, p.Name, clip(p.Kind), MaxSettingKey)
-	}
-	return checkMap("participant "+p.Name+": settings", p.Settings, MaxSettings, MaxSettingKey, MaxSettingValue)
 }
 
 // Check reports what is wrong with the options, apart from the timeout, whose

@@ -1,0 +1,161 @@
+package proposal
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/internal/latency"
+	"github.com/txmgr/txmgr/node/ticks"
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+var errQueueFull = fmt.Errorf("%w: too much load: %d full batches wait for the log", txn.ErrUnavailable, maxQueuedBatches)
+
+// Queue packs the commands of all waiting callers into one log entry while the entry
+// before it is in flight: group commit without a timer. A single caller's command is proposed at
+// once. Entries keep their order, and an entry follows one in flight only if it is no smaller:
+// proposed earlier it would cost the disk as much and carry less.
+type Queue struct {
+	raft  raftLog
+	clock *ticks.Clock
+	wall  func() time.Time
+
+	mu       sync.Mutex
+	term     uint64    // the term in which this node leads and is ready; 0 when it does not
+	queue    []*batch  // guarded by mu: filled front to back
+	tick     bool      // an entry is requested even without a command
+	inflight int       // entries whose callers have no answer yet
+	last     batchSize // of the latest entry in flight
+
+	wake       chan struct{}      // capacity 1
+	inflightCh chan inflightEntry // unbuffered: one is awaited, one waits here, two are in flight
+	stop       chan struct{}
+	done       sync.WaitGroup
+
+	pool sync.Pool
+
+	stats counters
+}
+
+// raftLog is what the queue needs of raft.
+type raftLog interface {
+	ApplyLog(entry raft.Log, timeout time.Duration) raft.ApplyFuture
+	CurrentTerm() uint64
+}
+
+// batchSize is the size of a log entry.
+type batchSize struct{ commands, bytes int }
+
+// New makes a queue, and starts the goroutines that propose its batches and answer their callers.
+// It is closed to callers until [Queue.SetTerm]; end it with [Queue.Close].
+func New(r *raft.Raft, c *ticks.Clock, wall func() time.Time) *Queue {
+	b := &Queue{
+		raft: r, clock: c, wall: wall, stats: counters{start: time.Now(), entryDurations: latency.New()},
+		wake: make(chan struct{}, 1), inflightCh: make(chan inflightEntry), stop: make(chan struct{}),
+	}
+	b.pool.New = func() any { return &proposal{done: make(chan proposalResult, 1), pending: &b.stats.pending} }
+	b.done.Add(2)
+	go b.send()
+	go b.await()
+	return b
+}
+
+// Propose waits until the command is applied. An error means that it was not,
+// or, if it is [txn.ErrInDoubt], that this is unknown.
+func (b *Queue) Propose(ctx context.Context, c machine.Command) (machine.Result, error) {
+	return b.ProposeInTerm(ctx, 0, c, nil)
+}
+
+// ProposeInTerm is [Queue.Propose], in the given term only, unless that is 0: a tick computed from the
+// clock of one term means something else in another. It calls onDone, unless that is nil, when
+// the command is applied, or certainly will not be applied by this node; also when ctx has ended
+// before.
+func (b *Queue) ProposeInTerm(ctx context.Context, term uint64, c machine.Command, onDone func()) (machine.Result, error) {
+	p := b.pool.Get().(*proposal)
+	p.onDone = onDone
+	b.stats.pending.Add(1)
+	err := ctx.Err()
+	if err != nil {
+		err = fmt.Errorf("%w: %w before the command was proposed", txn.ErrUnavailable, context.Cause(ctx))
+	} else {
+		err = b.put(term, c, p)
+	}
+	if err != nil {
+		p.finish()
+		b.pool.Put(p)
+		return machine.Result{}, err
+	}
+	select {
+	case o := <-p.done:
+		b.pool.Put(p)
+		return o.result, o.err
+	case <-ctx.Done():
+		// p is not reused: its answer may still arrive.
+		return machine.Result{}, fmt.Errorf("%w: %w while the command was on its way", txn.ErrInDoubt, context.Cause(ctx))
+	}
+}
+
+func (b *Queue) put(term uint64, c machine.Command, p *proposal) error {
+	b.mu.Lock()
+	if b.term == 0 || term != 0 && term != b.term {
+		b.mu.Unlock()
+		return fmt.Errorf("%w: this node does not lead", txn.ErrUnavailable)
+	}
+	last, err := b.appendCommandLocked(c)
+	if err != nil {
+		b.mu.Unlock()
+		return err
+	}
+	last.callers = append(last.callers, p)
+	last.commands++
+	switch c.(type) {
+	case machine.Commit, machine.Vote:
+		last.hasDecision = true
+	}
+	// The others are sent with it, or when the entry in flight has completed.
+	leaves := last.commands == 1 || last.commands == b.last.commands
+	b.mu.Unlock()
+	if leaves {
+		b.signal()
+	}
+	return nil
+}
+
+// RequestTick requests an entry soon, which may be empty, to carry the tick.
+func (b *Queue) RequestTick() {
+	b.mu.Lock()
+	b.tick = true
+	b.mu.Unlock()
+	b.signal()
+}
+
+func (b *Queue) signal() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// SetTerm opens the queue to callers for a term, or closes it with 0. When it closes, waiting
+// batches are rejected: none of them was proposed.
+func (b *Queue) SetTerm(term uint64) {
+	b.mu.Lock()
+	b.term, b.tick = term, false
+	var rejected []*batch
+	if term == 0 {
+		rejected, b.queue = b.queue, nil
+	}
+	b.mu.Unlock()
+	rejectBatches(rejected)
+}
+
+// Close ends the goroutines. Before it the queue must be closed to callers; see setTerm.
+func (b *Queue) Close() {
+	close(b.stop)
+	b.done.Wait()
+}
