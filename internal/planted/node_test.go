@@ -52,7 +52,7 @@ var ofTheNode = []plant{
 	{
 		name:   "a caller is given another's result",
 		breaks: "an answer is that of the call",
-		file:   "node/proposal/batch.go",
+		file:   "node/proposal/sender.go",
 		old:    "o.result = results[i]",
 		bug:    "o.result = results[(i+1)%len(results)]",
 		pkg:    "node", test: "TestEachCallerHasItsOwnAnswer", says: "whose transaction was rolled back: committed, <nil>",

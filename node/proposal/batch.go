@@ -64,17 +64,6 @@ func (b *Queue) newBatchLocked() *batch {
 	return l
 }
 
-func (l *batch) answer(results []machine.Result, err error) {
-	for i, p := range l.callers {
-		p.finish()
-		o := proposalResult{err: err}
-		if err == nil {
-			o.result = results[i]
-		}
-		p.done <- o
-	}
-}
-
 // proposal is one caller that waits for the result of its command.
 type proposal struct {
 	done   chan proposalResult // capacity 1: sending an answer never blocks

@@ -11,6 +11,7 @@ import (
 	"github.com/txmgr/txmgr/internal/failpoint"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // inflightEntry is an entry that was proposed to raft.
@@ -147,5 +148,16 @@ func proposalError(err error) error {
 	default:
 		// Appended but not known to be committed: it may be applied yet.
 		return fmt.Errorf("%w: %w", txn.ErrInDoubt, err)
+	}
+}
+
+func (l *batch) answer(results []machine.Result, err error) {
+	for i, p := range l.callers {
+		p.finish()
+		o := proposalResult{err: err}
+		if err == nil {
+			o.result = results[i]
+		}
+		p.done <- o
 	}
 }
