@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"net/http"
 	"sync"
@@ -157,12 +156,6 @@ func (c *Client) Close() error {
 	c.unary.CloseIdleConnections()
 	c.streams.CloseIdleConnections()
 	return nil
-}
-
-func newID() txn.ID {
-	var entropy [10]byte
-	_, _ = rand.Read(entropy[:]) // never fails
-	return txn.NewID(time.Now(), entropy)
 }
 
 // newError makes the error that every call returns.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
@@ -119,7 +120,7 @@ func TestFollowsTheLeader(t *testing.T) {
 				was = m.direct(path)
 			}
 			f.leader.Store(leader)
-			eventually(t, "calls at the leader itself", func() bool {
+			waittest.Until(t, "calls at the leader itself", func() bool {
 				return m.direct(path) > was && done.Load() > n+20 || failed.Load() > 0
 			})
 		}
@@ -177,7 +178,7 @@ func TestElection(t *testing.T) {
 			_, err := c.Begin(t.Context(), txn.Options{})
 			began <- err
 		}()
-		eventually(t, "tries at both", func() bool { return f.members[0].direct("") > 1 && f.members[1].direct("") > 1 })
+		waittest.Until(t, "tries at both", func() bool { return f.members[0].direct("") > 1 && f.members[1].direct("") > 1 })
 		f.leader.Store(1)
 		if err := <-began; err != nil {
 			t.Error(err)

@@ -8,6 +8,7 @@ import (
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -25,7 +26,7 @@ func (c *Client) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, err
 		return b, err
 	}
 	for n := 1; ; n++ {
-		o.ID, o.Mark = newID(), c.mark.latest()
+		o.ID, o.Mark = random.TransactionID(), c.mark.latest()
 		b, err := c.begin(ctx, o)
 		c.mark.update(b, err)
 		switch {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/client"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/server"
 	"github.com/txmgr/txmgr/server/servertest"
 	"github.com/txmgr/txmgr/txn"
@@ -98,12 +99,12 @@ func TestServerRestart(t *testing.T) {
 		}
 		for range 3 {
 			n := begun.Load()
-			eventually(t, "progress", func() bool { return begun.Load() > n+20 || failed.Load() > 0 })
+			waittest.Until(t, "progress", func() bool { return begun.Load() > n+20 || failed.Load() > 0 })
 			stop()
 			stop = serveOn(t, listen(t, addr), fake, server.Config{})
 		}
 		n := begun.Load()
-		eventually(t, "progress", func() bool { return begun.Load() > n+20 || failed.Load() > 0 })
+		waittest.Until(t, "progress", func() bool { return begun.Load() > n+20 || failed.Load() > 0 })
 		close(quit)
 		wg.Wait()
 		stop()
@@ -501,21 +502,6 @@ func TestStrangers(t *testing.T) {
 	cfg.Address = web.URL
 	if _, err := open(t, cfg).Begin(t.Context(), txn.Options{}); err == nil || !strings.Contains(err.Error(), "did not answer as a txmgr server") {
 		t.Errorf("%v", err)
-	}
-}
-
-// eventually polls until ok or the test has waited long enough.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(15 * time.Second)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%s: not within 15s", what)
-		}
 	}
 }
 

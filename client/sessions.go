@@ -3,12 +3,10 @@ package client
 import (
 	"context"
 	"errors"
-	"time"
-
-	crand "crypto/rand"
 
 	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
 	"github.com/txmgr/txmgr/api/wire"
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
@@ -19,10 +17,10 @@ func (c *Client) CreateSession(ctx context.Context, o txn.SessionOptions) (admin
 	if !o.ID.IsZero() {
 		return c.createSession(ctx, o)
 	}
-	o.ID = newSessionID() // so that the call can be repeated
+	o.ID = random.SessionID() // so that the call can be repeated
 	s, err := c.createSession(ctx, o)
 	if errors.Is(err, txn.ErrSessionExpired) { // between two tries: it was never used
-		o.ID = newSessionID()
+		o.ID = random.SessionID()
 		s, err = c.createSession(ctx, o)
 	}
 	return s, err
@@ -32,12 +30,6 @@ func (c *Client) createSession(ctx context.Context, o txn.SessionOptions) (admin
 	return c.sessionCall(ctx, "open session", func(ctx context.Context, e *endpoint) (*txmgrv1.Session, error) {
 		return e.sessions.Open(ctx, wire.FromSessionOptions(o))
 	})
-}
-
-func newSessionID() txn.SessionID {
-	var entropy [10]byte
-	_, _ = crand.Read(entropy[:]) // never fails
-	return txn.NewSessionID(time.Now(), entropy)
 }
 
 // KeepAlive renews a session. Nil means that it is open, and does not expire before its TTL

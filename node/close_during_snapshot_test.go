@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -126,7 +127,7 @@ func TestCloseInTheMiddleOfASnapshot(t *testing.T) {
 	s := openLimitedProxy(t, addr[1], 256<<10)
 	defer s.close()
 	f := openMember(t, t.TempDir(), Cluster{Listen: addr[1], Advertise: s.listener.Addr().String(), Join: addr[:1]})
-	until(t, "a snapshot is stuck", func() bool { return s.blocked.Load() > 0 })
+	waittest.Until(t, "a snapshot is stuck", func() bool { return s.blocked.Load() > 0 })
 	closes(t, "the leader", l)
 	closes(t, "the follower", f)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -83,7 +84,7 @@ func TestANodeIsTakenInOnce(t *testing.T) {
 	if _, err := one.Join(t.Context(), addr[2], "test"); err != nil {
 		t.Errorf("the first cluster cannot add it any more: %v", err)
 	}
-	until(t, "it votes in the first cluster", func() bool { return one.countVoters() == 2 })
+	waittest.Until(t, "it votes in the first cluster", func() bool { return one.countVoters() == 2 })
 	if len(two.servers()) != 1 {
 		t.Errorf("the second cluster has %v", two.servers())
 	}

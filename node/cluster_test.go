@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -40,7 +41,7 @@ func openMember(t *testing.T, dir string, c Cluster) *Node {
 
 func leaderOf(t *testing.T, nodes ...*Node) (leader *Node) {
 	t.Helper()
-	until(t, "one leads", func() bool {
+	waittest.Until(t, "one leads", func() bool {
 		for _, n := range nodes {
 			if n.requireLeader() == nil && n.requireReadable(t.Context()) == nil {
 				leader = n
@@ -69,7 +70,7 @@ func TestClusterForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "every node knows the three by name", func() bool {
+	waittest.Until(t, "every node knows the three by name", func() bool {
 		for _, n := range nodes {
 			m := n.Members()
 			if len(m) != 3 || m[0].Name != "a" || m[1].Name != "b" || m[2].Name != "c" || m[0].API == "" {
@@ -88,7 +89,7 @@ func TestClusterForms(t *testing.T) {
 	c := at(3)
 	c.Expect = 0
 	fourth := openMember(t, dirs[3], c)
-	until(t, "the fourth node votes, and has the state", func() bool {
+	waittest.Until(t, "the fourth node votes, and has the state", func() bool {
 		for _, m := range l.Members() {
 			if m.Name == "d" && m.Voter {
 				i, err := fourth.Get(txn.AllowStale(t.Context()), b.ID)
@@ -109,12 +110,12 @@ func TestClusterForms(t *testing.T) {
 	if err := l.Remove(t.Context(), name, "test", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the removed node says so", func() bool { return gone.removedFromCluster.Load() })
+	waittest.Until(t, "the removed node says so", func() bool { return gone.removedFromCluster.Load() })
 	if err := gone.Close(); err != nil {
 		t.Error(err)
 	}
 	back := openMember(t, gone.conf.DataDir, *gone.conf.Cluster)
-	until(t, "it is told that it was removed when it comes back", func() bool { return back.removedFromCluster.Load() })
+	waittest.Until(t, "it is told that it was removed when it comes back", func() bool { return back.removedFromCluster.Load() })
 	if m := l.Members(); len(m) != 3 {
 		t.Errorf("%d members after one of four was removed", len(m))
 	}
@@ -124,7 +125,7 @@ func TestClusterForms(t *testing.T) {
 		t.Error(err)
 	}
 	again := openMember(t, filepath.Join(t.TempDir(), "new"), *gone.conf.Cluster)
-	until(t, "it is a voter again", func() bool {
+	waittest.Until(t, "it is a voter again", func() bool {
 		for _, m := range l.Members() {
 			if m.Name == name && m.Voter && m.ID == string(again.env.ID) {
 				return true

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -92,7 +93,7 @@ func TestCommitThatWaitsEndsWithTheNode(t *testing.T) {
 		_, err := n.Commit(context.Background(), b.ID, txn.CommitRequest{})
 		ended <- err
 	}()
-	until(t, "preparing", func() bool {
+	waittest.Until(t, "preparing", func() bool {
 		info, err := n.Get(t.Context(), b.ID)
 		return err == nil && info.State == txn.Preparing
 	})
@@ -110,7 +111,7 @@ func TestCommitThatWaitsLearnsOfARollback(t *testing.T) {
 		_, err := n.Commit(context.Background(), b.ID, txn.CommitRequest{})
 		ended <- err
 	}()
-	until(t, "preparing", func() bool {
+	waittest.Until(t, "preparing", func() bool {
 		info, err := n.Get(t.Context(), b.ID)
 		return err == nil && info.State == txn.Preparing
 	})

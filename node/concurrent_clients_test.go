@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -27,7 +28,7 @@ func (h delayedReports) ReportCompletion(ctx context.Context, id txn.ID, acks ..
 func TestOneIDTwice(t *testing.T) {
 	n, bank, _ := withLedgers(t)
 	other := ledger.New("bank", bankPath(t, n))
-	id, release := newID(), make(chan struct{})
+	id, release := random.TransactionID(), make(chan struct{})
 	var both sync.WaitGroup
 	both.Add(2)
 	run := func(m txn.Manager, l *ledger.Ledger, before <-chan struct{}) error {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
@@ -84,7 +85,7 @@ func TestDoctorSeesWhatIsWrong(t *testing.T) {
 	order(t, n, desks, "stock")
 	beginAt(t, n, time.Minute, "bank")
 	var ds []admin.Check
-	until(t, "the failing participant", func() bool {
+	waittest.Until(t, "the failing participant", func() bool {
 		var err error
 		if ds, err = n.Doctor(ctx, ""); err != nil {
 			t.Fatal(err)

@@ -219,20 +219,6 @@ func wantErr(t *testing.T, what string, err error, want ...any) {
 	}
 }
 
-// until polls a condition that sends no notification.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.After(time.Minute); !ok(); {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatalf("%s: not within a minute", what)
-		}
-	}
-}
-
 func choice(e admin.Explanation, action string) admin.Action {
 	i := slices.IndexFunc(e.Actions, func(c admin.Action) bool { return c.Name == action })
 	if i < 0 {

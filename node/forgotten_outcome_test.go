@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -73,14 +74,14 @@ func TestBeginOfAForgottenTransaction(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				marked := txn.Options{ID: newID(), Mark: begin(t, n, time.Minute).Mark}
+				marked := txn.Options{ID: random.TransactionID(), Mark: begin(t, n, time.Minute).Mark}
 				committedAndForgotten(t, n, marked)
-				timed := txn.Options{ID: newID()}
+				timed := txn.Options{ID: random.TransactionID()}
 				if name == "by number" {
 					// The retention is shorter than the allowed clock skew: without a mark a repeat
 					// cannot be recognized.
 					timed.Mark = refusedAsForgotten(t, n, "a new id without a mark", timed)
-					timed.ID = newID()
+					timed.ID = random.TransactionID()
 				}
 				committedAndForgotten(t, n, timed)
 				if err := n.Snapshot(); err != nil {
@@ -93,7 +94,7 @@ func TestBeginOfAForgottenTransaction(t *testing.T) {
 				now := refusedAsForgotten(t, n, "with the mark of the id", marked)
 				refusedAsForgotten(t, n, "without a mark", txn.Options{ID: marked.ID})
 				refusedAsForgotten(t, n, "the other", timed)
-				if _, err := n.Begin(t.Context(), txn.Options{ID: newID(), Mark: now}); err != nil {
+				if _, err := n.Begin(t.Context(), txn.Options{ID: random.TransactionID(), Mark: now}); err != nil {
 					t.Errorf("a new id, with the mark of the refusal: %v", err)
 				}
 				begin(t, n, time.Minute) // ids that the node makes are always new
@@ -112,7 +113,7 @@ func TestBeginOfATransactionThatABackupDoesNotKnow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := txn.Options{ID: newID(), Mark: begin(t, n, time.Minute).Mark}
+		before := txn.Options{ID: random.TransactionID(), Mark: begin(t, n, time.Minute).Mark}
 		if _, err := n.Begin(ctx, before); err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func TestBeginOfATransactionThatABackupDoesNotKnow(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(10 * time.Minute)
-		lost := txn.Options{ID: newID(), Mark: begin(t, n, time.Minute).Mark}
+		lost := txn.Options{ID: random.TransactionID(), Mark: begin(t, n, time.Minute).Mark}
 		if _, err := n.Begin(ctx, lost); err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +152,7 @@ func TestBeginOfATransactionThatABackupDoesNotKnow(t *testing.T) {
 			pass(20 * time.Minute)
 			refusedAsForgotten(t, n, life+" life, by the mark, later", lost)
 			refusedAsForgotten(t, n, life+" life, by the time, later", txn.Options{ID: lost.ID})
-			lost = txn.Options{ID: newID(), Mark: begin(t, n, time.Minute).Mark} // of this incarnation
+			lost = txn.Options{ID: random.TransactionID(), Mark: begin(t, n, time.Minute).Mark} // of this incarnation
 			if _, err := n.Begin(ctx, lost); err != nil {
 				t.Error(err)
 			}

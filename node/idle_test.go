@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -47,7 +48,7 @@ func TestSnapshotDueAtTheStart(t *testing.T) {
 	}
 	n = open(t, dir, func(c *Config) { c.SnapshotBytes = 40_000 })
 	write(n, 1)
-	until(t, "the snapshot that was due is taken", func() bool {
+	waittest.Until(t, "the snapshot that was due is taken", func() bool {
 		snaps, err := n.env.Snapshots.List()
 		return err == nil && len(snaps) > 0 && snaps[0].Index > 400
 	})

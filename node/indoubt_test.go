@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/txmgr/txmgr/internal/random"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
@@ -163,7 +165,7 @@ func TestDoubtOfAnUnreachableLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ds []admin.InDoubt
-	until(t, "the doubt", func() bool {
+	waittest.Until(t, "the doubt", func() bool {
 		ds, err = n.InDoubts(ctx)
 		return err == nil && len(ds) == 1
 	})
@@ -253,7 +255,7 @@ func TestResolve(t *testing.T) {
 	stuck := func() txn.BeginResult {
 		stock.outage(errRefused)
 		b := order(t, n, desks, "bank", "stock")
-		until(t, "an attempt", func() bool {
+		waittest.Until(t, "an attempt", func() bool {
 			info, err := n.Get(ctx, b.ID)
 			return err == nil && info.Branches[1].Attempts > 0 && info.Branches[0].State == txn.BranchCommitted
 		})
@@ -349,7 +351,7 @@ func TestResolve(t *testing.T) {
 		"explain": func(id txn.ID) error { _, err := n.Explain(ctx, id); return err },
 		"retry":   func(id txn.ID) error { return n.Retry(ctx, id) },
 	} {
-		wantErr(t, name+" of an unknown id", call(newID()), txn.ErrNotFound)
+		wantErr(t, name+" of an unknown id", call(random.TransactionID()), txn.ErrNotFound)
 	}
 }
 
@@ -387,7 +389,7 @@ func TestExplainInEveryState(t *testing.T) {
 		t.Error("committed without a vote")
 	}
 	go func() { _, _ = n.Commit(context.Background(), asking.ID, txn.CommitRequest{}) }()
-	until(t, "preparing", func() bool { return strings.Contains(trace(asking.ID), "collects the votes of b1 at shop") })
+	waittest.Until(t, "preparing", func() bool { return strings.Contains(trace(asking.ID), "collects the votes of b1 at shop") })
 	if _, err := n.Rollback(ctx, asking.ID, "changed my mind"); err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +446,7 @@ func TestDoubtsAreBounded(t *testing.T) {
 		}
 	}
 	var ds []admin.InDoubt
-	until(t, "doubts", func() bool {
+	waittest.Until(t, "doubts", func() bool {
 		var err error
 		if ds, err = n.InDoubts(ctx); err != nil {
 			t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/internal/random"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -176,7 +178,7 @@ func TestBackupsAndRestartsLeaveTheLogBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 50 { // of some six hundred bytes each
-			if _, err := n.Rollback(t.Context(), newID(), strings.Repeat("r", txn.MaxReason)); !errors.Is(err, txn.ErrNotFound) {
+			if _, err := n.Rollback(t.Context(), random.TransactionID(), strings.Repeat("r", txn.MaxReason)); !errors.Is(err, txn.ErrNotFound) {
 				t.Fatal(err)
 			}
 		}
@@ -208,7 +210,7 @@ func TestARestartRemovesWhatAnEarlierLifeLeft(t *testing.T) {
 		n.logMeter.snapshotAt.Store(1 << 40) // it takes no snapshot of its own
 		for range 2 {
 			for range 50 {
-				if _, err := n.Rollback(t.Context(), newID(), strings.Repeat("r", txn.MaxReason)); !errors.Is(err, txn.ErrNotFound) {
+				if _, err := n.Rollback(t.Context(), random.TransactionID(), strings.Repeat("r", txn.MaxReason)); !errors.Is(err, txn.ErrNotFound) {
 					t.Fatal(err)
 				}
 			}
@@ -234,12 +236,12 @@ func TestARestartMeasuresItsLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 50 { // of some six hundred bytes each: three processes together are enough for a snapshot
-			if _, err := n.Rollback(t.Context(), newID(), strings.Repeat("r", txn.MaxReason)); !errors.Is(err, txn.ErrNotFound) {
+			if _, err := n.Rollback(t.Context(), random.TransactionID(), strings.Repeat("r", txn.MaxReason)); !errors.Is(err, txn.ErrNotFound) {
 				t.Fatal(err)
 			}
 		}
 		if life == 2 {
-			until(t, "a snapshot", func() bool {
+			waittest.Until(t, "a snapshot", func() bool {
 				snaps, err := n.env.Snapshots.List()
 				return err == nil && len(snaps) == 1
 			})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -99,7 +100,7 @@ func TestALearnerThatDoesNotFollowGetsNoVote(t *testing.T) {
 	}
 	for range 2 {
 		last := heard()
-		until(t, "the leader has asked who it is", func() bool { return heard().After(last) || l.countVoters() > 1 })
+		waittest.Until(t, "the leader has asked who it is", func() bool { return heard().After(last) || l.countVoters() > 1 })
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -114,7 +115,7 @@ func TestACopyOfANodeDoesNotTakeItsPlace(t *testing.T) {
 	addr := freePorts(t, 2)
 	l := bootstrapped(t, addr[0])
 	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
-	until(t, "the second node votes", func() bool { return l.countVoters() == 2 })
+	waittest.Until(t, "the second node votes", func() bool { return l.countVoters() == 2 })
 	copied := n.identity()
 	p, err := peer.Open(peer.Config{Listen: "127.0.0.1:0", Self: func() peer.Identity { return copied }})
 	if err != nil {
@@ -153,7 +154,7 @@ func TestAMajorityMovesToOtherAddresses(t *testing.T) {
 	if i, err := l.Get(t.Context(), b.ID); err != nil || i.State != txn.Active {
 		t.Errorf("the transaction is %v, %v", i.State, err)
 	}
-	until(t, "raft's configuration knows the new addresses", func() bool {
+	waittest.Until(t, "raft's configuration knows the new addresses", func() bool {
 		for _, n := range nodes {
 			if l.configuredAddress(string(n.env.ID)) != n.peerServer.Addr() {
 				return false
@@ -185,7 +186,7 @@ func TestAloneAndBack(t *testing.T) {
 	}
 	back := leaderOf(t, openMember(t, dir, Cluster{Listen: addr[1]}))
 	openMember(t, t.TempDir(), Cluster{Listen: addr[2], Join: addr[1:2]})
-	until(t, "another one votes", func() bool { return back.countVoters() == 2 })
+	waittest.Until(t, "another one votes", func() bool { return back.countVoters() == 2 })
 	if at := back.configuredAddress(string(back.env.ID)); at != addr[1] {
 		t.Errorf("its address is %s; want %s", at, addr[1])
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/asynclog"
 	"github.com/txmgr/txmgr/internal/latency"
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/internal/simenv"
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/node/proposal"
@@ -311,14 +311,7 @@ func orElse[T comparable](v, def T) T {
 
 // newClusterID makes the cluster id, which is part of the cluster's XIDs: 30 random bits keep
 // two clusters on one database apart.
-func newClusterID() string {
-	const letters = "abcdefghijkmnpqrstuvwxyz23456789" // 32, without letters that are easily confused
-	tag := make([]byte, 6)
-	for i := range tag {
-		tag[i] = letters[rand.IntN(len(letters))]
-	}
-	return string(tag)
-}
+func newClusterID() string { return random.Letters(6) }
 
 // onApply is called for each applied entry, in order.
 func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.Tick) {

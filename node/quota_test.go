@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/random"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
@@ -119,7 +121,7 @@ func TestQuotaCountsOnce(t *testing.T) {
 	if err := addLedger(t, n, "bank", "2"); err != nil {
 		t.Fatal(err)
 	}
-	o := txn.Options{ID: newID(), Timeout: time.Hour, Branches: []txn.Enlistment{{Participant: "bank"}}}
+	o := txn.Options{ID: random.TransactionID(), Timeout: time.Hour, Branches: []txn.Enlistment{{Participant: "bank"}}}
 	over, err := n.quotas.reserveBegin(o)
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +216,7 @@ func TestQuotaIsNeverExceeded(t *testing.T) {
 		t.Errorf("%d begun, %d refused: the quota was not tried", begun.Load(), refused.Load())
 	}
 	// Those that were given up are found to be nothing, or still there.
-	until(t, "room", func() bool {
+	waittest.Until(t, "room", func() bool {
 		list, err := n.List(context.Background(), admin.Filter{States: []txn.State{txn.Active}})
 		if err != nil {
 			t.Fatal(err)
@@ -313,7 +315,7 @@ func TestQuotaPlaceIsHeldByEveryRepetition(t *testing.T) {
 	if err := addLedger(t, n, "bank", "1"); err != nil {
 		t.Fatal(err)
 	}
-	at, id := txn.Enlistment{Participant: "bank"}, newID()
+	at, id := txn.Enlistment{Participant: "bank"}, random.TransactionID()
 	var over []func()
 	for range 2 {
 		o, err := n.quotas.reserveEnlist(id, at)

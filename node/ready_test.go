@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -21,7 +22,7 @@ func TestAFollowerIsReadyWhenItKnowsTheLeader(t *testing.T) {
 		nodes = append(nodes, at(dirs[i], i))
 	}
 	l := leaderOf(t, nodes...)
-	until(t, "the leader knows all nodes", func() bool {
+	waittest.Until(t, "the leader knows all nodes", func() bool {
 		for _, m := range l.Members() {
 			if m.Name == "" {
 				return false

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/internal/failpoint"
+	"github.com/txmgr/txmgr/internal/textutil"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/timeout/survival"
@@ -140,7 +141,7 @@ func (n recoveryLog) reportCommands(id txn.ID, rs []recovery.BranchResult) (comm
 				votes.Reason = n.voteReason(id, r)
 			}
 		default:
-			commands = append(commands, machine.ReportHeuristic{ID: id, Branch: r.Branch, Heuristic: r.Heuristic, Detail: clip(r.Detail)})
+			commands = append(commands, machine.ReportHeuristic{ID: id, Branch: r.Branch, Heuristic: r.Heuristic, Detail: textutil.Limit(r.Detail, txn.MaxReason)})
 		}
 	}
 	if len(acks) > 0 {
@@ -154,7 +155,7 @@ func (n recoveryLog) reportCommands(id txn.ID, rs []recovery.BranchResult) (comm
 
 // voteReason returns why a branch voted no, with the name of its participant.
 func (n recoveryLog) voteReason(id txn.ID, r recovery.BranchResult) string {
-	return clip(strings.TrimSuffix(n.participantName(id, r.Branch)+": "+r.Detail, ": "))
+	return textutil.Limit(strings.TrimSuffix(n.participantName(id, r.Branch)+": "+r.Detail, ": "), txn.MaxReason)
 }
 
 // participantName names the participant of a branch, for operators.
@@ -164,17 +165,6 @@ func (n recoveryLog) participantName(id txn.ID, b txn.BranchID) string {
 		return b.String()
 	}
 	return t.Branches[b-1].Participant
-}
-
-// clip keeps a detail within what the log accepts.
-func clip(s string) string { return clipTo(s, txn.MaxReason) }
-
-// clipTo cuts a text for operators, at a character boundary.
-func clipTo(s string, bytes int) string {
-	if len(s) <= bytes {
-		return s
-	}
-	return strings.ToValidUTF8(s[:bytes], "")
 }
 
 // Lookup implements [recovery.Log]. An entry that was acknowledged before the call was acknowledged

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/internal/waittest"
 )
 
 // TestRemovalIsCompleted: where a leader fails between the two halves of a removal, raft
@@ -13,12 +15,12 @@ func TestRemovalIsCompleted(t *testing.T) {
 	addr := freePorts(t, 2)
 	l := bootstrapped(t, addr[0])
 	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
-	until(t, "the second node votes", func() bool { return l.countVoters() == 2 && l.memberRecord(string(n.env.ID)).Node != "" })
+	waittest.Until(t, "the second node votes", func() bool { return l.countVoters() == 2 && l.memberRecord(string(n.env.ID)).Node != "" })
 	if err := l.raft.RemoveServer(n.env.ID, 0, 0).Error(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "its id is struck", func() bool { return l.isRemoved(string(n.env.ID)) })
-	until(t, "it knows that", func() bool { return n.removedFromCluster.Load() })
+	waittest.Until(t, "its id is struck", func() bool { return l.isRemoved(string(n.env.ID)) })
+	waittest.Until(t, "it knows that", func() bool { return n.removedFromCluster.Load() })
 }
 
 // TestARemovedNodeIsNoWayIn: a removed node that still runs does not keep a new one from finding
@@ -28,7 +30,7 @@ func TestARemovedNodeIsNoWayIn(t *testing.T) {
 	addr := freePorts(t, 3)
 	l := bootstrapped(t, addr[0])
 	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
-	until(t, "the second node votes", func() bool { return l.countVoters() == 2 })
+	waittest.Until(t, "the second node votes", func() bool { return l.countVoters() == 2 })
 	if err := l.Remove(t.Context(), string(n.env.ID), "test", "a test"); err != nil {
 		t.Fatal(err)
 	}
@@ -36,10 +38,10 @@ func TestARemovedNodeIsNoWayIn(t *testing.T) {
 	if len(l.servers()) != 1 {
 		t.Errorf("the removed node is back: %v", l.servers())
 	}
-	until(t, "the removed node knows no leader any more", func() bool {
+	waittest.Until(t, "the removed node knows no leader any more", func() bool {
 		_, id := n.raft.LeaderWithID()
 		return id == "" && n.removedFromCluster.Load()
 	})
 	openMember(t, t.TempDir(), Cluster{Listen: addr[2], Join: []string{addr[1], addr[0]}})
-	until(t, "the new node votes", func() bool { return l.countVoters() == 2 })
+	waittest.Until(t, "the new node votes", func() bool { return l.countVoters() == 2 })
 }

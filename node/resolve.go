@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/txmgr/txmgr/internal/textutil"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -55,7 +56,7 @@ func requireReason(op string, id txn.ID, reason string) (string, error) {
 }
 
 // operatorName returns the name of the operator in the form that the log accepts.
-func operatorName(by string) string { return clipTo(oneLine(by), txn.MaxName) }
+func operatorName(by string) string { return textutil.Limit(oneLine(by), txn.MaxName) }
 
 func currentOutcome(t *machine.Transaction) txn.Outcome {
 	return txn.Outcome{State: t.State, Cause: t.Cause, Heuristic: t.Heuristic, EndedByApplication: t.EndedByApplication()}

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
-	crand "crypto/rand"
-
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -26,9 +24,7 @@ func (n *Node) OpenSession(ctx context.Context, o txn.SessionOptions) (admin.Cli
 		return admin.ClientSession{}, txn.Wrap(op, txn.ID{}, err)
 	}
 	if o.ID.IsZero() {
-		var entropy [10]byte
-		_, _ = crand.Read(entropy[:]) // never fails
-		o.ID = txn.NewSessionID(time.Now(), entropy)
+		o.ID = random.SessionID()
 	}
 	res, err := n.proposeCommand(ctx, op, machine.OpenSession{ID: o.ID, Name: o.Name, TTL: txn.GrantedTTL(o.TTL)}, nil)
 	switch {

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	crand "crypto/rand"
-
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -21,18 +20,7 @@ const (
 	tokenIDLength = 8
 	secretLetters = 32
 	secretLength  = len(secretPrefix) + tokenIDLength + 1 + secretLetters
-	tokenAlphabet = "abcdefghijkmnpqrstuvwxyz23456789" // 32, none easily confused with another
 )
-
-// randomLetters returns an unguessable text.
-func randomLetters(n int) string {
-	b := make([]byte, n)
-	_, _ = crand.Read(b) // never fails
-	for i := range b {
-		b[i] = tokenAlphabet[b[i]%byte(len(tokenAlphabet))] // 256 is a multiple of 32
-	}
-	return string(b)
-}
 
 // CreateToken creates a token, and returns its secret, which is stored nowhere.
 //
@@ -50,7 +38,7 @@ func (n *Node) CreateToken(ctx context.Context, r admin.TokenRequest) (admin.Tok
 	if r.TTL > 0 {
 		c.Expires = n.conf.wall().Add(r.TTL).UnixMilli()
 	}
-	secret := secretPrefix + c.ID + "_" + randomLetters(secretLetters)
+	secret := secretPrefix + c.ID + "_" + random.Letters(secretLetters)
 	c.Hash = sha256.Sum256([]byte(secret))
 	res, err := n.proposeCommand(ctx, op, c, nil)
 	switch {
@@ -71,7 +59,7 @@ func (n *Node) CreateToken(ctx context.Context, r admin.TokenRequest) (admin.Tok
 // newTokenID returns an id that no token has.
 func (n *Node) newTokenID() string {
 	for {
-		id := randomLetters(tokenIDLength)
+		id := random.Letters(tokenIDLength)
 		if _, taken := n.token(id); !taken {
 			return id
 		}

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	crand "crypto/rand"
-
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/timeout/purgatory"
 	"github.com/txmgr/txmgr/timeout/survival"
@@ -63,20 +62,13 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error
 func (n *Node) withID(o txn.Options) txn.Options {
 	switch {
 	case o.ID.IsZero():
-		o.ID, o.Mark = newID(), txn.Mark{}
+		o.ID, o.Mark = random.TransactionID(), txn.Mark{}
 	case o.Mark.IsZero():
 		now := n.conf.wall()
 		tick, _ := n.clock.Now()
 		n.fsm.View(func(m *machine.Machine) { o.Mark = m.MarkForID(o.ID, max(tick, m.Tick()), now, recovery.ClockSlack) })
 	}
 	return o
-}
-
-// newID creates a transaction id for callers that gave none.
-func newID() txn.ID {
-	var entropy [10]byte
-	_, _ = crand.Read(entropy[:]) // never fails
-	return txn.NewID(time.Now(), entropy)
 }
 
 // labels returns labels in the canonical order of the log.

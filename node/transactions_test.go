@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
@@ -157,7 +158,7 @@ func TestBadCallsChangeNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := newID()
+	other := random.TransactionID()
 	calls := map[string]struct {
 		call func() error
 		want error
@@ -208,7 +209,7 @@ func TestBadCallsChangeNothing(t *testing.T) {
 func TestEverythingMayBeRepeated(t *testing.T) {
 	n, _, _ := withLedgers(t)
 	ctx := t.Context()
-	o := txn.Options{ID: newID(), Timeout: time.Minute, Branches: []txn.Enlistment{{Participant: "bank"}}}
+	o := txn.Options{ID: random.TransactionID(), Timeout: time.Minute, Branches: []txn.Enlistment{{Participant: "bank"}}}
 	first, err := n.Begin(ctx, o)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/timeout/purgatory"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -57,7 +58,7 @@ func TestMoreChangesThanAreNoted(t *testing.T) {
 		ended := make(chan error, 1)
 		parked := w.requests.Len()
 		go func() { ended <- w.wait(t.Context(), id, look) }()
-		until(t, "parked", func() bool { return w.requests.Len() > parked })
+		waittest.Until(t, "parked", func() bool { return w.requests.Len() > parked })
 		return ended
 	}
 	var slow, over atomic.Bool

@@ -14,6 +14,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/internal/random"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/raftfsm/logstore"
 	"github.com/txmgr/txmgr/txn/admin"
@@ -109,10 +111,10 @@ func TestOnlyVoterThatStallsEnds(t *testing.T) {
 		for range n.Watch(ctx, admin.Filter{}) {
 		}
 	}()
-	until(t, "the watch has begun", func() bool { return n.notifier.watching.Load() > 0 })
+	waittest.Until(t, "the watch has begun", func() bool { return n.notifier.watching.Load() > 0 })
 	n.notifier.mu.Lock()
 	begun := beginSoon(t, n)
-	until(t, "an entry is being applied", func() bool { return n.fsm.Steps()%2 == 1 })
+	waittest.Until(t, "an entry is being applied", func() bool { return n.fsm.Steps()%2 == 1 })
 	w := newWatchdog(n)
 	w.act("an entry is being applied", exitPolls)
 	select {
@@ -186,7 +188,7 @@ func appendBegins(t *testing.T, dir string, count int) {
 	}
 	logs := make([]*raft.Log, count)
 	for i := range logs {
-		buf := raftfsm.AppendCommand(raftfsm.AppendHeader(nil), machine.Begin{ID: newID(), Timeout: time.Hour, Survival: 36000, Expiry: 1 << 40})
+		buf := raftfsm.AppendCommand(raftfsm.AppendHeader(nil), machine.Begin{ID: random.TransactionID(), Timeout: time.Hour, Survival: 36000, Expiry: 1 << 40})
 		if err := raftfsm.FinishEntry(buf, 1, time.Now().UnixMilli(), 1); err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +229,7 @@ func TestSnapshotBehindALockedStateEnds(t *testing.T) {
 	go n.fsm.View(func(*machine.Machine) { close(entered); <-hold })
 	<-entered
 	go func() { restored <- n.fsm.Restore(rc) }() // as raft's goroutine does
-	until(t, "the snapshot waits for the state", func() bool { return !n.fsm.Readable() })
+	waittest.Until(t, "the snapshot waits for the state", func() bool { return !n.fsm.Readable() })
 	w := newWatchdog(n)
 	for range stallPolls + 1 {
 		w.act(w.check())

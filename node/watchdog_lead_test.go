@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -45,7 +46,7 @@ func openThreeWatched(t *testing.T, options ...func(*Config)) ([]*Node, <-chan e
 // elects makes one node transfer leadership to another.
 func elects(t *testing.T, from, to *Node) {
 	t.Helper()
-	until(t, "the node is elected", func() bool {
+	waittest.Until(t, "the node is elected", func() bool {
 		_ = from.TransferLeader(t.Context(), string(to.env.ID)) // refused until the leader is up to date
 		return to.raft.State() == raft.Leader
 	})
@@ -54,7 +55,7 @@ func elects(t *testing.T, from, to *Node) {
 // writesAt waits until one of the nodes takes a write.
 func writesAt(t *testing.T, nodes ...*Node) {
 	t.Helper()
-	until(t, "another node leads and takes writes", func() bool {
+	waittest.Until(t, "another node leads and takes writes", func() bool {
 		for _, n := range nodes {
 			if _, err := n.Begin(t.Context(), txn.Options{Timeout: time.Hour}); err == nil {
 				return true
@@ -140,7 +141,7 @@ func TestOnlyVoterThatDoesNotTakeOverEnds(t *testing.T) {
 		}
 	}
 	// An entry of the node's own that is on its way to the disk, or is applied meanwhile, makes it take longer.
-	until(t, "the only voter that does not take over is ended", func() bool {
+	waittest.Until(t, "the only voter that does not take over is ended", func() bool {
 		for range exitPolls {
 			w.act(w.check())
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -44,7 +45,7 @@ func stalling(t *testing.T) (*Node, <-chan error) {
 // dumped waits until the stacks of the goroutines are written, which nothing else waits for: the directory is removed next.
 func dumped(t *testing.T, n *Node) {
 	t.Helper()
-	until(t, "the stacks of the goroutines are written down", func() bool {
+	waittest.Until(t, "the stacks of the goroutines are written down", func() bool {
 		stacks, err := os.ReadFile(filepath.Join(n.conf.DataDir, "stall.txt"))
 		return err == nil && strings.Contains(string(stacks), "goroutine")
 	})
@@ -101,12 +102,12 @@ func TestStalledNodeIsNotReady(t *testing.T) {
 		for range n.Watch(ctx, admin.Filter{}) {
 		}
 	}()
-	until(t, "the watch has begun", func() bool { return n.notifier.watching.Load() > 0 })
+	waittest.Until(t, "the watch has begun", func() bool { return n.notifier.watching.Load() > 0 })
 	n.notifier.mu.Lock()
 	release := sync.OnceFunc(n.notifier.mu.Unlock)
 	defer release()
 	begun := beginSoon(t, n)
-	until(t, "the node is not ready", func() bool { return n.Ready() != nil })
+	waittest.Until(t, "the node is not ready", func() bool { return n.Ready() != nil })
 	if err := n.logFailure(); err != nil {
 		t.Fatalf("the node was ready until it failed: %v", err)
 	}
@@ -116,7 +117,7 @@ func TestStalledNodeIsNotReady(t *testing.T) {
 	if _, err := n.Begin(t.Context(), txn.Options{}); !errors.Is(err, txn.ErrUnavailable) {
 		t.Errorf("a call of a node that stands still was told %v", err)
 	}
-	until(t, "the stacks of the goroutines are written down", func() bool {
+	waittest.Until(t, "the stacks of the goroutines are written down", func() bool {
 		stacks, err := os.ReadFile(filepath.Join(n.conf.DataDir, "stall.txt"))
 		return err == nil && strings.Contains(string(stacks), "publish")
 	})
@@ -124,7 +125,7 @@ func TestStalledNodeIsNotReady(t *testing.T) {
 	if err := <-begun; err != nil {
 		t.Errorf("the call that waited was told %v", err)
 	}
-	until(t, "the node is ready again", func() bool { return n.Ready() == nil })
+	waittest.Until(t, "the node is ready again", func() bool { return n.Ready() == nil })
 	if _, err := n.Begin(t.Context(), txn.Options{}); err != nil {
 		t.Errorf("a call after the stall was told %v", err)
 	}

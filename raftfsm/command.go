@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/txmgr/txmgr/internal/textutil"
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
@@ -430,7 +431,7 @@ func (r *reader) participant() admin.Participant {
 		for i := range n {
 			k := r.name()
 			if i > 0 && k <= last {
-				r.fail("setting %q stands behind %q", clip(k), clip(last))
+				r.fail("setting %q stands behind %q", textutil.Excerpt(k, 64), textutil.Excerpt(last, 64))
 				break
 			}
 			p.Settings[k], last = r.name(), k
@@ -438,14 +439,6 @@ func (r *reader) participant() admin.Participant {
 	}
 	p.CoordinatorPrepares = r.flag()
 	return p
-}
-
-// clip keeps hostile input out of error texts.
-func clip(s string) string {
-	if len(s) > 64 {
-		return s[:64] + "..."
-	}
-	return s
 }
 
 // carve cuts n zero elements off the rest of a slab, which it replaces by a larger one when they do

@@ -128,7 +128,7 @@ func FromResolution(id txn.ID, r admin.Resolution) *txmgrv1.ResolveRequest {
 func ToResolution(m *txmgrv1.ResolveRequest) (admin.Resolution, error) {
 	r := admin.Resolution{Commit: m.GetOutcome() == txn.BranchCommitted.String(), Reason: m.GetReason(), By: m.GetBy()}
 	if !r.Commit && m.GetOutcome() != txn.BranchRolledBack.String() {
-		return r, fmt.Errorf("%w: ending %q: want %v or %v", txn.ErrInvalid, truncate(m.GetOutcome()), txn.BranchCommitted, txn.BranchRolledBack)
+		return r, fmt.Errorf("%w: ending %q: want %v or %v", txn.ErrInvalid, excerpt(m.GetOutcome()), txn.BranchCommitted, txn.BranchRolledBack)
 	}
 	if m.GetBranch() == "" {
 		return r, nil

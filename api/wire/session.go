@@ -42,7 +42,7 @@ func ToSessionOptions(m *txmgrv1.OpenSessionRequest) (o txn.SessionOptions, err 
 		return o, err
 	}
 	if o.TTL == 0 && m.GetTtl() != "" {
-		return o, fmt.Errorf("%w: ttl %q: leave it out for the default, or give at least %v", txn.ErrInvalid, truncate(m.GetTtl()), txn.MinSessionTTL)
+		return o, fmt.Errorf("%w: ttl %q: leave it out for the default, or give at least %v", txn.ErrInvalid, excerpt(m.GetTtl()), txn.MinSessionTTL)
 	}
 	return o, o.Check()
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/textutil"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -70,10 +71,10 @@ func ParseDuration(field, s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s %q: want a duration with its unit, such as 30s, 1m30s or 500ms", txn.ErrInvalid, field, truncate(s))
+		return 0, fmt.Errorf("%w: %s %q: want a duration with its unit, such as 30s, 1m30s or 500ms", txn.ErrInvalid, field, excerpt(s))
 	}
 	if d < 0 {
-		return 0, fmt.Errorf("%w: %s %q is negative", txn.ErrInvalid, field, truncate(s))
+		return 0, fmt.Errorf("%w: %s %q is negative", txn.ErrInvalid, field, excerpt(s))
 	}
 	return d, nil
 }
@@ -85,12 +86,8 @@ func formatTime(t time.Time) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-func truncate(s string) string {
-	if len(s) > 64 {
-		return Text(s[:64]) + "..."
-	}
-	return Text(s)
-}
+// excerpt is the beginning of a request's text, for error messages.
+func excerpt(s string) string { return Text(textutil.Excerpt(s, 64)) }
 
 // fieldReader collects the first error while fields are read, so that a message can
 // be translated field by field without a check after each.

@@ -1,6 +1,10 @@
 package adaptivebench
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/txmgr/txmgr/internal/svgchart"
+)
 
 // The bars of a picture, in pixels.
 const (
@@ -15,15 +19,15 @@ const (
 func (r Report) Bars(group []Result) string {
 	width := barNames + float64(len(quantities))*(barLength+barRoom)
 	height := headHeight + panelTop + barStep*float64(len(group)) + 10
-	c := newCanvas(int(width), int(height), titleOf(group[0].Task), "of the whole time, what an optimizer had to learn included; latencies at the server")
+	c := svgchart.New(int(width), int(height), titleOf(group[0].Task), "of the whole time, what an optimizer had to learn included; latencies at the server")
 	top := headHeight + panelTop - 16
 	styles := stylesOf(group)
 	for n := range group {
-		c.text("", "end", barNames-8, top+barStep*float64(n)+barHeight-3, styles[n].title)
+		c.Text("", "end", barNames-8, top+barStep*float64(n)+barHeight-3, styles[n].title)
 	}
 	for i, q := range quantities {
 		left := barNames + float64(i)*(barLength+barRoom)
-		c.text("panel", "start", left, top-12, q.title)
+		c.Text("panel", "start", left, top-12, q.title)
 		most := 0.0
 		for _, x := range group {
 			most = max(most, q.of(x.Figures))
@@ -35,8 +39,8 @@ func (r Report) Bars(group []Result) string {
 				length = barLength * v / most
 			}
 			fmt.Fprintf(c, `<rect class="bar" fill="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`+"\n", styles[n].colour, left, y, max(length, 0.5), barHeight)
-			c.text("tick", "start", left+length+5, y+barHeight-3, Number(v))
+			c.Text("tick", "start", left+length+5, y+barHeight-3, Number(v))
 		}
 	}
-	return c.done()
+	return c.Done()
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/txmgr/txmgr/internal/svgchart"
 )
 
 // A picture has two rows of panels, in pixels.
@@ -28,6 +30,13 @@ var quantities = []quantity{
 	{"mean latency, ms", true, func(f Figures) float64 { return milliseconds(f.Mean) }},
 	{"99th percentile of latencies, ms", true, func(f Figures) float64 { return milliseconds(f.P99) }},
 }
+
+// colours of the contenders: bright enough on black, dark enough on white. An
+// optimizer has the same one in all pictures; fixed pools have paler ones.
+var (
+	colours = []string{"#3b82f6", "#e0662f", "#b45fe0", "#16a06f", "#0e9bb5", "#e0457b", "#6a6ff0"}
+	muted   = []string{"#8a8f98", "#a0724b", "#ad8300", "#7a9b1e", "#5f8a8b", "#b0708f", "#7f86b8", "#a05050"}
+)
 
 // lineStyle is how a contender is drawn.
 type lineStyle struct{ title, class, colour string }
@@ -73,9 +82,12 @@ func (r Report) OverTime(group []Result) string {
 	}
 	const width = 2 * (panelLeft + panelWidth + panelRight)
 	height := headHeight + float64((panels+1)/2)*(panelTop+panelHeight+panelBelow)
-	c := newCanvas(int(width), int(height), titleOf(group[0].Task), r.howOverTime())
+	c := svgchart.New(int(width), int(height), titleOf(group[0].Task), r.howOverTime())
 	for i := range panels {
-		p := panel{canvas: c, x: panelLeft + float64(i%2)*(panelLeft+panelWidth+panelRight), y: headHeight + panelTop + float64(i/2)*(panelTop+panelHeight+panelBelow)}
+		p := panel{Panel: svgchart.Panel{
+			Canvas: c, X: panelLeft + float64(i%2)*(panelLeft+panelWidth+panelRight), Y: headHeight + panelTop + float64(i/2)*(panelTop+panelHeight+panelBelow),
+			Width: panelWidth, Height: panelHeight,
+		}}
 		switch {
 		case i < len(quantities):
 			p.metric(quantities[i], group)
@@ -86,7 +98,7 @@ func (r Report) OverTime(group []Result) string {
 		}
 		p.times(r.Time, group[0])
 	}
-	return c.done()
+	return c.Done()
 }
 
 // howOverTime is the explanation below the title.
@@ -117,11 +129,10 @@ func titleOf(t Task) string {
 	return title
 }
 
-// panel is one of the diagrams of a picture; x and y are its upper left corner.
+// panel is one of the diagrams of a picture.
 type panel struct {
-	*canvas
-	x, y   float64
-	labels []label
+	svgchart.Panel
+	labels []svgchart.Label
 }
 
 func (p *panel) metric(q quantity, group []Result) {
@@ -133,14 +144,14 @@ func (p *panel) metric(q quantity, group []Result) {
 			}
 		}
 	}
-	axis := linear(most, tickName)
+	p.Axis = svgchart.Linear(most)
 	if q.log {
-		axis = logarithmic(min(least, most), most, tickName)
+		p.Axis = svgchart.Logarithmic(min(least, most), most)
 	}
-	p.frame(q.title, axis)
+	p.Frame(q.title)
 	styles := stylesOf(group)
 	for n, r := range group {
-		var line []point
+		var line []svgchart.Point
 		last := -1.0
 		for i, s := range r.Samples {
 			v := q.of(s.Figures)
@@ -148,15 +159,15 @@ func (p *panel) metric(q quantity, group []Result) {
 				line = p.stroke(styles[n], line)
 				continue
 			}
-			last = p.up(axis, v)
-			line = append(line, point{p.x + panelWidth*(float64(i)+0.5)/float64(len(r.Samples)), last})
+			last = p.Up(v)
+			line = append(line, svgchart.Point{X: p.X + panelWidth*(float64(i)+0.5)/float64(len(r.Samples)), Y: last})
 		}
 		if last >= 0 {
 			p.tag(styles[n], last)
 		}
 		p.stroke(styles[n], line)
 	}
-	p.names()
+	p.Labels(p.labels)
 }
 
 // use draws the programs' use of the machine.
@@ -167,23 +178,23 @@ func (p *panel) use(q usageMetric, group []Result) {
 			most = max(most, q.of(u))
 		}
 	}
-	axis := linear(most, tickName)
-	p.frame(q.title, axis)
+	p.Axis = svgchart.Linear(most)
+	p.Frame(q.title)
 	styles := stylesOf(group)
 	for n, r := range group {
 		if len(r.Uses) == 0 {
 			continue
 		}
 		end, from := r.Uses[len(r.Uses)-1].At, 0.0
-		var line []point
+		var line []svgchart.Point
 		for _, u := range r.Uses {
-			line = append(line, point{p.x + panelWidth*(from+u.At)/2/end, p.up(axis, q.of(u))})
+			line = append(line, svgchart.Point{X: p.X + panelWidth*(from+u.At)/2/end, Y: p.Up(q.of(u))})
 			from = u.At
 		}
-		p.tag(styles[n], line[len(line)-1].y)
+		p.tag(styles[n], line[len(line)-1].Y)
 		p.stroke(styles[n], line)
 	}
-	p.names()
+	p.Labels(p.labels)
 }
 
 // sizes draws the sizes of the pools: of those that an optimizer sized, if there are any.
@@ -203,56 +214,37 @@ func (p *panel) sizes(group []Result) {
 			}
 		}
 	}
-	axis := linear(float64(most), tickName)
-	p.frame("size of the pool", axis)
+	p.Axis = svgchart.Linear(float64(most))
+	p.Frame("size of the pool")
 	styles := stylesOf(group)
 	for n, r := range group {
 		if adaptive > 0 && isFixed(r.Contender) || len(r.Samples) == 0 {
 			continue
 		}
-		end, y := r.Samples[len(r.Samples)-1].At, p.up(axis, float64(r.Start))
-		line := []point{{p.x, y}}
+		end, y := r.Samples[len(r.Samples)-1].At, p.Up(float64(r.Start))
+		line := []svgchart.Point{{X: p.X, Y: y}}
 		for _, c := range r.Resizes {
-			x := p.x + panelWidth*min(c.At/end, 1)
-			line = append(line, point{x, y})
-			y = p.up(axis, float64(c.Size))
-			line = append(line, point{x, y})
+			x := p.X + panelWidth*min(c.At/end, 1)
+			line = append(line, svgchart.Point{X: x, Y: y})
+			y = p.Up(float64(c.Size))
+			line = append(line, svgchart.Point{X: x, Y: y})
 		}
 		p.tag(styles[n], y)
-		p.stroke(styles[n], append(line, point{p.x + panelWidth, y}))
+		p.stroke(styles[n], append(line, svgchart.Point{X: p.X + panelWidth, Y: y}))
 	}
-	p.names()
-}
-
-func (p *panel) up(axis scale, v float64) float64 {
-	return p.y + panelHeight*(1-axis.place(v))
-}
-
-func (p *panel) frame(title string, axis scale) {
-	p.text("panel", "start", p.x, p.y-22, title)
-	for _, v := range axis.ticks {
-		y := p.up(axis, v)
-		p.grid(p.x, y, p.x+panelWidth, y)
-		p.text("tick", "end", p.x-6, y+4, axis.name(v))
-	}
+	p.Labels(p.labels)
 }
 
 // stroke draws a line and returns an empty one.
-func (p *panel) stroke(l lineStyle, line []point) []point {
+func (p *panel) stroke(l lineStyle, line []svgchart.Point) []svgchart.Point {
 	if len(line) > 0 {
-		p.line(l.class, l.colour, line)
+		p.Line(l.class, l.colour, line)
 	}
 	return nil
 }
 
 func (p *panel) tag(l lineStyle, y float64) {
-	p.labels = append(p.labels, label{y, l.title, l.colour})
-}
-
-func (p *panel) names() {
-	for _, l := range spreadLabels(p.labels, p.y, p.y+panelHeight) {
-		p.coloured(l.colour, p.x+panelWidth+8, l.y+4, l.text)
-	}
+	p.labels = append(p.labels, svgchart.Label{Y: y, Text: l.title, Colour: l.colour})
 }
 
 // times writes the dissertation's time below a panel, and the number of users above it if it
@@ -260,16 +252,16 @@ func (p *panel) names() {
 func (p *panel) times(total time.Duration, r Result) {
 	const parts = 5
 	for k := range parts + 1 {
-		x := p.x + panelWidth*float64(k)/parts
-		p.grid(x, p.y, x, p.y+panelHeight)
-		p.text("tick", "middle", x, p.y+panelHeight+17, clock(total*time.Duration(k)/parts))
+		x := p.X + panelWidth*float64(k)/parts
+		p.Grid(x, p.Y, x, p.Y+panelHeight)
+		p.Text("tick", "middle", x, p.Y+panelHeight+17, clock(total*time.Duration(k)/parts))
 	}
 	if r.Load != VaryingLoad {
 		return
 	}
-	at := p.x
+	at := p.X
 	for _, part := range r.Parts {
-		p.text("tick", "middle", at+panelWidth*part.Part/2, p.y-5, usersWord(part.Users))
+		p.Text("tick", "middle", at+panelWidth*part.Part/2, p.Y-5, usersWord(part.Users))
 		at += panelWidth * part.Part
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,7 +15,6 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
 )
 
 // wantReport fails unless the files of a report are well-formed, complete, and without
@@ -228,43 +226,6 @@ func TestReportOfOddResults(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestAxes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		most := math.Pow(10, rapid.Float64Range(-6, 7).Draw(t, "most"))
-		least := most * rapid.Float64Range(1e-3, 1).Draw(t, "least")
-		for name, s := range map[string]scale{"linear": linear(most, tickName), "logarithmic": logarithmic(least, most, tickName)} {
-			if n := len(s.ticks); n < 2 || n > 16 {
-				t.Fatalf("%s axis to %v has %d lines", name, most, n)
-			}
-			if a, b := s.place(least), s.place(most); !(a >= 0 && a <= b && b <= 1) || math.IsNaN(a) {
-				t.Fatalf("%s axis: %v at %v, %v at %v", name, least, a, most, b)
-			}
-			if name == "linear" && s.place(most) < 0.5 {
-				t.Fatalf("the axis to %v ends far above: %v", most, s.ticks)
-			}
-		}
-	})
-}
-
-func TestLabelsStandApart(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		const top, bottom = 100, 320
-		var labels []label
-		for range rapid.IntRange(0, 14).Draw(t, "labels") {
-			labels = append(labels, label{y: rapid.Float64Range(top, bottom).Draw(t, "y")})
-		}
-		got := spreadLabels(labels, top, bottom)
-		for n, l := range got {
-			if n > 0 && l.y-got[n-1].y < lineHeight-1e-9 {
-				t.Fatalf("%v covers %v", l.y, got[n-1].y)
-			}
-			if math.IsNaN(l.y) || l.y < top-1e-9 || l.y > bottom+1e-9 {
-				t.Fatalf("%v is outside", l.y)
-			}
-		}
-	})
 }
 
 func TestFigures(t *testing.T) {

@@ -23,7 +23,7 @@ var libraries = []library{
 	{"github.com/go-sql-driver/", []string{"participant/mariadb/...", "internal/testdb", "cmd/txmgr/internal/..."}, "a driver belongs to its participant, and to whoever plays the application"},
 	{"connectrpc.com/", []string{"api/...", "server/...", "client/..."}, "the wire has two ends"},
 	{"github.com/prometheus/", []string{"server/..."}, "metrics are an output of the server"},
-	{"gopkg.in/yaml.v3", []string{"cmd/..."}, "text formats for people are printed by the command line"},
+	{"go.yaml.in/yaml/v3", []string{"cmd/..."}, "text formats for people are printed by the command line"},
 	{"github.com/knadh/koanf/", []string{"cmd/..."}, "configuration is read at the edge"},
 }
 

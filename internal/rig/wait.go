@@ -2,13 +2,13 @@ package rig
 
 import (
 	"context"
-	crand "crypto/rand"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -46,11 +46,7 @@ func Retry(ctx context.Context, try func() error) (last error) {
 }
 
 // NewID returns a new transaction id.
-func NewID() txn.ID {
-	var chance [10]byte
-	_, _ = crand.Read(chance[:]) // never fails
-	return txn.NewID(time.Now(), chance)
-}
+func NewID() txn.ID { return random.TransactionID() }
 
 // FreeAddress returns a free address of this machine, with a port that no outgoing connection takes
 // while its server is down.

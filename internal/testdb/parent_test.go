@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/txmgr/txmgr/internal/waittest"
 )
 
 // parentEnv makes the test program one that starts a server below the named directory, prints its
@@ -45,7 +47,7 @@ func TestServerDiesWithTheProgramThatStartedIt(t *testing.T) {
 	check(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
 
-	eventually(t, func() bool {
+	waittest.Until(t, "the server ends with its parent", func() bool {
 		_, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
 		return errors.Is(err, os.ErrNotExist)
 	})
@@ -76,19 +78,4 @@ func TestServerDiesWithTheProgramThatStartedIt(t *testing.T) {
 		t.Errorf("left are %v, want only %s, which is in use", got, inUse.path)
 	}
 	check(t, inUse.remove())
-}
-
-func eventually(t *testing.T, done func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
-	defer cancel()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			t.Fatal("does not come to pass")
-		case <-again.C:
-		}
-	}
 }

@@ -5,14 +5,12 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 )
 
 func config(t *testing.T) Config {
@@ -118,25 +116,6 @@ func TestParseSizes(t *testing.T) {
 			t.Errorf("%q: %v, want an error", text, got)
 		}
 	}
-}
-
-func TestLabelsStandApart(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		const top, bottom = 100, 340
-		var labels []label
-		for range rapid.IntRange(0, 16).Draw(t, "labels") {
-			labels = append(labels, label{y: rapid.Float64Range(top, bottom).Draw(t, "y")})
-		}
-		got := spreadLabels(labels, top, bottom)
-		for n, l := range got {
-			if n > 0 && l.y-got[n-1].y < lineHeight-1e-9 {
-				t.Fatalf("%v covers %v", l.y, got[n-1].y)
-			}
-			if math.IsNaN(l.y) || l.y < top-1e-9 || l.y > bottom+1e-9 {
-				t.Fatalf("%v is outside", l.y)
-			}
-		}
-	})
 }
 
 func TestCount(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/internal/certs"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -166,7 +167,7 @@ func TestRecheck(t *testing.T) {
 			t.Errorf("the connection that was %s still lives", name)
 		}
 	}
-	eventually(t, "no connections", func() bool { return len(b.identified()) == 0 })
+	waittest.Until(t, "no connections", func() bool { return len(b.identified()) == 0 })
 	in.Close()
 }
 
@@ -217,7 +218,7 @@ func TestTLS(t *testing.T) {
 				t.Errorf("the dialer reads %v; want %q", err, tt.dials)
 			}
 			if tt.accepts != "" {
-				eventually(t, "a warning with "+tt.accepts, func() bool { return b.log.count(tt.accepts) > 0 })
+				waittest.Until(t, "a warning with "+tt.accepts, func() bool { return b.log.count(tt.accepts) > 0 })
 			}
 			if tt.dials == "" && b.log.count("WARN") > 0 {
 				t.Errorf("log:\n%v", b.log)

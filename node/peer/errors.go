@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/txmgr/txmgr/internal/textutil"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -67,14 +68,14 @@ func faultOf(err error) fault {
 	if err == nil {
 		return fault{}
 	}
-	f := fault{Code: txn.CodeOf(err), Text: clip(err.Error())}
+	f := fault{Code: txn.CodeOf(err), Text: limitText(err.Error())}
 	for reason, sentinel := range reasons {
 		if errors.Is(err, sentinel) {
 			f.Reason = reason
 		}
 	}
 	if n := (*NotLeaderError)(nil); errors.As(err, &n) {
-		f.Leader = clip(n.Leader)
+		f.Leader = limitText(n.Leader)
 	}
 	return f
 }
@@ -106,9 +107,7 @@ type remoteError struct {
 func (e *remoteError) Error() string { return e.text }
 func (e *remoteError) Unwrap() error { return e.is }
 
-func clip(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText]
-	}
-	return strings.ToValidUTF8(s, "")
+// limitText makes a text valid UTF-8, of at most maxText bytes.
+func limitText(s string) string {
+	return strings.ToValidUTF8(textutil.Limit(s, maxText), "")
 }

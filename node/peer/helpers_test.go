@@ -107,18 +107,6 @@ func (r *logBuffer) String() string {
 	return r.text.String()
 }
 
-// eventually waits for something that happens on its own.
-func eventually(t testing.TB, what string, happened func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(testTimeout); !happened(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("after %v still not: %s", testTimeout, what)
-		}
-	}
-}
-
 func testContext(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)

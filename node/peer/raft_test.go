@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/internal/certs"
+	"github.com/txmgr/txmgr/internal/waittest"
 )
 
 // counter is a state machine that counts entries.
@@ -91,7 +92,7 @@ func (r *replica) stop() error { return r.raft.Shutdown().Error() }
 func leader(t *testing.T, of ...*replica) *replica {
 	t.Helper()
 	var found *replica
-	eventually(t, "a leader", func() bool {
+	waittest.Until(t, "a leader", func() bool {
 		for _, r := range of {
 			if r.raft.State() == raft.Leader && r.raft.VerifyLeader().Error() == nil {
 				found = r
@@ -143,7 +144,7 @@ func TestRaft(t *testing.T) {
 			}
 			apply(t, l, 300)
 			for _, r := range all {
-				eventually(t, "600 entries at "+r.identity().ID, func() bool { return r.state.count() == 600 })
+				waittest.Until(t, "600 entries at "+r.identity().ID, func() bool { return r.state.count() == 600 })
 			}
 			if err := l.stop(); err != nil {
 				t.Fatal(err)
@@ -159,7 +160,7 @@ func TestRaft(t *testing.T) {
 			}
 			apply(t, leader(t, rest...), 100)
 			for _, r := range rest {
-				eventually(t, "700 entries at "+r.identity().ID, func() bool { return r.state.count() == 700 })
+				waittest.Until(t, "700 entries at "+r.identity().ID, func() bool { return r.state.count() == 700 })
 			}
 		})
 	}
@@ -180,7 +181,7 @@ func TestRaftRefuses(t *testing.T) {
 			spoil(ours.node, other.node)
 			ours.run(t)
 			other.run(t, ours.server(), other.server())
-			eventually(t, "several elections", func() bool { return other.raft.Stats()["state"] == "Candidate" && ours.log.count("was refused") > 0 })
+			waittest.Until(t, "several elections", func() bool { return other.raft.Stats()["state"] == "Candidate" && ours.log.count("was refused") > 0 })
 			for _, ask := range []func(Transport) error{
 				func(tr Transport) error {
 					return tr.RequestVote("n_a", ours.server().Address, &raft.RequestVoteRequest{Term: 9}, &raft.RequestVoteResponse{})

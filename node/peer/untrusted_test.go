@@ -16,6 +16,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/certs"
 	"github.com/txmgr/txmgr/internal/logsample"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -196,7 +197,7 @@ func TestFull(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	eventually(t, "all connections given back", func() bool {
+	waittest.Until(t, "all connections given back", func() bool {
 		b.Server.mu.Lock()
 		defer b.Server.mu.Unlock()
 		return b.accepted == 0 && len(b.conns) == 0

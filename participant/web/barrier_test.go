@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -252,7 +253,7 @@ func TestDuplicatesAtOnce(t *testing.T) {
 			for n := range branches * copies {
 				wg.Go(func() {
 					b := all[n%branches]
-					eventually(t, func() error { return do(both[n/branches%2], b) }) // a deadlock, or a row that was overtaken, is tried again
+					waittest.NoError(t, func() error { return do(both[n/branches%2], b) }) // a deadlock, or a row that was overtaken, is tried again
 				})
 			}
 			wg.Wait()
@@ -284,10 +285,10 @@ func TestPrepareAndRollbackAtOnce(t *testing.T) {
 			b := newBranch()
 			var wg sync.WaitGroup
 			wg.Go(func() {
-				eventually(t, func() error { _, _, err := both[0].Prepare(t.Context(), b); return err })
+				waittest.NoError(t, func() error { _, _, err := both[0].Prepare(t.Context(), b); return err })
 			})
 			wg.Go(func() {
-				eventually(t, func() error { _, err := both[1].Rollback(t.Context(), b); return err })
+				waittest.NoError(t, func() error { _, err := both[1].Rollback(t.Context(), b); return err })
 			})
 			wg.Wait()
 		}
@@ -310,6 +311,7 @@ func TestSlowPrepareEndsAtTheDeadline(t *testing.T) {
 				over := make(chan error, 1)
 				h := bed.handler(callbacks{prepare: func(ctx context.Context, do work, _ Branch) error {
 					if err := do("slow", 1); err != nil {
+						over <- ctx.Err() // the machine is so slow that the deadline has passed
 						return err
 					}
 					<-ctx.Done()

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/txnhttp"
@@ -90,7 +91,7 @@ func testGateway(t *testing.T, status int, end txn.State) {
 	if end == txn.RolledBack != errors.Is(err, txn.ErrVotedNo) || end == txn.Committed && err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		if i, err := co.Get(t.Context(), id); err != nil || i.State.Finished() || i.Heuristic != 0 {
 			t.Fatalf("ended by an answer of the gateway: %v, heuristic %v, %v", i.State, i.Heuristic, err)
 		}

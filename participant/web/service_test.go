@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
@@ -157,7 +158,7 @@ func TestDeletedRowIsAHazard(t *testing.T) {
 	id, err := c.order(t, txn.Options{})
 	check(t, err)
 	var i txn.Info
-	eventually(t, func() (err error) {
+	waittest.NoError(t, func() (err error) {
 		if i, err = c.Get(t.Context(), id); err == nil && i.Heuristic == 0 {
 			err = errors.New("no heuristic outcome")
 		}
@@ -184,7 +185,7 @@ func TestSweepFindsWhatIsPreparedForNobody(t *testing.T) {
 	b.TX = txn.NewID(time.Now().Add(-48*time.Hour), [10]byte{1}) // longer ago than the log remembers
 	b.XID = txn.XID(status.Cluster, b.TX, 1)
 	mustVote(t, r, b, txn.VotePrepared)
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		if c.mail.counts(t)["given back"] != 1 {
 			return errors.New("still held")
 		}

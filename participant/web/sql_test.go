@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -149,7 +150,7 @@ func TestKilledDatabase(t *testing.T) {
 			if got, err := r.Commit(t.Context(), b); err == nil {
 				t.Errorf("committed in a database that was killed: %v", got)
 			}
-			eventually(t, func() error { _, err := r.Commit(t.Context(), b); return err })
+			waittest.NoError(t, func() error { _, err := r.Commit(t.Context(), b); return err })
 			wantCounts(t, bed, map[string]int64{"prepare": 1, "commit": 1})
 		})
 	}

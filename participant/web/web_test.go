@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"go.uber.org/goleak"
 
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
@@ -70,9 +70,7 @@ func check(t testing.TB, err error) {
 
 // newBranch names a branch of the cluster "test".
 func newBranch() participant.Branch {
-	var chance [10]byte
-	_, _ = rand.Read(chance[:])
-	id := txn.NewID(time.Now(), chance)
+	id := random.TransactionID()
 	return participant.Branch{TX: id, ID: 1, XID: txn.XID("test", id, 1), TimeLeft: time.Minute}
 }
 
@@ -213,26 +211,6 @@ func onLedger(t testing.TB) *storeFixture {
 		}
 	}
 	return b
-}
-
-// eventually tries until something works.
-func eventually(t testing.TB, try func() error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			t.Fatalf("still: %v", err)
-		}
-	}
 }
 
 func noEffect(err error) bool {

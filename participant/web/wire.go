@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/txmgr/txmgr/internal/textutil"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -84,13 +85,5 @@ func clean(s string, limit int) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, " "))
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) <= limit {
-		return s
-	}
-	cut := limit
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut]
+	return textutil.Limit(strings.Join(strings.Fields(s), " "), limit)
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/internal/waittest"
 )
 
 // tally is a state machine that remembers every command in order.
@@ -137,20 +139,6 @@ func (n *raftNode) stop(t *testing.T) {
 	}
 }
 
-// eventually polls until ok is true.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick, deadline := time.NewTicker(2*time.Millisecond), time.After(30*time.Second)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not within 30 s: %s", what)
-		}
-	}
-}
-
 // applyUpTo proposes the commands from..to and waits for the last.
 func applyUpTo(t *testing.T, leader *raft.Raft, from, to uint64) {
 	t.Helper()
@@ -203,7 +191,7 @@ func TestRaftSingleNode(t *testing.T) {
 // lead waits until the node leads and has applied its log.
 func (n *raftNode) lead(t *testing.T) {
 	t.Helper()
-	eventually(t, "leader", func() bool { return n.raft.State() == raft.Leader })
+	waittest.Until(t, "leader", func() bool { return n.raft.State() == raft.Leader })
 	if err := n.raft.Barrier(0).Error(); err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +254,7 @@ func TestRaftInstalledSnapshot(t *testing.T) {
 	}
 	leader := func() (l *raftNode) {
 		t.Helper()
-		eventually(t, "leader", func() bool {
+		waittest.Until(t, "leader", func() bool {
 			for _, n := range nodes {
 				if n.raft.State() == raft.Leader && n.raft.VerifyLeader().Error() == nil {
 					l = n
@@ -284,7 +272,7 @@ func TestRaftInstalledSnapshot(t *testing.T) {
 			away = n
 		}
 	}
-	eventually(t, "all applied", func() bool { return away.raft.AppliedIndex() == l.raft.AppliedIndex() })
+	waittest.Until(t, "all applied", func() bool { return away.raft.AppliedIndex() == l.raft.AppliedIndex() })
 	away.stop(t)
 	delete(nodes, string(away.id))
 
@@ -296,7 +284,7 @@ func TestRaftInstalledSnapshot(t *testing.T) {
 		away = run(string(away.id))
 		from := 401 + uint64(round)*10
 		applyUpTo(t, leader().raft, from, from+9)
-		eventually(t, fmt.Sprintf("round %d: %s has caught up", round, away.id), func() bool {
+		waittest.Until(t, fmt.Sprintf("round %d: %s has caught up", round, away.id), func() bool {
 			away.fsm.mu.Lock()
 			defer away.fsm.mu.Unlock()
 			return uint64(len(away.fsm.seen)) == from+9

@@ -12,6 +12,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/internal/waittest"
 )
 
 func TestAnchor(t *testing.T) {
@@ -188,7 +190,7 @@ func TestRaftLostAnswerAfterSnapshot(t *testing.T) {
 			rafts, follower = append(rafts, r), fsm
 		}
 		var leader *raft.Raft
-		eventually(t, "leader", func() bool {
+		waittest.Until(t, "leader", func() bool {
 			for _, r := range rafts {
 				if r.State() == raft.Leader {
 					leader = r
@@ -204,12 +206,12 @@ func TestRaftLostAnswerAfterSnapshot(t *testing.T) {
 		}
 		away.Store(false)
 		caughtUp := func() bool { return rafts[2].AppliedIndex() == leader.LastIndex() }
-		eventually(t, "n3 has installed the snapshot", caughtUp)
+		waittest.Until(t, "n3 has installed the snapshot", caughtUp)
 		snapshots.Store(0)
 		lose.Store(1)
 		applyUpTo(t, leader, 61, 61)
 		applyUpTo(t, leader, 62, 70)
-		eventually(t, "n3 has caught up", caughtUp)
+		waittest.Until(t, "n3 has caught up", caughtUp)
 		follower.wantUpTo(t, 70)
 		if n := snapshots.Load(); n != 0 {
 			t.Errorf("%d more snapshots were sent", n)

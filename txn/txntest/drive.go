@@ -2,7 +2,6 @@ package txntest
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/txmgr/txmgr/txn"
@@ -180,6 +179,3 @@ func (m *Manager) report(c Call, f callResult) bool {
 	code := m.applyLocked(command)[0].Code
 	return code == machine.OK || code == machine.Decided
 }
-
-// clip shortens a reason to what the log accepts.
-func clip(reason string) string { return fmt.Sprintf("%.*s", txn.MaxReason/4, reason) }

@@ -2,7 +2,6 @@ package txntest
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
 )
@@ -97,7 +97,7 @@ func (m *Manager) Fail(call string, next ...Fault) {
 func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	made := o.ID.IsZero()
 	if made {
-		o.ID, o.Mark = newID(), txn.Mark{}
+		o.ID, o.Mark = random.TransactionID(), txn.Mark{}
 	}
 	if o.Timeout == 0 {
 		o.Timeout = txn.DefaultTimeout
@@ -135,12 +135,6 @@ func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, er
 		}
 		return b, nil
 	})
-}
-
-func newID() txn.ID {
-	var entropy [10]byte
-	_, _ = rand.Read(entropy[:]) // never fails
-	return txn.NewID(time.Now(), entropy)
 }
 
 func labels(m map[string]string) (out []machine.Label) {

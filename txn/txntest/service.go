@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/txmgr/txmgr/internal/textutil"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -37,7 +38,7 @@ func (serve service) call(ctx context.Context, c Call) (f callResult, err error)
 	switch {
 	case c.Phase == "prepare" && (f.vote == txn.VoteNo || f.vote == txn.VoteEndedByApplication):
 		if err != nil {
-			f.reason = clip(err.Error())
+			f.reason = textutil.Limit(err.Error(), txn.MaxReason)
 		}
 		return f, nil
 	case err != nil:

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -25,7 +26,7 @@ var sessionCalls = []string{"open session", "keep alive", "close session", "list
 func (m *Manager) OpenSession(ctx context.Context, o txn.SessionOptions) (admin.ClientSession, error) {
 	const op = "open session"
 	if o.ID.IsZero() {
-		o.ID = txn.SessionID(newID())
+		o.ID = random.SessionID()
 	}
 	return withFaults(ctx, m, op, txn.ID{}, func() (admin.ClientSession, error) {
 		if err := o.Check(); err != nil {

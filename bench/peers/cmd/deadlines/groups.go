@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/txmgr/txmgr/bench/peers/internal/insider"
+	"github.com/txmgr/txmgr/bench/peers/internal/embedded"
 )
 
 // millionGroup is a group that is measured once: filling it takes long.
@@ -18,8 +18,8 @@ const assumedBeginRate = 20_000
 
 // groups measures txmgr. All sizes take turns.
 func (r *report) groups(ctx context.Context, dir string, o options) (err error) {
-	crew, err := insider.Start(ctx, dir, "-inside")
-	defer func() { err = errors.Join(err, crew.Stop()) }()
+	nodes, err := embedded.Start(ctx, dir, "-inside")
+	defer func() { err = errors.Join(err, nodes.Stop()) }()
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (r *report) groups(ctx context.Context, dir string, o options) (err error) 
 			if count >= millionGroup && n > 0 {
 				continue
 			}
-			g, err := r.group(ctx, crew, count, perSecond)
+			g, err := r.group(ctx, nodes, count, perSecond)
 			if err != nil {
 				return err
 			}
@@ -43,12 +43,12 @@ func (r *report) groups(ctx context.Context, dir string, o options) (err error) 
 
 // group repeats until a group is complete: a million transactions have to begin before the first of
 // them ends.
-func (r *report) group(ctx context.Context, crew *insider.Cluster, count int, perSecond float64) (*insider.DeadlineGroup, error) {
+func (r *report) group(ctx context.Context, nodes *embedded.Cluster, count int, perSecond float64) (*embedded.DeadlineGroup, error) {
 	lead := 5*time.Second + time.Duration(2*float64(count)/perSecond*float64(time.Second))
 	var errs []error
 	for range 3 {
 		progressf("%7d transactions of one deadline, %v away", count, lead.Round(time.Second))
-		g, err := crew.DeadlineGroup(ctx, count, lead)
+		g, err := nodes.DeadlineGroup(ctx, count, lead)
 		if err == nil {
 			return g, nil
 		}

@@ -11,7 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
-	"github.com/txmgr/txmgr/bench/peers/internal/trio"
+	"github.com/txmgr/txmgr/bench/peers/internal/threenodes"
 )
 
 // leases are many leases of etcd that end within the same second, which is etcd's resolution.
@@ -38,7 +38,7 @@ func (r *report) leases(ctx context.Context, dir string, count int) (err error) 
 		return err
 	}
 	r.Etcd = version
-	etcd, err := trio.StartEtcd(ctx, dir, program)
+	etcd, err := threenodes.StartEtcd(ctx, dir, program)
 	defer func() { err = errors.Join(err, etcd.Stop()) }()
 	if err != nil {
 		return err

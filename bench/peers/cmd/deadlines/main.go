@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/txmgr/txmgr/bench/peers/internal/insider"
+	"github.com/txmgr/txmgr/bench/peers/internal/embedded"
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
@@ -44,7 +44,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&o.output, "o", "table", "table or json")
 	flag.Parse()
 	if *inside != "" {
-		return insider.Work(os.Stdin, os.Stdout, *inside)
+		return embedded.Work(os.Stdin, os.Stdout, *inside)
 	}
 	for s := range strings.SplitSeq(*due, ",") {
 		n, err := strconv.Atoi(s)

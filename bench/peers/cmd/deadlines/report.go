@@ -7,18 +7,18 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"github.com/txmgr/txmgr/bench/peers/internal/insider"
+	"github.com/txmgr/txmgr/bench/peers/internal/embedded"
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
 // report is the result of one run.
 type report struct {
-	Condition rig.Condition            `json:"condition"`
-	Etcd      string                   `json:"etcd"` // its version
-	Groups    []*insider.DeadlineGroup `json:"groups"`
-	Missed    int                      `json:"missed"` // groups that were tried again
-	Leases    *leases                  `json:"leases"`
-	Goals     []rig.Goal               `json:"goals"`
+	Condition rig.Condition             `json:"condition"`
+	Etcd      string                    `json:"etcd"` // its version
+	Groups    []*embedded.DeadlineGroup `json:"groups"`
+	Missed    int                       `json:"missed"` // groups that were tried again
+	Leases    *leases                   `json:"leases"`
+	Goals     []rig.Goal                `json:"goals"`
 }
 
 // allowed are the seconds within which groups of a size have to be decided.
@@ -35,7 +35,7 @@ func (r *report) checkGoals() {
 	}
 	largest := slices.Max(r.sizes())
 	r.Goals = append(r.Goals, rig.AtMost(fmt.Sprintf("bytes of the entry that ends %d", largest), maxEntry,
-		r.of(largest, func(g *insider.DeadlineGroup) float64 { return float64(g.Bytes) })))
+		r.of(largest, func(g *embedded.DeadlineGroup) float64 { return float64(g.Bytes) })))
 }
 
 // sizes returns the sizes of the groups, smallest first. A group may lack a few transactions that
@@ -58,7 +58,7 @@ func asked(count int) int {
 	return count
 }
 
-func (r *report) of(count int, pick func(*insider.DeadlineGroup) float64) (out []float64) {
+func (r *report) of(count int, pick func(*embedded.DeadlineGroup) float64) (out []float64) {
 	for _, g := range r.Groups {
 		if asked(g.Count) == count {
 			out = append(out, pick(g))
@@ -67,9 +67,9 @@ func (r *report) of(count int, pick func(*insider.DeadlineGroup) float64) (out [
 	return out
 }
 
-func moved(g *insider.DeadlineGroup) float64 { return g.Moved.Seconds() }
+func moved(g *embedded.DeadlineGroup) float64 { return g.Moved.Seconds() }
 
-func decided(g *insider.DeadlineGroup) float64 { return g.Decided.Seconds() }
+func decided(g *embedded.DeadlineGroup) float64 { return g.Decided.Seconds() }
 
 func (r *report) print(w io.Writer, format string) error {
 	if format == "json" {
@@ -85,13 +85,13 @@ func (r *report) print(w io.Writer, format string) error {
 	fmt.Fprintln(t, "due at once\trounds\tone entry decides\tleast\tmost\tall records moved\tleast\tmost\tbytes of that entry\tentries in all\tbytes in all\tbegun/s before\t")
 	for _, count := range r.sizes() {
 		d, m := r.of(count, decided), r.of(count, moved)
-		median := func(pick func(*insider.DeadlineGroup) float64) float64 { return rig.Median(r.of(count, pick)) }
+		median := func(pick func(*embedded.DeadlineGroup) float64) float64 { return rig.Median(r.of(count, pick)) }
 		fmt.Fprintf(t, "%d\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", count, len(d),
 			rig.Median(d), slices.Min(d), slices.Max(d), rig.Median(m), slices.Min(m), slices.Max(m),
-			median(func(g *insider.DeadlineGroup) float64 { return float64(g.Bytes) }),
-			median(func(g *insider.DeadlineGroup) float64 { return float64(g.Entries) }),
-			median(func(g *insider.DeadlineGroup) float64 { return float64(g.All) }),
-			median(func(g *insider.DeadlineGroup) float64 { return float64(g.Count) / g.Filling.Seconds() }))
+			median(func(g *embedded.DeadlineGroup) float64 { return float64(g.Bytes) }),
+			median(func(g *embedded.DeadlineGroup) float64 { return float64(g.Entries) }),
+			median(func(g *embedded.DeadlineGroup) float64 { return float64(g.All) }),
+			median(func(g *embedded.DeadlineGroup) float64 { return float64(g.Count) / g.Filling.Seconds() }))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
-	"github.com/txmgr/txmgr/bench/peers/internal/trio"
+	"github.com/txmgr/txmgr/bench/peers/internal/threenodes"
 	"github.com/txmgr/txmgr/client"
 )
 
@@ -94,7 +94,7 @@ func failover(ctx context.Context, o options) (err error) {
 
 // take measures everything, and stops what it has started.
 func (r *report) take(ctx context.Context, dir, program string, o options) (err error) {
-	nodes, err := trio.StartTxmgr(ctx, dir, program)
+	nodes, err := threenodes.StartTxmgr(ctx, dir, program)
 	defer func() { err = errors.Join(err, nodes.Stop()) }()
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/txmgr/txmgr/bench/peers/internal/trio"
+	"github.com/txmgr/txmgr/bench/peers/internal/threenodes"
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -19,7 +19,7 @@ const fewOpen = 10
 
 // cluster is the cluster and its client.
 type cluster struct {
-	nodes   *trio.Txmgr
+	nodes   *threenodes.Txmgr
 	client  *client.Client
 	callers int
 }

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/txmgr/txmgr/bench/peers/internal/insider"
+	"github.com/txmgr/txmgr/bench/peers/internal/embedded"
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
-	"github.com/txmgr/txmgr/bench/peers/internal/trio"
+	"github.com/txmgr/txmgr/bench/peers/internal/threenodes"
 )
 
 type options struct {
@@ -50,7 +50,7 @@ func run(ctx context.Context) error {
 	o.only = strings.Split(*only, ",")
 	switch {
 	case *inside != "":
-		return insider.Work(os.Stdin, os.Stdout, *inside)
+		return embedded.Work(os.Stdin, os.Stdout, *inside)
 	case flag.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q; -h lists the flags", flag.Arg(0))
 	case o.rounds < 1 || o.seconds <= 0 || o.value < 0 || o.value > 128:
@@ -101,7 +101,7 @@ func (r *report) take(ctx context.Context, dir string, o options) (err error) {
 			return err
 		}
 		r.Etcd = version
-		if s.etcd, err = trio.StartEtcd(ctx, dir, program); err != nil {
+		if s.etcd, err = threenodes.StartEtcd(ctx, dir, program); err != nil {
 			return err
 		}
 	}
@@ -111,12 +111,12 @@ func (r *report) take(ctx context.Context, dir string, o options) (err error) {
 		if err != nil {
 			return err
 		}
-		if s.txmgr, err = trio.StartTxmgr(ctx, dir, program); err != nil {
+		if s.txmgr, err = threenodes.StartTxmgr(ctx, dir, program); err != nil {
 			return err
 		}
 	}
 	if asks(all, engineWay) {
-		if s.inprocess, err = insider.Start(ctx, dir, "-inside"); err != nil {
+		if s.inprocess, err = embedded.Start(ctx, dir, "-inside"); err != nil {
 			return err
 		}
 	}
@@ -125,9 +125,9 @@ func (r *report) take(ctx context.Context, dir string, o options) (err error) {
 
 // contestants are the clusters that are measured; those that are not measured are nil.
 type contestants struct {
-	etcd      *trio.Etcd
-	txmgr     *trio.Txmgr
-	inprocess *insider.Cluster
+	etcd      *threenodes.Etcd
+	txmgr     *threenodes.Txmgr
+	inprocess *embedded.Cluster
 }
 
 func (s *contestants) stop() error {

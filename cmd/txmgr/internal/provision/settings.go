@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/txmgr/txmgr/internal/certs"
 	"github.com/txmgr/txmgr/txn"

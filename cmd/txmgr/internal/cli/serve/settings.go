@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/yamlfile"

@@ -1,4 +1,4 @@
-package insider
+package embedded
 
 import (
 	"time"

@@ -1,4 +1,4 @@
-package insider
+package embedded
 
 import (
 	"context"
@@ -159,7 +159,7 @@ func (c *Cluster) Pairs(ctx context.Context, callers int, span time.Duration) (*
 	if err != nil {
 		return nil, err
 	}
-	crew, err := c.followerCPU(m)
+	start, err := c.followerCPU(m)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (c *Cluster) Pairs(ctx context.Context, callers int, span time.Duration) (*
 	}
 	end, err := c.followerCPU(m)
 	// The warm-up is a sixth of the time, and only the pairs of the span are counted.
-	a.Pairs.FollowerCPU = (end - crew) * 5 / 6 / time.Duration(a.Pairs.Sample.Pairs)
+	a.Pairs.FollowerCPU = (end - start) * 5 / 6 / time.Duration(a.Pairs.Sample.Pairs)
 	return a.Pairs, err
 }
 

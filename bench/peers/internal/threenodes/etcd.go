@@ -1,4 +1,4 @@
-package trio
+package threenodes
 
 import (
 	"context"
