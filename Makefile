@@ -106,7 +106,7 @@ NOLOCKS = ^(TestRotationAllocatesNothing|TestAMillionLeaveNothing|TestEveryBitFl
 
 # What has mutexes of the product's and tests that do not start a program: 40 runs of the simulation take them all.
 locks: ## the packages with mutexes, each mutex watched for recursion and for two orders
-	$(GO) run -C tools/locks . -- -count=1 -timeout 20m -skip '$(NOLOCKS)' ./adaptive ./client ./node/... ./participant/... ./raftfsm/... ./recovery ./server/... ./timeout/hashbelt ./timeout/purgatory ./timeout/wheel/runner ./txn ./txn/txnhttp ./txn/txntest
+	$(GO) run -C tools/locks . -- -count=1 -timeout 20m -skip '$(NOLOCKS)' ./adaptive ./client ./node/... ./participant/... ./raftfsm/... ./recovery/... ./server/... ./timeout/hashbelt ./timeout/purgatory ./timeout/wheel/runner ./txn ./txn/txnhttp ./txn/txntest
 	TXMGR_SIM_SEEDS=40 $(GO) run -C tools/locks . -- -count=1 -timeout 20m -run 'TestSim$$' ./internal/sim
 
 planted: ## one bug after the other is planted: each must be caught by the test that guards against it

@@ -19,7 +19,7 @@ import (
 )
 
 // scriptTime bounds one script with its servers.
-const scriptTime = time.Minute
+const scriptTime = 3 * time.Minute
 
 // script is the blocks of one page that run together.
 type script struct {
