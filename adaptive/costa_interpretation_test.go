@@ -180,7 +180,7 @@ func TestIdle(t *testing.T) {
 
 // A manual change of the limit in the middle of a probe is final: the probe does not
 // go back behind it.
-func TestProbeInterruptedByHand(t *testing.T) {
+func TestProbeInterruptedByAnOperator(t *testing.T) {
 	for _, algorithm := range []string{"T", "M", "99P"} {
 		o := makeCosta(t, algorithm, CostaConfig{})
 		limits := drive(o, 31, 2, func(_, limit int) *Window { return atRate(limit, 300) })

@@ -112,9 +112,9 @@ func TestGraceIsForTheApplicationsBranches(t *testing.T) {
 	}
 }
 
-// TestApplicationsThatFinishMeetNobody: recovery calls no participant for branches that the
+// TestApplicationsThatFinishDoNotMeetRecovery: recovery calls no participant for branches that the
 // client has completed, also if another branch was prepared by the coordinator.
-func TestApplicationsThatFinishMeetNobody(t *testing.T) {
+func TestApplicationsThatFinishDoNotMeetRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bank := recordEnds(newFakeParticipant())
 		n := open(t, t.TempDir(), slow, with(participantMap{"bank": bank, "shop": yesAfter(300 * time.Millisecond)}))
@@ -136,9 +136,9 @@ func TestApplicationsThatFinishMeetNobody(t *testing.T) {
 	})
 }
 
-// TestShortDelegationIsSettledAtItsDeadline: the grace period of other transactions does not
+// TestShortDelegationIsResolvedAtItsDeadline: the grace period of other transactions does not
 // delay asking for the outcome of a delegated branch.
-func TestShortDelegationIsSettledAtItsDeadline(t *testing.T) {
+func TestShortDelegationIsResolvedAtItsDeadline(t *testing.T) {
 	for _, timeout := range []time.Duration{300 * time.Millisecond, time.Second, 1100 * time.Millisecond, 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			bank := newFakeParticipant()

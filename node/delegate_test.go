@@ -53,9 +53,9 @@ func TestOnlyTheBranchDecidesWhatWasDelegated(t *testing.T) {
 	}
 }
 
-// TestDelegatedIsSettledAtTheDeadline: the application has committed its only branch, or has not,
+// TestDelegatedIsResolvedAtTheDeadline: the application has committed its only branch, or has not,
 // and does not report it. At the deadline the participant is asked.
-func TestDelegatedIsSettledAtTheDeadline(t *testing.T) {
+func TestDelegatedIsResolvedAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]struct {
 			end   participant.BranchOutcome
@@ -172,9 +172,9 @@ func TestRestartLosesAtMostACheckpointOfADelegation(t *testing.T) {
 	})
 }
 
-// TestDelegatedThatNobodyCanSettleIsInDoubt: a delegated transaction is in doubt while its
+// TestDelegatedWithoutAnAnswerIsInDoubt: a delegated transaction is in doubt while its
 // participant is unavailable, and when the participant does not know the outcome.
-func TestDelegatedThatNobodyCanSettleIsInDoubt(t *testing.T) {
+func TestDelegatedWithoutAnAnswerIsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bank := newFakeParticipant()
 		n := open(t, t.TempDir(), slow, with(participantMap{"bank": bank}))

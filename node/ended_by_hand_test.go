@@ -82,9 +82,9 @@ func TestServiceThatEndsItsBranchIsNoNo(t *testing.T) {
 	}
 }
 
-// TestDelegatedBranchThatWasEndedByHandIsSettledAtOnce: the participant is asked without waiting
+// TestDelegatedBranchThatWasEndedManuallyIsResolvedAtOnce: the participant is asked without waiting
 // for the deadline, since the application will not end the branch.
-func TestDelegatedBranchThatWasEndedByHandIsSettledAtOnce(t *testing.T) {
+func TestDelegatedBranchThatWasEndedManuallyIsResolvedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bank := newFakeParticipant()
 		n := open(t, t.TempDir(), slow, with(participantMap{"bank": bank}))

@@ -33,10 +33,10 @@ func wantAllHeuristic(t *testing.T, told map[string]error) {
 	}
 }
 
-// TestAKnownHazardIsNoRollback: a transaction is rolled back, and one of its branches is, or may
+// TestHeuristicOutcomeIsNoRollback: a transaction is rolled back, and one of its branches is, or may
 // be, committed. Whatever call an application makes then, it is not told that nothing was applied,
 // also after a restart, and after an operator has forgotten the heuristic outcome.
-func TestAKnownHazardIsNoRollback(t *testing.T) {
+func TestHeuristicOutcomeIsNoRollback(t *testing.T) {
 	boom := errors.New("boom")
 	for name, first := range map[string]func(ctx context.Context, tx *txn.Tx) error{
 		"commits":             func(context.Context, *txn.Tx) error { return nil },

@@ -59,9 +59,9 @@ func explained(t *testing.T, n *Node, id txn.ID) admin.Explanation {
 	return e
 }
 
-// TestDoubtsSurvive: heuristic outcomes, their explanations and the operators' actions survive
+// TestInDoubtSurvivesRestarts: heuristic outcomes, their explanations and the operators' actions survive
 // restarts and snapshots, until an operator forgets the outcomes.
-func TestDoubtsSurvive(t *testing.T) {
+func TestInDoubtSurvivesRestarts(t *testing.T) {
 	dir, desks := t.TempDir(), participantMap{"bank": newFakeParticipant(), "stock": newFakeParticipant()}
 	n, err := tryOpen(t, dir, with(desks))
 	if err != nil {
@@ -141,9 +141,9 @@ func TestDoubtsSurvive(t *testing.T) {
 	}
 }
 
-// TestDoubtOfAnUnreachableLedger: a transaction with a failed attempt is listed at once, with the
+// TestInDoubtAtAnUnreachableLedger: a transaction with a failed attempt is listed at once, with the
 // error; one that makes progress is not.
-func TestDoubtOfAnUnreachableLedger(t *testing.T) {
+func TestInDoubtAtAnUnreachableLedger(t *testing.T) {
 	n, bank, stock := withLedgers(t)
 	ctx := t.Context()
 	if err := txn.Run(ctx, n, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return bank.Add(ctx, tx, "a", -1) }); err != nil {
@@ -188,7 +188,7 @@ func TestDoubtOfAnUnreachableLedger(t *testing.T) {
 	}
 }
 
-func TestDoubtAfterFiveSeconds(t *testing.T) {
+func TestInDoubtAfterFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bank := hangingParticipant{newFakeParticipant()}
 		n := open(t, t.TempDir(), slow, with(participantMap{"bank": bank}), func(c *Config) { c.Recovery.CallTimeout = time.Hour })
@@ -213,8 +213,8 @@ func TestDoubtAfterFiveSeconds(t *testing.T) {
 	})
 }
 
-// TestDoubtAfterAFailure: the transaction with a failed call is listed at once, and no other.
-func TestDoubtAfterAFailure(t *testing.T) {
+// TestInDoubtAfterAFailure: the transaction with a failed call is listed at once, and no other.
+func TestInDoubtAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bank := newFakeParticipant()
 		bank.outage(errRefused)
@@ -415,9 +415,9 @@ func TestExplainInEveryState(t *testing.T) {
 	check("timed out", late.ID, "it was not decided within 50ms")
 }
 
-// TestDoubtsAreBounded: of many transactions in doubt, among many that are not, the oldest are
+// TestInDoubtListIsBounded: of many transactions in doubt, among many that are not, the oldest are
 // listed.
-func TestDoubtsAreBounded(t *testing.T) {
+func TestInDoubtListIsBounded(t *testing.T) {
 	desks := participantMap{"bank": newFakeParticipant()}
 	n := open(t, t.TempDir(), with(desks), func(c *Config) { c.Recovery.BackoffBase, c.Recovery.BackoffMax = time.Hour, time.Hour })
 	ctx := t.Context()

@@ -258,9 +258,9 @@ func TestFailoverExtendsSessions(t *testing.T) {
 	})
 }
 
-// TestHeardThroughFailovers: a client that keeps sending keep-alives, whichever node leads, keeps
+// TestSessionsSurviveFailovers: a client that keeps sending keep-alives, whichever node leads, keeps
 // its session.
-func TestHeardThroughFailovers(t *testing.T) {
+func TestSessionsSurviveFailovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := openReplicas(t, 3, nil)
 		defer c.close()

@@ -98,10 +98,10 @@ func TestLeaderThatHangsWhileTakingOver(t *testing.T) {
 	}
 }
 
-// TestLeaderThatHangsWhileItLaysDownTheTermBefore: a node is elected again, and something of its
+// TestLeaderThatHangsWhileItEndsThePreviousTerm: a node is elected again, and something of its
 // previous term as leader does not end, so that it cannot take over. Another node leads all the
 // same.
-func TestLeaderThatHangsWhileItLaysDownTheTermBefore(t *testing.T) {
+func TestLeaderThatHangsWhileItEndsThePreviousTerm(t *testing.T) {
 	t.Parallel()
 	n, failed := openThreeWatched(t)
 	hold := make(chan struct{})

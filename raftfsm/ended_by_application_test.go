@@ -8,9 +8,9 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// TestSnapshotKeepsABranchEndedByHand, in bytes that do not change, of a transaction that
+// TestSnapshotKeepsABranchEndedByTheApplication, in bytes that do not change, of a transaction that
 // is not finished and of one that is.
-func TestSnapshotKeepsABranchEndedByHand(t *testing.T) {
+func TestSnapshotKeepsABranchEndedByTheApplication(t *testing.T) {
 	m := machine.New()
 	begin := func(n byte) machine.Begin {
 		return machine.Begin{ID: id(n), Name: "typed", Timeout: 1, Survival: 1, Expiry: 100, Branches: []machine.Branch{{Participant: "orders"}, {Participant: "stock"}}}

@@ -65,7 +65,7 @@ func TestDenialsOfForwardedCallsAreSeen(t *testing.T) {
 
 // A token with the name that the audit log uses for the root token or for the cluster would
 // act in its name; and its revocation would look like that of root.
-func TestNobodyIsCalledRoot(t *testing.T) {
+func TestNoTokenIsNamedRoot(t *testing.T) {
 	r := startWithAuth(t, nil).as(rootSecret)
 	for name, want := range map[string]int{"root": http.StatusBadRequest, "txmgr": http.StatusBadRequest, "roots": http.StatusOK} {
 		if a := r.curl("TokenService/Create", `{"name":"`+name+`","role":"reader"}`); a.status != want {

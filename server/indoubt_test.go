@@ -76,7 +76,7 @@ func TestDelegationWithCurl(t *testing.T) {
 }
 
 // What an operator does about a branch that its participant has lost, byte for byte.
-func TestDoubtWithCurl(t *testing.T) {
+func TestInDoubtWithCurl(t *testing.T) {
 	const (
 		xid   = "txm_fake_01k9x3v7h2m8qf4r6t0bz5n1de_b1"
 		facts = `"reason":"","heuristic":"unknown","timeout":"30s","began":"2026-01-02T03:04:05Z","decided":"2026-01-02T03:04:05Z","decided_index":2,` +
@@ -190,7 +190,7 @@ func TestUnclearWordsWithCurl(t *testing.T) {
 }
 
 // Reads can be made with a plain GET; changes cannot.
-func TestDoubtsWithGet(t *testing.T) {
+func TestInDoubtWithGet(t *testing.T) {
 	r := start(t, nil)
 	r.curl("Begin", begin(id1))
 	for path, want := range map[string]int{

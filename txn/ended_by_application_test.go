@@ -48,10 +48,10 @@ func (s endedResource) join(ctx context.Context, tx *txn.Tx) error {
 	return err
 }
 
-// TestEndedByHandIsToldToEveryApplication: one of several applications ends its branch by
+// TestEveryApplicationGetsEndedByApplication: one of several applications ends its branch by
 // statements of its own. Whatever the others do, and whenever they do it, none gets an error
 // that says that nothing was applied, once the resource has reported it.
-func TestEndedByHandIsToldToEveryApplication(t *testing.T) {
+func TestEveryApplicationGetsEndedByApplication(t *testing.T) {
 	boom := errors.New("boom")
 	second := func(s endedResource, fails error) func(context.Context, *txntest.Manager, txn.ID) error {
 		return func(ctx context.Context, m *txntest.Manager, id txn.ID) error {
@@ -113,9 +113,9 @@ func TestEndedByHandIsToldToEveryApplication(t *testing.T) {
 	}
 }
 
-// TestEndedByHandIsRecordedLate: the coordinator learns it when the rollback has been decided
+// TestEndedByApplicationIsRecordedLate: the coordinator learns it when the rollback has been decided
 // already, or when the decision was delegated.
-func TestEndedByHandIsRecordedLate(t *testing.T) {
+func TestEndedByApplicationIsRecordedLate(t *testing.T) {
 	for name, do := range map[string]func(ctx context.Context, m *txntest.Manager) (txn.ID, error){
 		"follow": func(ctx context.Context, m *txntest.Manager) (txn.ID, error) {
 			begun, err := m.Begin(ctx, txn.Options{})

@@ -51,9 +51,9 @@ func TestRunRollsBack(t *testing.T) {
 	}
 }
 
-// TestNoDoubtAboutARollback: a call of the function was in doubt, and the transaction is not.
+// TestRollbackIsNotInDoubt: a call of the function was in doubt, and the transaction is not.
 // The rest of the error is kept.
-func TestNoDoubtAboutARollback(t *testing.T) {
+func TestRollbackIsNotInDoubt(t *testing.T) {
 	s := &fakeManager{}
 	lost := &txn.Error{Op: "enlist", Err: txn.ErrInDoubt, Detail: "leadership lost"}
 	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {

@@ -201,7 +201,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/web/sql_failure.go",
 		old:    "if !r.txReplaced(ctx, tx) {",
 		bug:    "if !r.txReplaced(ctx, tx) || failure != nil {",
-		pkg:    "participant/web", test: "TestCallbackThatEndsItsTransactionByHand", says: "voted no, \"boom\"; want ended-by-application",
+		pkg:    "participant/web", test: "TestCallbackThatEndsItsTransaction", says: "voted no, \"boom\"; want ended-by-application",
 	},
 	{
 		name:   "web: a deadlock of MariaDB that the callback returns is ended by hand",
@@ -209,7 +209,7 @@ var ofOwnStatements = []plant{
 		file:   "participant/web/sql_failure.go",
 		old:    "&& last != codeDeadlock",
 		bug:    "|| last == codeDeadlock",
-		pkg:    "participant/web", test: "TestErrorOfTheDatabaseIsNotByHand", says: "want no",
+		pkg:    "participant/web", test: "TestErrorOfTheDatabaseIsNotAnEndByTheApplication", says: "want no",
 	},
 	{
 		name:   "postgres: a crash has rolled back whatever did not vote",

@@ -39,7 +39,7 @@ var ofParticipants = []plant{
 		file:   "participant/postgres/finish.go",
 		old:    "default:\n\t\t\treturn participant.Result{Outcome: ending, Detail: how}, nil\n",
 		bug:    "default:\n\t\t\treturn participant.Result{Outcome: participant.Committed, Detail: how}, nil\n",
-		pkg:    "participant/postgres", test: "TestCommitOfABranchThatIsGone", says: "= aborted), <nil>; want rolled back",
+		pkg:    "participant/postgres", test: "TestCommitOfABranchThatHasEnded", says: "= aborted), <nil>; want rolled back",
 	},
 	{
 		name:   "postgres: a transaction number is believed on another timeline",
@@ -136,7 +136,7 @@ var ofParticipants = []plant{
 		file:   "participant/web/sql_row.go",
 		old:    "return r.state == stateNone && r.token == r.detail || r.state == statePrepared && r.detail != \"\"",
 		bug:    "return r.state == \"open\"",
-		pkg:    "participant/web", test: "TestCallbackThatEndsItsTransactionByHand", says: "the work that is durable: ",
+		pkg:    "participant/web", test: "TestCallbackThatEndsItsTransaction", says: "the work that is durable: ",
 	},
 	{
 		name:   "web: a signature is not compared",

@@ -139,7 +139,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/retained.go",
 		old:    "if r := m.txs.at(m.loaded); r.isFinal() {",
 		bug:    "if r := m.txs.at(m.loaded); r.id == m.decodeBuf.ID {",
-		pkg:    "txn/machine", test: "TestLateHazardTakesAnOutcomeOffTheBelt", says: "machine.ReportHeuristic: counts {",
+		pkg:    "txn/machine", test: "TestLateHeuristicOutcomeEndsRetention", says: "machine.ReportHeuristic: counts {",
 	},
 }
 

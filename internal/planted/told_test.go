@@ -9,7 +9,7 @@ var ofByHand = []plant{
 		file:   "txn/machine/snapshot.go",
 		old:    "if t.Vote == txn.VoteEndedByApplication {",
 		bug:    "if t.Vote > txn.VoteEndedByApplication {",
-		pkg:    "txn/machine", test: "TestEndedByHandIsToldToEveryone", says: ": ended by hand is false",
+		pkg:    "txn/machine", test: "TestEveryCallerGetsEndedByApplication", says: ": ended by hand is false",
 	},
 	{
 		name:   "a branch that is found ended by hand late leaves the outcome as it was",
@@ -17,7 +17,7 @@ var ofByHand = []plant{
 		file:   "txn/machine/ended_by_application.go",
 		old:    "case r.isFinal():",
 		bug:    "case r.isFinal() && len(c.Reason) == 0:",
-		pkg:    "txn/machine", test: "TestEndedByHandIsToldToEveryone", says: "ended before, applied: ",
+		pkg:    "txn/machine", test: "TestEveryCallerGetsEndedByApplication", says: "ended before, applied: ",
 	},
 	{
 		name:   "a second application is told that a branch ended by hand is rolled back",
@@ -25,7 +25,7 @@ var ofByHand = []plant{
 		file:   "txn/machine/result_error.go",
 		old:    "r.State.Decided() && r.EndedByApplication:",
 		bug:    "r.State.Decided() && r.EndedByApplication && r.Heuristic != 0:",
-		pkg:    "txn", test: "TestEndedByHandIsToldToEveryApplication", says: "who began it is told that",
+		pkg:    "txn", test: "TestEveryApplicationGetsEndedByApplication", says: "who began it is told that",
 	},
 	{
 		name:   "a heuristic outcome that a person has forgotten never was",
@@ -33,7 +33,7 @@ var ofByHand = []plant{
 		file:   "txn/machine/heuristic.go",
 		old:    "if r.heuristic != 0 || r.state.Commits() || !r.state.Decided() {",
 		bug:    "if true {",
-		pkg:    "txn/machine", test: "TestAHazardIsToldToEveryone", says: "forgotten, applied, commit: it is told that",
+		pkg:    "txn/machine", test: "TestEveryCallerGetsTheHeuristicOutcome", says: "forgotten, applied, commit: it is told that",
 	},
 	{
 		name:   "sdk: who takes part without a branch is missed",
@@ -57,7 +57,7 @@ var ofByHand = []plant{
 		file:   "txn/ended_by_application.go",
 		old:    "no.Votes = append(tx.endedByApplicationVotes(), no.Votes...)",
 		bug:    "no.Votes = append(tx.endedByApplicationVotes()[:0], no.Votes...)",
-		pkg:    "txn", test: "TestEndedByHandIsToldToEveryApplication", says: "who commits is told that",
+		pkg:    "txn", test: "TestEveryApplicationGetsEndedByApplication", says: "who commits is told that",
 	},
 	{
 		name:   "a rollback that finds a branch ended by hand is good news",

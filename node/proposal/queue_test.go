@@ -148,9 +148,9 @@ func TestTickIsNotForgotten(t *testing.T) {
 	b.wantNext(t, nothing)
 }
 
-// TestLargeCommandsHarmNobody: a command that does not fit goes into the next
+// TestLargeCommandsAreRefusedAlone: a command that does not fit goes into the next
 // entry, and one that fits none is refused alone.
-func TestLargeCommandsHarmNobody(t *testing.T) {
+func TestLargeCommandsAreRefusedAlone(t *testing.T) {
 	b := newTestQueue()
 	small := machine.Commit{}
 	large := machine.Enlist{Branch: machine.Branch{Payload: make([]byte, maxBatchBytes-100)}}

@@ -32,7 +32,7 @@ func local(t *testing.T, l *Ledger, statements string) string {
 	return answer
 }
 
-func TestSessionSeesItsOwnChangesAndNobodyElseDoes(t *testing.T) {
+func TestSessionAloneSeesItsChanges(t *testing.T) {
 	l, _ := newLedger(t)
 	local(t, l, "set alice 100; set bob 5")
 	s := newBranchTx(l.store, "x1")

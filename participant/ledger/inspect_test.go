@@ -31,7 +31,7 @@ func wantDiagnosis(t *testing.T, d participant.Check, level participant.HealthLe
 	}
 }
 
-func TestExamine(t *testing.T) {
+func TestHealth(t *testing.T) {
 	l, path := newLedger(t)
 	d := examine(t, path)
 	wantDiagnosis(t, d["path"], participant.OK, "made when first used")
@@ -73,7 +73,7 @@ func TestExamine(t *testing.T) {
 	wantDiagnosis(t, examine(t, empty)["content"], participant.Failure, "invalid database")
 }
 
-func TestSurveyAndInspectOfANewLedgerMakeNoFile(t *testing.T) {
+func TestReadingANewLedgerMakesNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	p := openParticipant(t, path)
 	if list, err := p.(participant.LockInspector).InspectLocks(t.Context()); err != nil || len(list) != 0 {

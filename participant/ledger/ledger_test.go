@@ -75,9 +75,9 @@ func TestTwoLedgersEndTogether(t *testing.T) {
 	}
 }
 
-// TestApplicationThatHangsHindersNobody: it blocks no other, and what it prepares after its
+// TestApplicationThatHangsDoesNotHinderOthers: it blocks no other, and what it prepares after its
 // deadline is refused.
-func TestApplicationThatHangsHindersNobody(t *testing.T) {
+func TestApplicationThatHangsDoesNotHinderOthers(t *testing.T) {
 	p := newTwoLedgers(t)
 	err := txn.Run(t.Context(), p, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 		if err := p.move(ctx, tx, 30); err != nil {

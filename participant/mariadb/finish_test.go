@@ -53,8 +53,8 @@ func TestManualFinishIsReportedExactly(t *testing.T) {
 	}
 }
 
-// TestCommitOfABranchThatIsGone: the outcomes if the branch is not prepared any more.
-func TestCommitOfABranchThatIsGone(t *testing.T) {
+// TestCommitOfABranchThatHasEnded: the outcomes if the branch is not prepared any more.
+func TestCommitOfABranchThatHasEnded(t *testing.T) {
 	bank := newBank(t)
 	r := bank.opened(t, nil)
 	off := bank.opened(t, map[string]string{"commit_marker": "off"})

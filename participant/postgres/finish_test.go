@@ -93,8 +93,8 @@ func TestSessionOfAnotherServerProvesNothing(t *testing.T) {
 	}
 }
 
-// TestCommitOfABranchThatIsGone: the outcomes if the branch is not prepared any more.
-func TestCommitOfABranchThatIsGone(t *testing.T) {
+// TestCommitOfABranchThatHasEnded: the outcomes if the branch is not prepared any more.
+func TestCommitOfABranchThatHasEnded(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
 	committed := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
@@ -395,9 +395,9 @@ func TestNamesAreQuoted(t *testing.T) {
 	b.Release()
 }
 
-// TestRollbackOfABranchThatIsGone: one that voted yes was prepared, so another client has ended
+// TestRollbackOfABranchThatHasEnded: one that voted yes was prepared, so another client has ended
 // it; without proof the outcome is unknown.
-func TestRollbackOfABranchThatIsGone(t *testing.T) {
+func TestRollbackOfABranchThatHasEnded(t *testing.T) {
 	bank := newBank(t)
 	p := bank.opened(t, nil)
 	done := bank.prepared(t, "INSERT INTO account VALUES ('alice', 1)")

@@ -132,8 +132,8 @@ func TestPrepareAfterRollbackIsRefused(t *testing.T) {
 	})
 }
 
-// TestCommitOfAnUnknownBranchIsAHazard: the branch was never prepared, or its row was deleted.
-func TestCommitOfAnUnknownBranchIsAHazard(t *testing.T) {
+// TestCommitOfAnUnknownBranchIsHeuristic: the branch was never prepared, or its row was deleted.
+func TestCommitOfAnUnknownBranchIsHeuristic(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, bed *storeFixture) {
 		r := serving(t, bed.handler(new(counting).callbacks(), Options{}), nil)
 		b := newBranch()

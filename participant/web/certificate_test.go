@@ -13,9 +13,9 @@ import (
 	"github.com/txmgr/txmgr/participant"
 )
 
-// TestExamineWarnsOfACertificateThatEnds two weeks before it expires, after which no branch can be
+// TestHealthWarnsOfACertificateThatEnds two weeks before it expires, after which no branch can be
 // finished at the service.
-func TestExamineWarnsOfACertificateThatEnds(t *testing.T) {
+func TestHealthWarnsOfACertificateThatEnds(t *testing.T) {
 	authority, err := certs.NewAuthority("test")
 	check(t, err)
 	file := filepath.Join(t.TempDir(), "ca.pem")

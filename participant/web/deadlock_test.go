@@ -64,12 +64,12 @@ func TestDeadlockInACallbackThatIgnoresIt(t *testing.T) {
 	}
 }
 
-// TestErrorOfTheDatabaseIsNotByHand: a callback returns the error of a deadlock, or of a duplicate
+// TestErrorOfTheDatabaseIsNotAnEndByTheApplication: a callback returns the error of a deadlock, or of a duplicate
 // row, or a no because of it, and does nothing after it. In MariaDB the deadlock has ended the
 // transaction; in PostgreSQL the failed transaction cannot be queried after either error. All work
 // was rolled back: a no is final, and a failed callback is called again. If the callback does
 // further work after the deadlock, which MariaDB commits, the branch is ended by hand.
-func TestErrorOfTheDatabaseIsNotByHand(t *testing.T) {
+func TestErrorOfTheDatabaseIsNotAnEndByTheApplication(t *testing.T) {
 	onBothDialects(t, func(t *testing.T, db *sql.DB, d Dialect) {
 		_, err := db.Exec("CREATE TABLE counts (name varchar(64) PRIMARY KEY, n bigint)")
 		check(t, err)

@@ -64,9 +64,9 @@ func endStatements(d Dialect) map[string]endStatement {
 	return ways
 }
 
-// TestCallbackThatEndsItsTransactionByHand: its work is not done again, in any phase and however
+// TestCallbackThatEndsItsTransaction: its work is not done again, in any phase and however
 // often that is repeated, and it is never reported as rolled back.
-func TestCallbackThatEndsItsTransactionByHand(t *testing.T) {
+func TestCallbackThatEndsItsTransaction(t *testing.T) {
 	onBothDialects(t, func(t *testing.T, db *sql.DB, d Dialect) {
 		_, err := db.Exec("CREATE TABLE counts (name varchar(64) PRIMARY KEY, n bigint)")
 		check(t, err)

@@ -214,7 +214,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-func TestNobodyThereHasNoEffect(t *testing.T) {
+func TestUnreachableServiceHasNoEffect(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	check(t, l.Close())
@@ -292,7 +292,7 @@ func TestCheckTakesAnyAnswer(t *testing.T) {
 	wantError(t, err, "list: the service answered 404", false)
 }
 
-func TestExamine(t *testing.T) {
+func TestHealth(t *testing.T) {
 	page, err := json.Marshal(page{Branches: []listedBranch{}})
 	check(t, err)
 	fine := stubService{200, http.Header{"Date": {time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)}}, string(page)}

@@ -145,8 +145,8 @@ func TestServiceThatHangsInPrepareIsRolledBackOnTime(t *testing.T) {
 	}
 }
 
-// TestDeletedRowIsAHazard: the row of the barrier is deleted between the vote and the commit.
-func TestDeletedRowIsAHazard(t *testing.T) {
+// TestDeletedRowIsHeuristic: the row of the barrier is deleted between the vote and the commit.
+func TestDeletedRowIsHeuristic(t *testing.T) {
 	c := newAppFixture(t, callbacks{})
 	h := c.mail.handler(callbacks{}, Options{})
 	c.add(t, "mail", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -170,9 +170,9 @@ func TestDeletedRowIsAHazard(t *testing.T) {
 	c.wantBalance(t, 90)
 }
 
-// TestSweepFindsWhatIsPreparedForNobody: an orphan, from a prepare that reached the service after
+// TestSweepFindsOrphans: an orphan, from a prepare that reached the service after
 // its transaction had ended and its rollback was forgotten.
-func TestSweepFindsWhatIsPreparedForNobody(t *testing.T) {
+func TestSweepFindsOrphans(t *testing.T) {
 	c := newAppFixture(t, callbacks{
 		prepare:  func(_ context.Context, do work, _ Branch) error { return do("held", 1) },
 		rollback: func(_ context.Context, do work, _ Branch) error { return do("given back", 1) },

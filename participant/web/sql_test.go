@@ -88,9 +88,9 @@ func TestBadNamesAreRefused(t *testing.T) {
 	}
 }
 
-// TestTransactionThatIsGone: if the callback has ended it, its row is not written, and no other
+// TestTransactionThatHasEnded: if the callback has ended it, its row is not written, and no other
 // work is done.
-func TestTransactionThatIsGone(t *testing.T) {
+func TestTransactionThatHasEnded(t *testing.T) {
 	onBothDialects(t, func(t *testing.T, db *sql.DB, d Dialect) {
 		store := SQL(db, d, "")
 		ends := map[string]func(tx *sql.Tx) error{

@@ -38,9 +38,9 @@ func TestEveryCauseIsCounted(t *testing.T) {
 	}
 }
 
-// TestEffectsTellOfHazardsAndOperators: each heuristic outcome and each action of an operator
+// TestEffectsHaveHeuristicOutcomesAndOperators: each heuristic outcome and each action of an operator
 // once, however often the command comes.
-func TestEffectsTellOfHazardsAndOperators(t *testing.T) {
+func TestEffectsHaveHeuristicOutcomesAndOperators(t *testing.T) {
 	m := bootstrapped(t, "orders", "stock")
 	one := testID(1)
 	m.Apply(Entry{Commands: []Command{

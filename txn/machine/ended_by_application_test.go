@@ -10,10 +10,10 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// TestEndedByHandIsToldToEveryone: once a branch was ended by the application's own statements,
+// TestEveryCallerGetsEndedByApplication: once a branch was ended by the application's own statements,
 // no call returns that nothing was applied. That holds whenever it becomes known, after every
 // end of the branch, and after a snapshot.
-func TestEndedByHandIsToldToEveryone(t *testing.T) {
+func TestEveryCallerGetsEndedByApplication(t *testing.T) {
 	rolledBack := acks(txn.BranchRolledBack)
 	for name, history := range map[string][]Command{
 		"undecided":                      {begin, typed1},
@@ -59,9 +59,9 @@ func TestEndedByHandIsToldToEveryone(t *testing.T) {
 	}
 }
 
-// TestEndedByHandDecidesOnce: the vote decides to roll back, for its reason, and its
+// TestEndedByApplicationDecidesOnce: the vote decides to roll back, for its reason, and its
 // branch is left for recovery to inspect; a repeat changes nothing.
-func TestEndedByHandDecidesOnce(t *testing.T) {
+func TestEndedByApplicationDecidesOnce(t *testing.T) {
 	m := (scenario{make: []Command{begin}}).build(t)
 	fx := m.Apply(Entry{Commands: []Command{typed1}})
 	if !slices.Equal(fx.Pending, []txn.ID{one}) || len(fx.Changes) != 1 || fx.Changes[0].State != txn.RollingBack {
@@ -79,9 +79,9 @@ func TestEndedByHandDecidesOnce(t *testing.T) {
 	}
 }
 
-// TestEndedByHandLeavesADelegatedDecisionToTheBranch: its end still decides, and a commit stays
+// TestEndedByApplicationLeavesADelegatedDecisionToTheBranch: its end still decides, and a commit stays
 // one; but recovery need not wait for the deadline.
-func TestEndedByHandLeavesADelegatedDecisionToTheBranch(t *testing.T) {
+func TestEndedByApplicationLeavesADelegatedDecisionToTheBranch(t *testing.T) {
 	m := (scenario{make: []Command{sole, delegate}}).build(t)
 	fx := m.Apply(Entry{Commands: []Command{typed1}})
 	if !slices.Equal(fx.Pending, []txn.ID{one}) || fx.Results[0].State != txn.Preparing || !fx.Results[0].EndedByApplication {
@@ -100,9 +100,9 @@ func TestEndedByHandLeavesADelegatedDecisionToTheBranch(t *testing.T) {
 	}
 }
 
-// TestLateEndByHandKeepsTheOutcomeAnew: the outcome with the fact recorded takes the place of
+// TestLateEndByApplicationRestartsRetention: the outcome with the fact recorded takes the place of
 // the one on the belt, and its retention begins again.
-func TestLateEndByHandKeepsTheOutcomeAnew(t *testing.T) {
+func TestLateEndByApplicationRestartsRetention(t *testing.T) {
 	const retention = 100
 	k := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: retention * time.Second, Retain: 1 << 40})
 	id := testID(1 << 40)

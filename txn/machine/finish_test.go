@@ -34,7 +34,7 @@ func outcomeOf(t *testing.T, m *Machine) txn.Outcome {
 	return o
 }
 
-func TestProofTakesAnUnknownHazardAway(t *testing.T) {
+func TestProofReplacesAnUnknownHeuristicOutcome(t *testing.T) {
 	m := (scenario{make: []Command{begin, commit}}).build(t)
 	do(t, m, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard, Detail: "no such gid"}, ReportCompletion{one, []txn.CompletionReport{{Branch: 2, State: txn.BranchCommitted}}})
 	if o := outcomeOf(t, m); o.Heuristic != txn.HeuristicHazard || o.State != txn.Committed {
@@ -55,7 +55,7 @@ func TestForgottenStaysForgotten(t *testing.T) {
 	}
 }
 
-func TestHazardOutlivesRetention(t *testing.T) {
+func TestHeuristicOutcomeOutlivesRetention(t *testing.T) {
 	m := (scenario{make: []Command{begin, commit}}).build(t)
 	do(t, m, ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicRollback, Detail: "by hand"}, ReportCompletion{one, []txn.CompletionReport{{Branch: 2, State: txn.BranchCommitted}}})
 	m.Apply(Entry{Tick: 1 << 40})

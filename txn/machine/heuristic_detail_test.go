@@ -6,9 +6,9 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// TestAHazardThatIsReplacedIsNotStored: the detail of a branch whose end was unknown is
+// TestReplacedHeuristicOutcomeIsNotStored: the detail of a branch whose end was unknown is
 // replaced by that of its proof, and nothing stays when the transaction is forgotten.
-func TestAHazardThatIsReplacedIsNotStored(t *testing.T) {
+func TestReplacedHeuristicOutcomeIsNotStored(t *testing.T) {
 	m := (scenario{make: []Command{
 		begin, commit,
 		ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard, Detail: "the log was cut"},

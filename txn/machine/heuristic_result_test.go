@@ -9,10 +9,10 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// TestAHazardIsToldToEveryone: a rollback with a branch that is, or may be, committed is never
+// TestEveryCallerGetsTheHeuristicOutcome: a rollback with a branch that is, or may be, committed is never
 // reported as one of which nothing was applied, also when an operator has forgotten the
 // heuristic outcome.
-func TestAHazardIsToldToEveryone(t *testing.T) {
+func TestEveryCallerGetsTheHeuristicOutcome(t *testing.T) {
 	found := ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicCommit, Detail: "it is committed there"}
 	unknown := ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard}
 	rest := ReportCompletion{one, []txn.CompletionReport{{Branch: 2, State: txn.BranchRolledBack}}}

@@ -79,7 +79,7 @@ func TestDelegatedIsLeftToItsBranch(t *testing.T) {
 	}
 }
 
-func TestDelegatedHazardIsKept(t *testing.T) {
+func TestDelegatedHeuristicOutcomeIsKept(t *testing.T) {
 	m := (scenario{make: []Command{sole, delegate}}).build(t)
 	fx := m.Apply(Entry{Tick: 50, Wall: 7, Index: 9, Commands: []Command{ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard, Detail: "the log was cut"}}})
 	if len(fx.Changes) != 1 || fx.Changes[0] != (Change{one, txn.RolledBack, txn.CauseVoteNo, txn.HeuristicHazard}) {

@@ -199,9 +199,9 @@ func TestAllFallOffWithOneEntry(t *testing.T) {
 	k.checkInvariants(t)
 }
 
-// TestLateHazardTakesAnOutcomeOffTheBelt: it is a record then, until the heuristic outcome is
+// TestLateHeuristicOutcomeEndsRetention: it is a record then, until the heuristic outcome is
 // forgotten; from then on it is retained as if it had just finished.
-func TestLateHazardTakesAnOutcomeOffTheBelt(t *testing.T) {
+func TestLateHeuristicOutcomeEndsRetention(t *testing.T) {
 	const retention = 100
 	k := newRetentionFixture(t, Bootstrap{Interval: time.Second, Retention: retention * time.Second, Retain: 1 << 40})
 	ids := k.finish(3, 1)

@@ -34,7 +34,7 @@ func (b *body) Close() error {
 	return nil
 }
 
-func TestWhoIsToldTheTransaction(t *testing.T) {
+func TestWhichURLsAreSentTheTransaction(t *testing.T) {
 	const (
 		id    = "" // of the context's transaction
 		other = "tx_01k9x3v7h2m8qf4r6t0bz5n1de"
@@ -108,8 +108,8 @@ func TestWhoIsToldTheTransaction(t *testing.T) {
 	}
 }
 
-// TestRedirectsTellNobodyElse: each hop is checked.
-func TestRedirectsTellNobodyElse(t *testing.T) {
+// TestRedirectsDoNotSendTheTransaction: each hop is checked.
+func TestRedirectsDoNotSendTheTransaction(t *testing.T) {
 	evil := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("it was told %q", r.Header.Get(txn.HeaderID)) }))
 	defer evil.Close()
 	good := httptest.NewServer(http.RedirectHandler(evil.URL, http.StatusTemporaryRedirect))

@@ -53,8 +53,8 @@ func TestMisuseFailsTheTest(t *testing.T) {
 	}
 }
 
-// TestBranchThatNobodyFinishes is named when Outcome waits for it in vain.
-func TestBranchThatNobodyFinishes(t *testing.T) {
+// TestBranchThatStaysUnfinished is named when Outcome waits for it in vain.
+func TestBranchThatStaysUnfinished(t *testing.T) {
 	withShop(t, func(t *testing.T, _ *shopFixture) {
 		s, began := &spyTB{TB: t}, time.Now()
 		m, over := txntest.New(s), make(chan struct{})
