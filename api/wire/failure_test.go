@@ -142,14 +142,14 @@ func TestCodesForPeople(t *testing.T) {
 }
 
 // The next step depends on the heuristic outcome, not on the code alone.
-func TestNextAfterAHazard(t *testing.T) {
+func TestHintAfterAHeuristicOutcome(t *testing.T) {
 	id := txn.ID{1, 2, 3}
 	for want, err := range map[string]error{
-		"txmgr inspect " + id.String():         &txn.Error{Op: "commit", ID: id, Err: txn.ErrInDoubt},
-		"txmgr indoubt explain " + id.String(): &txn.Error{Op: "commit", ID: id, Err: fmt.Errorf("%w: %w", txn.ErrInDoubt, txn.ErrHeuristic)},
-		"txmgr indoubt list":                   txn.ErrEndedByApplication,
+		"ask Wait or Get":                              &txn.Error{Op: "commit", ID: id, Err: txn.ErrInDoubt},
+		"an operator has to look":                      &txn.Error{Op: "commit", ID: id, Err: fmt.Errorf("%w: %w", txn.ErrInDoubt, txn.ErrHeuristic)},
+		"look at the data before anything is repeated": txn.ErrEndedByApplication,
 	} {
-		if f := wire.FromError(err, "commit", txn.ID{}); !strings.HasSuffix(f.GetHint(), ": "+want) {
+		if f := wire.FromError(err, "commit", txn.ID{}); !strings.HasPrefix(f.GetHint(), want) {
 			t.Errorf("%v: %q, want %q", err, f.GetHint(), want)
 		}
 	}

@@ -12,7 +12,7 @@ const OpResolve = "indoubt resolve"
 
 // RecoveryPausedDetail says why, after a restore, no transaction begins and no branch is
 // driven, and what the operator has to do.
-const RecoveryPausedDetail = "restored from a backup: what was decided after it is not known here. Look what the participants hold: txmgr recover scan, then: txmgr recover resume --reason '...'"
+const RecoveryPausedDetail = "restored from a backup: what was decided after it is not known here. An operator has to compare what the participants hold (recover scan), and to resume recovery (recover resume)"
 
 // ToError is the error of a refusal for the caller: what is wrong, why, and what to do. op is
 // the attempted call, for example "commit".
@@ -33,7 +33,7 @@ func (r Result) ToError(op string, id txn.ID) *txn.Error {
 	case Undecided:
 		e.Err, e.Detail = txn.ErrConflict, r.undecidedDetail(op)
 	case Unfinished:
-		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("transaction is %v: its branches have to be finished first; see: txmgr indoubt explain %v", r.State, id)
+		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("transaction is %v: its branches have to be finished first", r.State)
 	case Conflict:
 		e.Err, e.Detail = txn.ErrConflict, "used before with other contents"
 	case MissingVote:
@@ -49,7 +49,7 @@ func (r Result) ToError(op string, id txn.ID) *txn.Error {
 	case NotSoleBranch:
 		e.Err, e.Detail = txn.ErrConflict, "the decision can be delegated only to a transaction's one branch, before it has voted, and when one session alone has enlisted it: prepare the branches, and commit with their votes"
 	case NotInDoubt:
-		e.Err, e.Detail = txn.ErrConflict, "nothing is in doubt here: every branch that is meant has ended as decided, or its end is proved; see: txmgr indoubt explain "+id.String()
+		e.Err, e.Detail = txn.ErrConflict, "nothing is in doubt here: every branch that is meant has ended as decided, or its end is proved"
 	case RecoveryPaused:
 		e.Err, e.Detail = txn.ErrUnavailable, RecoveryPausedDetail
 	case Forgotten:
@@ -57,7 +57,7 @@ func (r Result) ToError(op string, id txn.ID) *txn.Error {
 	case SessionRefReplaced:
 		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("another session was enlisted for branch %v since: this one is not part of it any more", r.Branch)
 	case NoToken:
-		e.Err, e.Detail = txn.ErrNotFound, "no such token; see: txmgr token list"
+		e.Err, e.Detail = txn.ErrNotFound, "no such token"
 	case NoSession:
 		e.Err, e.Detail = txn.ErrNotFound, "unknown session: never opened, or ended and forgotten after the retention time; open one"
 	case SessionEnded:
@@ -97,7 +97,7 @@ func (r Result) undecidedDetail(op string) string {
 func (r Result) decidedError(op string) (detail string, err error) {
 	switch {
 	case op == OpResolve:
-		return fmt.Sprintf("it was decided to commit meanwhile (%v): nothing was recorded; look again: txmgr indoubt explain", r.State), txn.ErrConflict
+		return fmt.Sprintf("it was decided to commit meanwhile (%v): nothing was recorded: look again before anything else is decided", r.State), txn.ErrConflict
 	case !r.State.Commits() && r.State.Decided() && r.EndedByApplication:
 		return "the transaction is rolled back, but what that branch did, or what came after its end, may be committed", txn.ErrEndedByApplication
 	case !r.State.Commits() && r.State.Decided() && r.Heuristic != 0:
@@ -153,5 +153,5 @@ func (r Result) ExplainEnlist(err error, participant string) error {
 
 // NotRegistered is the detail of an error about a participant that is not registered.
 func NotRegistered(participant string) string {
-	return fmt.Sprintf("participant %q is not registered; see: txmgr participant add", participant)
+	return fmt.Sprintf("participant %q is not registered", participant)
 }

@@ -106,7 +106,7 @@ func (m *Manager) sessionLocked(op string, id txn.SessionID, c machine.Command) 
 	case machine.OK:
 		return nil
 	case machine.TooMany:
-		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("%d sessions are open, the most that there can be; see: txmgr session list", txn.MaxSessions)}
+		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("%d sessions are open, the most that there can be", txn.MaxSessions)}
 	case machine.Conflict:
 		return &txn.Error{Op: op, Err: txn.ErrConflict, Detail: fmt.Sprintf("session %v was opened with other options", id)}
 	}

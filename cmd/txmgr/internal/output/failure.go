@@ -172,6 +172,9 @@ func advice(code txn.Code, e *txn.Error) string {
 	case txn.CodeInDoubt:
 		return "ask again: txmgr inspect " + id
 	case txn.CodeNotFound:
+		if e != nil && strings.HasPrefix(e.Op, "token ") {
+			return "txmgr token list"
+		}
 		return "txmgr list shows the transactions, txmgr participant list the participants; finished ones are forgotten after the retention time"
 	case txn.CodeTimedOut:
 		return "the transaction continues: txmgr wait " + id
