@@ -2,11 +2,10 @@ package node
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
+	"github.com/txmgr/txmgr/node/guardedcall"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
@@ -31,7 +30,7 @@ func (n *Node) probeBranches(ctx context.Context, t *machine.Transaction, ids []
 		name, b := t.Branches[id-1].Participant, branches[i]
 		out[i] = admin.BranchProbe{Branch: id.String(), Participant: name, Attempts: []admin.CallAttempt{}}
 		wg.Go(func() {
-			said, err := callWithTimeout(ctx, probeTimeout, func(ctx context.Context) (participant.BranchReport, error) { return n.inspectBranch(ctx, name, b) })
+			said, err := guardedcall.Do(ctx, probeTimeout, func(ctx context.Context) (participant.BranchReport, error) { return n.inspectBranch(ctx, name, b) })
 			if err != nil {
 				out[i].Error = oneLine(err.Error())
 				return
@@ -86,40 +85,4 @@ func (n *Node) inspectBranch(ctx context.Context, name string, b participant.Bra
 		}
 	}
 	return participant.BranchReport{Outcome: participant.Unknown, Detail: "it is not prepared there, and participants of this kind cannot say more"}, nil
-}
-
-// callWithTimeout calls fn and gives it at most d. A panic is an error. An fn that ignores its
-// context continues, and its answer is lost.
-func callWithTimeout[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer within %v", d))
-	type answer struct {
-		value T
-		err   error
-	}
-	answered := make(chan answer, 1)
-	go func() {
-		defer cancel()
-		var a answer
-		defer func() {
-			if x := recover(); x != nil {
-				a.err = fmt.Errorf("the participant panicked: %v", x)
-			}
-			answered <- a
-		}()
-		if a.value, a.err = fn(ctx); a.err != nil && errors.Is(a.err, ctx.Err()) {
-			a.err = context.Cause(ctx)
-		}
-	}()
-	select {
-	case a := <-answered:
-		return a.value, a.err
-	case <-ctx.Done():
-		var none T
-		select {
-		case a := <-answered: // the context ended and fn answered at the same time
-			return a.value, a.err
-		default:
-			return none, context.Cause(ctx)
-		}
-	}
 }
