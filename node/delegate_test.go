@@ -139,7 +139,7 @@ func TestDelegatedSurvivesARestart(t *testing.T) {
 		pass(time.Minute)
 		n = open(t, dir, slow, with(participantMap{"bank": bank}))
 		e, err := n.Explain(t.Context(), b.ID)
-		if err != nil || !strings.Contains(strings.Join(e.Summary, "\n"), "delegated to b1 at bank") || choice(e, actionRollback).Allowed || choice(e, actionRetry).Allowed {
+		if err != nil || !strings.Contains(strings.Join(e.Summary, "\n"), "delegated to b1 at bank") || choice(e, "rollback").Allowed || choice(e, "retry").Allowed {
 			t.Errorf("%+v, %v", e, err)
 		}
 		if info := finished(t, n, b.ID); info.State != txn.Committed {

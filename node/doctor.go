@@ -2,22 +2,11 @@ package node
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"sync"
-	"time"
 
-	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/node/health"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
-)
-
-const (
-	// participantCheckTimeout bounds the checks of one participant.
-	participantCheckTimeout = 15 * time.Second
-	// maxConcurrentChecks is how many participants are checked at the same time.
-	maxConcurrentChecks = 16
 )
 
 // Doctor runs all health checks of one participant or, if name is empty, of this node and all
@@ -26,88 +15,32 @@ func (n *Node) Doctor(ctx context.Context, name string) ([]admin.Check, error) {
 	if err := n.requireLeader(); err != nil && name != "" {
 		return nil, txn.Wrap("doctor", txn.ID{}, err)
 	}
-	if name != "" {
-		if _, ok := n.registration(name); !ok {
-			return nil, &txn.Error{Op: "doctor", Err: txn.ErrNotFound, Detail: machine.NotRegistered(name)}
+	p := health.Participants{Open: n.participants.get, Quota: n.quotas.usage, QuotaSetting: QuotaSetting}
+	if name == "" {
+		names := recoveryLog{n}.Participants()
+		return health.CheckAll(ctx, n.healthFacts(names), p, names), nil
+	}
+	if _, ok := n.registration(name); !ok {
+		return nil, &txn.Error{Op: "doctor", Err: txn.ErrNotFound, Detail: machine.NotRegistered(name)}
+	}
+	return p.Check(ctx, name), nil
+}
+
+// healthFacts returns what this node knows of itself and of the named participants.
+func (n *Node) healthFacts(names []string) health.NodeFacts {
+	f := health.NodeFacts{
+		Version: Version(), DataDir: n.conf.DataDir, Cluster: n.clusterID(), Term: n.raft.CurrentTerm(), NotLeading: n.requireLeader(),
+		Unfinished: n.unfinished.Load(), MaxOpen: int64(n.conf.MaxOpen), Interval: n.interval(), Participants: len(names),
+	}
+	f.Log, f.LogErr = n.env.Log.Stats()
+	f.Tick, _ = n.clock.Now()
+	n.fsm.View(func(m *machine.Machine) { f.Heuristics = m.Counts().Heuristics })
+	if r := n.recovery.Load(); r != nil {
+		for _, name := range names {
+			if h := r.Health(name); !h.Healthy {
+				f.Failing = append(f.Failing, health.FailingParticipant{Name: name, LastError: h.LastError})
+			}
 		}
-		return n.checkParticipant(ctx, name), nil
 	}
-	names := recoveryLog{n}.Participants()
-	found := make([][]admin.Check, len(names))
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, maxConcurrentChecks)
-	for i, name := range names {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			found[i] = n.checkParticipant(ctx, name)
-		})
-	}
-	all := n.checkNode()
-	wg.Wait()
-	for _, f := range found {
-		all = append(all, f...)
-	}
-	return all, nil
+	return f
 }
-
-// checkParticipant runs the checks of one participant.
-func (n *Node) checkParticipant(ctx context.Context, name string) []admin.Check {
-	ds, err := callWithTimeout(ctx, participantCheckTimeout, func(ctx context.Context) ([]participant.Check, error) { return n.runParticipantChecks(ctx, name), nil })
-	if err != nil {
-		ds = []participant.Check{{
-			Level: participant.Failure, Subject: "examination", Message: err.Error(),
-			Remedy: "see whether it is overloaded, or hangs; then: txmgr doctor " + name,
-		}}
-	}
-	ds = append(ds, n.checkQuota(name))
-	out := make([]admin.Check, len(ds))
-	for i, d := range ds {
-		out[i] = admin.Check{Participant: name, Level: levelName(d.Level), Subject: d.Subject, Message: d.Message, Remedy: d.Remedy}
-	}
-	return out
-}
-
-func (n *Node) runParticipantChecks(ctx context.Context, name string) []participant.Check {
-	p, err := n.participants.get(ctx, name)
-	if err != nil {
-		return []participant.Check{{Level: participant.Failure, Subject: "settings", Message: "it cannot be opened: " + err.Error(), Remedy: "correct the settings, and register it again: txmgr participant add " + name}}
-	}
-	if e, ok := p.(participant.HealthChecker); ok {
-		return e.CheckHealth(ctx)
-	}
-	if err := p.Check(ctx); err != nil {
-		return []participant.Check{{Level: participant.Failure, Subject: "check", Message: err.Error()}}
-	}
-	return []participant.Check{{Level: participant.OK, Subject: "check", Message: "it can take part in transactions"}}
-}
-
-// checkQuota compares a participant's quota with its unfinished branches.
-func (n *Node) checkQuota(name string) participant.Check {
-	d := participant.Check{Level: participant.OK, Subject: QuotaSetting}
-	used, limit, ok := n.quotas.usage(name)
-	if !ok {
-		d.Message = "no bound is set for the branches that are open there at once"
-		return d
-	}
-	d.Message = fmt.Sprintf("%d of %d branches are unfinished", used, limit)
-	if used*10 >= limit*9 {
-		d.Level = participant.Warning
-		d.Message += ": further ones will be refused"
-		d.Remedy = fmt.Sprintf("txmgr indoubt list; txmgr list --participant %s; or register it with a larger %s", name, QuotaSetting)
-	}
-	return d
-}
-
-func levelName(l participant.HealthLevel) string {
-	switch l {
-	case participant.OK:
-		return "ok"
-	case participant.Warning:
-		return "warning"
-	}
-	return "failure"
-}
-
-// isUnsupported reports whether a check does not exist on this operating system.
-func isUnsupported(err error) bool { return errors.Is(err, errors.ErrUnsupported) }

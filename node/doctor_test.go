@@ -2,11 +2,9 @@ package node
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/txmgr/txmgr/internal/waittest"
@@ -103,41 +101,3 @@ func TestDoctorSeesWhatIsWrong(t *testing.T) {
 	}
 	desks["stock"].(*fakeParticipant).outage(nil)
 }
-
-// hangingCheck does not return until it is released, even if its context ends.
-type hangingCheck struct {
-	*fakeParticipant
-	free chan struct{}
-}
-
-func (d hangingCheck) Check(context.Context) error {
-	<-d.free
-	return nil
-}
-
-// TestDoctorIsNotHeldUp: a participant that hangs or panics does not block Doctor.
-func TestDoctorIsNotHeldUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := hangingCheck{newFakeParticipant(), make(chan struct{})}
-		defer close(p.free)
-		n := open(t, t.TempDir(), slow, with(participantMap{"bank": p, "post": panickingCheck{newFakeParticipant()}}))
-		start := time.Now()
-		ds, err := n.Doctor(t.Context(), "")
-		if took := time.Since(start); err != nil || took > participantCheckTimeout {
-			t.Errorf("after %v: %v", took, err)
-		}
-		var texts []string
-		for _, d := range ds {
-			if d.Subject == "examination" {
-				texts = append(texts, d.Participant+" "+d.Level+" "+d.Message)
-			}
-		}
-		if want := []string{"bank failure no answer within 15s", "post failure the participant panicked: paper jam"}; !slices.Equal(texts, want) {
-			t.Errorf("%q", texts)
-		}
-	})
-}
-
-type panickingCheck struct{ *fakeParticipant }
-
-func (panickingCheck) Check(context.Context) error { panic(errors.New("paper jam")) }

@@ -81,7 +81,7 @@ func TestInDoubtSurvivesRestarts(t *testing.T) {
 		t.Fatalf("%+v, %v", doubts, err)
 	}
 	before := explained(t, n, b.ID)
-	if c := choice(before, actionForget); !c.Allowed || !strings.HasPrefix(c.Command, "txmgr indoubt forget "+b.ID.String()) {
+	if c := choice(before, "forget"); !c.Allowed || !strings.HasPrefix(c.Command, "txmgr indoubt forget "+b.ID.String()) {
 		t.Errorf("%+v", c)
 	}
 	for _, snapshot := range []bool{false, true} {
@@ -176,7 +176,7 @@ func TestInDoubtAtAnUnreachableLedger(t *testing.T) {
 	if err != nil || e.Branches[0].Error == "" || len(e.Branches[0].Attempts) == 0 || !e.Branches[0].Attempts[0].Failed || e.Branches[0].Attempts[0].Call != "rollback" {
 		t.Errorf("%+v, %v", e.Branches, err)
 	}
-	if c := choice(e, actionRollback); !c.Allowed {
+	if c := choice(e, "rollback"); !c.Allowed {
 		t.Errorf("%+v", c)
 	}
 	// The participant cannot be asked, so an operator may resolve the branch.
@@ -207,7 +207,7 @@ func TestInDoubtAfterFiveSeconds(t *testing.T) {
 		}
 		start := time.Now()
 		e, err := n.Explain(t.Context(), b.ID)
-		if took := time.Since(start); err != nil || took != probeTimeout || e.Branches[0].Error != "no answer within 5s" {
+		if took := time.Since(start); err != nil || took != 5*time.Second || e.Branches[0].Error != "no answer within 5s" {
 			t.Errorf("explained after %v: %+v, %v", took, e.Branches, err)
 		}
 	})
@@ -286,7 +286,7 @@ func TestResolve(t *testing.T) {
 		stock.outage(nil)
 		_, err := n.Resolve(ctx, b.ID, yes)
 		wantErr(t, "resolve", err, txn.ErrConflict, "b2 at stock is prepared there", "txmgr indoubt retry "+b.ID.String())
-		if c := choice(explained(t, n, b.ID), actionCommit); c.Allowed || !strings.Contains(c.Why, "is prepared there") {
+		if c := choice(explained(t, n, b.ID), "commit"); c.Allowed || !strings.Contains(c.Why, "is prepared there") {
 			t.Errorf("%+v", c)
 		}
 		if err := n.Retry(ctx, b.ID); err != nil {
@@ -378,7 +378,7 @@ func TestExplainInEveryState(t *testing.T) {
 	if q := e.Branches[0]; !q.Prepared || q.Detail != "in the tray" || !slices.Equal(q.Locks, []string{"the tray"}) {
 		t.Errorf("%+v", q)
 	}
-	if !choice(e, actionRollback).Allowed || choice(e, actionCommit).Allowed || choice(e, actionRetry).Allowed || choice(e, actionForget).Allowed {
+	if !choice(e, "rollback").Allowed || choice(e, "commit").Allowed || choice(e, "retry").Allowed || choice(e, "forget").Allowed {
 		t.Errorf("%+v", e.Actions)
 	}
 

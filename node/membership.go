@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/node/audit"
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
@@ -143,7 +144,7 @@ func (n *Node) Remove(ctx context.Context, node, by, reason string) error {
 		}
 		return &txn.Error{Op: op, Err: txn.ErrUnavailable, Detail: "the node to be removed led, and has handed over: ask again"}
 	}
-	if err := n.removeServer(ctx, s, operatorName(by), reason); err != nil {
+	if err := n.removeServer(ctx, s, audit.Operator(by), reason); err != nil {
 		return txn.Wrap(op, txn.ID{}, err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 
+	"github.com/txmgr/txmgr/node/audit"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
 )
@@ -20,11 +21,11 @@ func (n *Node) recoveryPaused() (paused bool) {
 // [txn.ErrInvalid]: no reason was given, or it is too long.
 func (n *Node) ResumeRecovery(ctx context.Context, by, reason string) error {
 	const op = "recover resume"
-	reason, err := requireReason(op, txn.ID{}, reason)
+	reason, err := audit.Reason(op, txn.ID{}, reason)
 	if err != nil {
 		return err
 	}
-	_, err = n.proposeCommand(ctx, op, machine.ResumeRecovery{By: operatorName(by), Reason: reason}, n.queueAfterResume)
+	_, err = n.proposeCommand(ctx, op, machine.ResumeRecovery{By: audit.Operator(by), Reason: reason}, n.queueAfterResume)
 	return err
 }
 

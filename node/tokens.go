@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/txmgr/txmgr/internal/random"
+	"github.com/txmgr/txmgr/internal/textutil"
+	"github.com/txmgr/txmgr/node/audit"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -31,10 +33,10 @@ func (n *Node) CreateToken(ctx context.Context, r admin.TokenRequest) (admin.Tok
 	if err := r.Check(); err != nil {
 		return admin.Token{}, "", txn.Wrap(op, txn.ID{}, err)
 	}
-	if oneLine(r.Name) != r.Name {
+	if textutil.OneLine(r.Name) != r.Name {
 		return admin.Token{}, "", &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "the name of a token is one line, without spaces at its ends or two in a row"}
 	}
-	c := machine.AddToken{ID: n.newTokenID(), Name: r.Name, Role: r.Role, Rate: r.Rate, By: operatorName(r.By)}
+	c := machine.AddToken{ID: n.newTokenID(), Name: r.Name, Role: r.Role, Rate: r.Rate, By: audit.Operator(r.By)}
 	if r.TTL > 0 {
 		c.Expires = n.conf.wall().Add(r.TTL).UnixMilli()
 	}
@@ -103,7 +105,7 @@ func (n *Node) RevokeToken(ctx context.Context, token, by, reason string) error 
 	if !ok {
 		return unknown
 	}
-	res, err := n.proposeCommand(ctx, op, machine.RemoveToken{ID: t.ID, By: operatorName(by), Reason: reason}, nil)
+	res, err := n.proposeCommand(ctx, op, machine.RemoveToken{ID: t.ID, By: audit.Operator(by), Reason: reason}, nil)
 	if res.Code == machine.NoToken {
 		return unknown
 	}

@@ -1,7 +1,10 @@
-// Package textutil shortens texts.
+// Package textutil shortens texts and joins their lines.
 package textutil
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Limit returns the beginning of s: at most n bytes, cut between two characters.
 func Limit(s string, n int) string {
@@ -21,3 +24,6 @@ func Excerpt(s string, n int) string {
 	}
 	return Limit(s, n) + "..."
 }
+
+// OneLine replaces each run of white space, including line breaks, by one blank.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -30,6 +30,12 @@ func TestLimitCutsBetweenCharacters(t *testing.T) {
 	}
 }
 
+func TestOneLine(t *testing.T) {
+	if got := OneLine(" a\r\n\tb  c\n"); got != "a b c" {
+		t.Errorf("OneLine: %q", got)
+	}
+}
+
 // TestLimitIsAPrefix of at most n bytes, which is valid if the text is.
 func TestLimitIsAPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,59 +1,18 @@
-package node
+package indoubt
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/textutil"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// Explain returns all that is known about a transaction, in any state, and asks its participants
-// for the present state of its branches, each for at most 5 seconds.
-func (n *Node) Explain(ctx context.Context, id txn.ID) (admin.Explanation, error) {
-	t, err := n.transaction(ctx, "indoubt explain", id)
-	if err != nil {
-		return admin.Explanation{}, err
-	}
-	audit, err := n.Audit(ctx, admin.AuditFilter{ID: id})
-	if err != nil {
-		return admin.Explanation{}, err
-	}
-	asked := n.probeBranches(ctx, &t, allBranches(&t))
-	n.addAttempts(&t, asked)
-	info := n.info(&t, true)
-	return admin.Explanation{
-		Transaction: info, Summary: n.summary(&t, &info, audit), Branches: asked,
-		Actions: n.actions(&t, asked), Audit: audit,
-	}, nil
-}
-
-func allBranches(t *machine.Transaction) []txn.BranchID {
-	ids := make([]txn.BranchID, len(t.Branches))
-	for i := range ids {
-		ids[i] = txn.BranchID(i + 1)
-	}
-	return ids
-}
-
-// addAttempts adds the attempts of this leader's recovery.
-func (n *Node) addAttempts(t *machine.Transaction, asked []admin.BranchProbe) {
-	r := n.recovery.Load()
-	if r == nil {
-		return
-	}
-	for id, h := range r.History(t.ID) {
-		if k := int(id) - 1; k >= 0 && k < len(asked) && len(h.Attempts) > 0 {
-			asked[k].Attempts, asked[k].EarlierAttempts = h.Attempts, h.Earlier
-		}
-	}
-}
-
 // summary describes in a few lines what the log knows.
-func (n *Node) summary(t *machine.Transaction, i *txn.Info, audit []admin.AuditRecord) []string {
+func (c Calls) summary(t *machine.Transaction, i *txn.Info, audit []admin.AuditRecord) []string {
 	began := fmt.Sprintf("begun %s", formatTime(i.Began))
 	if t.Name != "" {
 		began += fmt.Sprintf(" as %q", t.Name)
@@ -62,7 +21,7 @@ func (n *Node) summary(t *machine.Transaction, i *txn.Info, audit []admin.AuditR
 	if t.State.Decided() {
 		lines = append(lines, decisionText(t, i, audit))
 	} else {
-		lines = append(lines, n.undecidedText(t, i))
+		lines = append(lines, c.undecidedText(t, i))
 	}
 	return append(lines, branchesText(t)...)
 }
@@ -70,7 +29,7 @@ func (n *Node) summary(t *machine.Transaction, i *txn.Info, audit []admin.AuditR
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 MST") }
 
 // undecidedText states what an undecided transaction waits for.
-func (n *Node) undecidedText(t *machine.Transaction, i *txn.Info) string {
+func (c Calls) undecidedText(t *machine.Transaction, i *txn.Info) string {
 	left := fmt.Sprintf("%v are left", i.ExpiresIn)
 	if i.ExpiresIn == 0 {
 		left = "its deadline has passed"
@@ -141,7 +100,7 @@ func reasonText(reason string) string {
 	if reason == "" {
 		return ""
 	}
-	return ": " + oneLine(reason)
+	return ": " + textutil.OneLine(reason)
 }
 
 // byHandText warns of effects that no branch's end shows: those after application SQL ended a

@@ -1,0 +1,120 @@
+package indoubt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// The actions of a [admin.Action].
+const (
+	actionRetry    = "retry"
+	actionCommit   = "commit"
+	actionRollback = "rollback"
+	actionForget   = "forget"
+)
+
+// actions lists the actions that an operator could take now, allowed or not.
+func (c Calls) actions(t *machine.Transaction, asked []admin.BranchProbe) []admin.Action {
+	id := t.ID.String()
+	all := []admin.Action{
+		c.retryAction(t),
+		resolveAction(t, asked, true),
+		resolveAction(t, asked, false),
+		forgetAction(t),
+	}
+	commands := map[string]string{
+		actionRetry:    "txmgr indoubt retry " + id,
+		actionCommit:   "txmgr indoubt resolve " + id + " --commit --reason '...'",
+		actionRollback: "txmgr indoubt resolve " + id + " --rollback --reason '...'",
+		actionForget:   "txmgr indoubt forget " + id + " --reason '...'",
+	}
+	for i := range all {
+		if all[i].Allowed {
+			all[i].Command = commands[all[i].Name]
+		}
+	}
+	return all
+}
+
+func (c Calls) retryAction(t *machine.Transaction) admin.Action {
+	a := admin.Action{Name: actionRetry}
+	switch {
+	case t.State == txn.Active:
+		a.Why = "it is not decided: nothing is to be driven yet"
+	case t.Delegated() && c.Clock.Remaining(t.Expiry) > 0:
+		a.Why = "the application may still be committing the branch: the participant is asked when the time is over"
+	case t.State.Finished() && len(unresolvedBranches(t, 0)) > 0 && t.Heuristic != 0:
+		a.Allowed, a.Why = true, "asks the participants once more for proof of how the branches ended"
+	case t.State.Finished():
+		a.Why = "all branches have ended"
+	default:
+		a.Allowed, a.Why = true, "the coordinator goes on trying by itself; this tries at once, whatever the backoff"
+	}
+	return a
+}
+
+// resolveAction returns the action that resolves the branches in doubt as ended so, and whether
+// it is allowed.
+func resolveAction(t *machine.Transaction, asked []admin.BranchProbe, commit bool) admin.Action {
+	a := admin.Action{Name: actionRollback}
+	if commit {
+		a.Name = actionCommit
+	}
+	unresolved := unresolvedBranches(t, 0)
+	switch {
+	case t.Delegated():
+		a.Why = "the decision was delegated to " + t.Branches[0].Participant + ": only that participant can decide"
+	case !t.State.Decided() && commit:
+		a.Why = "it is not decided, and only the votes of all branches can commit"
+	case !t.State.Decided():
+		a.Allowed, a.Why = true, "it is not decided: this decides to roll back, everywhere"
+	case len(unresolved) == 0 || t.State.Finished() && t.Heuristic == 0:
+		a.Why = "no branch is in doubt"
+	default:
+		for i := range asked {
+			id, _ := txn.ParseBranchID(asked[i].Branch)
+			if !slices.Contains(unresolved, id) {
+				continue
+			}
+			if a.Why = rejectReason(t, &asked[i], commit); a.Why != "" {
+				return a
+			}
+		}
+		a.Allowed, a.Why = true, resolveText(t, unresolved, commit)
+	}
+	return a
+}
+
+func resolveText(t *machine.Transaction, unresolved []txn.BranchID, commit bool) string {
+	var names []string
+	for _, id := range unresolved {
+		names = append(names, fmt.Sprintf("%v at %s", id, t.Branches[id-1].Participant))
+	}
+	end, wrong := "rolled back", t.State.Commits()
+	if commit {
+		end, wrong = "committed", !wrong
+	}
+	text := fmt.Sprintf("if you know that what cannot be proved (%s) %s there: the coordinator believes it, and asks no more", strings.Join(names, ", "), end)
+	if wrong {
+		text += "; it is a heuristic outcome then, since the decision was otherwise"
+	}
+	return text
+}
+
+func forgetAction(t *machine.Transaction) admin.Action {
+	a := admin.Action{Name: actionForget}
+	switch {
+	case t.Heuristic == 0:
+		a.Why = "there is no heuristic outcome"
+	case !t.State.Finished():
+		a.Why = "its branches have to come to their end first"
+	default:
+		a.Allowed, a.Why = true, "when the damage is repaired: the heuristic outcome is shown no more, and the outcome is kept for the retention time"
+	}
+	return a
+}
