@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/txmgr/txmgr/internal/redact"
@@ -85,11 +86,16 @@ func (r *Recovery) enterSweep(ctx context.Context, name string) (_ context.Conte
 // errPaused keeps a sweep from acting.
 var errPaused = fmt.Errorf("%w: the coordinator was restored from a backup, and touches nothing before it is resumed", txn.ErrUnavailable)
 
+// addPage is how many transactions are added at once: the log may wait for the lock.
+const addPage = 1000
+
 // scanAndRecord scans, and records for Health how that went.
 func (r *Recovery) scanAndRecord(ctx context.Context, name string) (scan.Result, error) {
 	begun := time.Now()
 	found, err := r.visits.scanner.Scan(ctx, name)
-	r.Add(found.Unfinished...) // in case the hint was lost
+	for page := range slices.Chunk(found.Unfinished, addPage) {
+		r.Add(page...) // in case the hint was lost
+	}
 	r.recordSweep(name, len(found.Orphans), time.Since(begun), err)
 	return found, err
 }
