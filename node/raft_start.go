@@ -81,14 +81,14 @@ func repairInterruptedBootstrap(g *raftEnv) error {
 	if err != nil || len(snaps) > 0 {
 		return err
 	}
-	voted, err := loadUint64(g.Log, keyLastVoteTerm)
+	voted, err := loadUint64(g.Log, storage.LastVoteTermKey)
 	if err != nil || voted > 0 {
 		return err
 	}
-	if term, err := loadUint64(g.Log, keyCurrentTerm); err != nil || term != 1 {
+	if term, err := loadUint64(g.Log, storage.CurrentTermKey); err != nil || term != 1 {
 		return err
 	}
-	return g.Log.SetUint64(keyCurrentTerm, 0)
+	return g.Log.SetUint64(storage.CurrentTermKey, 0)
 }
 
 // loadUint64 returns 0 for a missing key.
