@@ -19,6 +19,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/node/backup"
+	"github.com/txmgr/txmgr/node/participants"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -60,7 +61,7 @@ func TestBackupAndInspect(t *testing.T) {
 	}
 	want := backup.Contents{
 		Transactions: 30, States: map[txn.State]int{txn.Active: 20, txn.RolledBack: 10}, Tokens: 1, Audit: 3, Release: Version(),
-		Participants: []backup.Participant{{Name: "a", Kind: EmbeddedKind, Branches: 20}, {Name: "b", Kind: EmbeddedKind, Branches: 20}},
+		Participants: []backup.Participant{{Name: "a", Kind: participants.EmbeddedKind, Branches: 20}, {Name: "b", Kind: participants.EmbeddedKind, Branches: 20}},
 	}
 	if d := cmp.Diff(want, contents); d != "" {
 		t.Errorf("contents (-want +got):\n%s", d)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/txmgr/txmgr/node/participants"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
@@ -69,7 +70,7 @@ func (n *Node) checkParticipant(ctx context.Context, name string) []admin.Check 
 }
 
 func (n *Node) runParticipantChecks(ctx context.Context, name string) []participant.Check {
-	p, err := n.participants.get(ctx, name)
+	p, err := n.participants.Get(ctx, name)
 	if err != nil {
 		return []participant.Check{{Level: participant.Failure, Subject: "settings", Message: "it cannot be opened: " + err.Error(), Remedy: "correct the settings, and register it again: txmgr participant add " + name}}
 	}
@@ -84,8 +85,8 @@ func (n *Node) runParticipantChecks(ctx context.Context, name string) []particip
 
 // checkQuota compares a participant's quota with its unfinished branches.
 func (n *Node) checkQuota(name string) participant.Check {
-	d := participant.Check{Level: participant.OK, Subject: QuotaSetting}
-	used, limit, ok := n.quotas.usage(name)
+	d := participant.Check{Level: participant.OK, Subject: participants.QuotaSetting}
+	used, limit, ok := n.quotas.Usage(name)
 	if !ok {
 		d.Message = "no bound is set for the branches that are open there at once"
 		return d
@@ -94,7 +95,7 @@ func (n *Node) checkQuota(name string) participant.Check {
 	if used*10 >= limit*9 {
 		d.Level = participant.Warning
 		d.Message += ": further ones will be refused"
-		d.Remedy = fmt.Sprintf("txmgr indoubt list; txmgr list --participant %s; or register it with a larger %s", name, QuotaSetting)
+		d.Remedy = fmt.Sprintf("txmgr indoubt list; txmgr list --participant %s; or register it with a larger %s", name, participants.QuotaSetting)
 	}
 	return d
 }

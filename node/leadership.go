@@ -114,7 +114,7 @@ func (n *Node) startLeadership(p *sessionExpirer) *leadership {
 	boot := n.bootstrap()
 	conf := n.conf.Recovery
 	conf.Cluster, conf.OnScanResult, conf.OnHealthChange, conf.OnCall = boot.Cluster, n.logSwept, n.logParticipantHealth, n.callTimes.record
-	conf.OptimizerFor = n.optimizers.choice
+	conf.OptimizerFor = n.optimizers.Choice
 	r := recovery.New(conf, recoveryLog{n})
 	r.Start()
 	n.recovery.Store(r)

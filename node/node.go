@@ -16,6 +16,7 @@ import (
 	"github.com/txmgr/txmgr/internal/latency"
 	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/internal/simenv"
+	"github.com/txmgr/txmgr/node/participants"
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/node/proposal"
 	"github.com/txmgr/txmgr/node/storage"
@@ -45,9 +46,9 @@ type Node struct {
 	proposals        *proposal.Queue
 	tickScheduler    *ticks.Scheduler
 	notifier         *notifier
-	participants     *participants
-	quotas           *quotas
-	optimizers       optimizers
+	participants     *participants.Registry
+	quotas           *participants.Quotas
+	optimizers       participants.Optimizers
 	started          time.Time
 	autopilot        autopilot
 	addressOverrides addressOverrides
@@ -117,14 +118,14 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		n.cancelBase()
 		return nil, err
 	}
-	n.participants = newParticipants(conf, n.clusterID, n.registration)
+	n.participants = participants.NewRegistry(conf.Drivers, conf.Participants, n.clusterID, n.registration)
 	if n.env, err = n.openEnv(); err != nil {
 		n.cancelBase()
 		n.notifier.waiters.close()
 		return nil, err
 	}
 	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
-	n.quotas = newQuotas(n.fsm.View)
+	n.quotas = participants.NewQuotas(n.fsm.View)
 	n.env.onAppend = n.onAppend
 	if err := n.measureLog(); err != nil {
 		n.cancelBase()
@@ -234,7 +235,7 @@ func (n *Node) shutdown() error {
 	if stopped := n.raft.Shutdown().Error(); stopped != nil {
 		err = errors.Join(err, fmt.Errorf("stopping raft: %w", stopped))
 	}
-	return errors.Join(err, n.participants.close(), n.env.Log.Close())
+	return errors.Join(err, n.participants.Close(), n.env.Log.Close())
 }
 
 func (n *Node) closePeerServer() error {
@@ -357,8 +358,8 @@ func (n *Node) refreshAdmission() {
 		unfinished, registered = int64(c.Undecided+c.Completing), m.Participants()
 	})
 	n.unfinished.Store(unfinished)
-	n.quotas.observe(registered)
-	n.optimizers.observe(registered)
+	n.quotas.Observe(registered)
+	n.optimizers.Observe(registered)
 }
 
 // onRestore is called when a snapshot has replaced the state.

@@ -69,7 +69,7 @@ func provenOutcome(q *admin.BranchProbe) (end txn.BranchState, ok bool) {
 // inspectBranch asks one participant. If it does not support questions about a branch, it is
 // asked for its prepared branches.
 func (n *Node) inspectBranch(ctx context.Context, name string, b participant.Branch) (participant.BranchReport, error) {
-	p, err := n.participants.get(ctx, name)
+	p, err := n.participants.Get(ctx, name)
 	if err != nil {
 		return participant.BranchReport{}, err
 	}

@@ -212,7 +212,7 @@ var ofTheNode = []plant{
 	{
 		name:   "of two calls that bring one branch the first to be refused gives its place away",
 		breaks: "no more branches are open than the quota says",
-		file:   "node/quota.go",
+		file:   "node/participants/quota.go",
 		old:    "q.inflight[name][id]++",
 		bug:    "q.inflight[name][id] = 1",
 		pkg:    "node", test: "TestQuotaPlaceIsHeldByEveryRepetition", says: "after call 0 was refused 0 places are taken",
