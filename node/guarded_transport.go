@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/node/readindex"
 )
 
 // maxRepeatedInstalls is how often the same snapshot may reach the same node before a new one is
@@ -20,7 +22,7 @@ const maxRepeatedInstalls = 3
 // the guard is for followers with another store.
 type guardedTransport struct {
 	raft.Transport
-	acks          *ackTracker
+	acks          *readindex.AckTracker
 	snapshotLoops chan<- raft.ServerID // receives each node in such a loop; dropped when the channel is full
 
 	mu            sync.Mutex
@@ -34,7 +36,7 @@ type sentSnapshot struct {
 }
 
 // guardTransport wraps a transport, and keeps its optional interface for pre-votes.
-func guardTransport(t raft.Transport, snapshotLoops chan<- raft.ServerID, c *ackTracker) raft.Transport {
+func guardTransport(t raft.Transport, snapshotLoops chan<- raft.ServerID, c *readindex.AckTracker) raft.Transport {
 	w := &guardedTransport{Transport: t, snapshotLoops: snapshotLoops, acks: c, sentSnapshots: make(map[raft.ServerID]sentSnapshot)}
 	if p, ok := t.(raft.WithPreVote); ok {
 		return &guardedPreVote{w, p}
@@ -57,10 +59,10 @@ func (w *guardedTransport) AppendEntriesPipeline(raft.ServerID, raft.ServerAddre
 
 // AppendEntries implements [raft.Transport]. A heartbeat is an AppendEntries request, too.
 func (w *guardedTransport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	round := w.acks.currentRound()
+	round := w.acks.CurrentRound()
 	err := w.Transport.AppendEntries(id, target, args, resp)
 	if err == nil && resp.Term == args.Term {
-		w.acks.record(id, args.Term, round)
+		w.acks.Record(id, args.Term, round)
 	}
 	return err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/txmgr/txmgr/node/participants"
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/node/proposal"
+	"github.com/txmgr/txmgr/node/readindex"
 	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/node/ticks"
 	"github.com/txmgr/txmgr/raftfsm"
@@ -35,7 +36,7 @@ type Node struct {
 	logger           *slog.Logger
 	env              *raftEnv
 	raft             *raft.Raft
-	readIndex        *readIndex
+	readIndex        *readindex.ReadIndex
 	peerServer       *peer.Server       // nil for a single node, and in the simulation
 	snapshotLoops    chan raft.ServerID // nodes in raft's snapshot loop, see guardedTransport
 	timeoutLag       *latency.Histogram
@@ -54,7 +55,7 @@ type Node struct {
 	addressOverrides addressOverrides
 
 	transfers transfers
-	acks      ackTracker
+	acks      readindex.AckTracker
 
 	membershipMu       sync.Mutex                      // held during a change of the membership
 	running            atomic.Bool                     // everything above is initialized
@@ -138,7 +139,7 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		n.notifier.waiters.close()
 		return nil, errors.Join(err, n.closePeerServer(), n.env.Log.Close())
 	}
-	n.readIndex = &readIndex{verifyLeader: n.verifyLeader}
+	n.readIndex = readindex.New(func() error { return n.acks.VerifyLeader(n.raft, n.env.ID, n.term.Load()) })
 	n.proposals = proposal.New(n.raft, n.clock, conf.wall)
 	n.tickScheduler = ticks.NewScheduler(n.clock, n.proposals, n.fsm.View, conf.Checkpoint)
 	n.done.Add(3)
@@ -227,7 +228,7 @@ func (n *Node) shutdown() error {
 	cancelIsolation := n.isolateAfterTimeout()
 	n.done.Wait() // gives up the leadership first
 	n.proposals.Close()
-	n.readIndex.close() // raft does not answer requests that arrive while it stops
+	n.readIndex.Close() // raft does not answer requests that arrive while it stops
 	cancelIsolation()
 	// Before raft: it does not answer requests of other nodes either while it stops, and it
 	// waits for a node that is suspended in the middle of a snapshot until its connection ends.

@@ -132,18 +132,18 @@ var ofTheNode = []plant{
 	{
 		name:   "a leader reads without asking whether it leads",
 		breaks: "a read shows what was acknowledged before it",
-		file:   "node/readindex.go",
-		old:    "if err := n.readIndex.confirm(ctx); err != nil {",
+		file:   "node/leader_check.go",
+		old:    "if err := n.readIndex.Confirm(ctx); err != nil {",
 		bug:    "if err := ctx.Err(); err != nil {",
 		pkg:    "node", test: "TestCutOffLeaderAnswersNoRead", says: "get, cut off: <nil>",
 	},
 	{
 		name:   "a reader shares a question that is on its way",
 		breaks: "a read shows what was acknowledged before it",
-		file:   "node/readindex.go",
+		file:   "node/readindex/readindex.go",
 		old:    "q := v.next\n\t\tv.next = nil\n\t\tv.busy = q != nil\n\t\tv.mu.Unlock()\n\t\tif q == nil {\n\t\t\treturn\n\t\t}\n\t\tif err := v.verifyOnce(); err != nil {\n\t\t\tq.err = fmt.Errorf(\"%w: %w\", txn.ErrUnavailable, err)\n\t\t}\n",
 		bug:    "q := v.next\n\t\tv.busy = q != nil\n\t\tv.mu.Unlock()\n\t\tif q == nil {\n\t\t\treturn\n\t\t}\n\t\tif err := v.verifyOnce(); err != nil {\n\t\t\tq.err = fmt.Errorf(\"%w: %w\", txn.ErrUnavailable, err)\n\t\t}\n\t\tv.mu.Lock()\n\t\tv.next = nil\n\t\tv.mu.Unlock()\n",
-		pkg:    "node", test: "TestReaderAsksAQuestionOfItsOwn", says: "1 questions; the first reader has 1 answers",
+		pkg:    "node/readindex", test: "TestReaderAsksAQuestionOfItsOwn", says: "1 questions; the first reader has 1 answers",
 	},
 	{
 		name:   "a follower is sent the same snapshot for ever",
