@@ -105,7 +105,7 @@ func (n *Node) requireReadable(ctx context.Context) error {
 
 // confirmLeadership verifies that this node led at some moment after the call.
 func (n *Node) confirmLeadership(ctx context.Context) error {
-	if err := n.requireLeader(); err != nil || n.env.singleNode {
+	if err := n.requireLeader(); err != nil || n.env.SingleNode {
 		return err
 	}
 	if err := n.readIndex.Confirm(ctx); err != nil {

@@ -61,7 +61,7 @@ func (n *Node) establishLeadership() *leadership {
 		switch {
 		case n.raft.State() != raft.Leader:
 			return nil
-		case n.env.singleNode:
+		case n.env.SingleNode:
 			n.setupFailed(err)
 			return nil
 		}

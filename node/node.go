@@ -19,6 +19,7 @@ import (
 	"github.com/txmgr/txmgr/node/participants"
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/node/proposal"
+	"github.com/txmgr/txmgr/node/raftguard"
 	"github.com/txmgr/txmgr/node/readindex"
 	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/node/ticks"
@@ -34,11 +35,11 @@ import (
 type Node struct {
 	conf             Config
 	logger           *slog.Logger
-	env              *raftEnv
+	env              *raftguard.Env
 	raft             *raft.Raft
 	readIndex        *readindex.ReadIndex
 	peerServer       *peer.Server       // nil for a single node, and in the simulation
-	snapshotLoops    chan raft.ServerID // nodes in raft's snapshot loop, see guardedTransport
+	snapshotLoops    chan raft.ServerID // nodes in raft's snapshot loop, see raftguard.Transport
 	timeoutLag       *latency.Histogram
 	callTimes        callTimes
 	timeoutLog       timeoutLogger
@@ -127,14 +128,14 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	}
 	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
 	n.quotas = participants.NewQuotas(n.fsm.View)
-	n.env.onAppend = n.onAppend
+	n.env.OnAppend = n.onAppend
 	if err := n.measureLog(); err != nil {
 		n.cancelBase()
 		n.notifier.waiters.close()
 		return nil, errors.Join(fmt.Errorf("measuring the log: %w", err), n.closePeerServer(), n.env.Log.Close())
 	}
-	n.env.transport = guardTransport(n.env.transport, n.snapshotLoops, &n.acks)
-	if n.raft, err = startRaft(n.env, n.fsm, conf.trailingLogs, n.logger); err != nil {
+	n.env.Transport = raftguard.Transport(n.env.Transport, n.snapshotLoops, &n.acks)
+	if n.raft, err = raftguard.Start(n.env, n.fsm, conf.trailingLogs, n.logger); err != nil {
 		n.cancelBase()
 		n.notifier.waiters.close()
 		return nil, errors.Join(err, n.closePeerServer(), n.env.Log.Close())
@@ -152,7 +153,7 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		n.done.Go(n.joinOrBootstrap)
 		n.done.Go(n.runMembershipLoop)
 	}
-	if !n.env.singleNode {
+	if !n.env.SingleNode {
 		return n, nil
 	}
 	if err := n.awaitLeadership(ctx); err != nil {
@@ -162,19 +163,19 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 }
 
 // openEnv opens the node's environment: its disk and its connection to the other nodes.
-func (n *Node) openEnv() (*raftEnv, error) {
+func (n *Node) openEnv() (*raftguard.Env, error) {
 	if n.conf.SimEnv != nil {
 		if f, ok := n.conf.SimEnv.Log.(simenv.FailureNotifier); ok {
 			f.OnFailure(n.fail)
 		}
-		return newSimEnv(n.conf.SimEnv), nil
+		return raftguard.Simulated(n.conf.SimEnv), nil
 	}
-	s, err := storage.Open(n.conf.DataDir, n.fail, hclogger(n.logger))
+	s, err := storage.Open(n.conf.DataDir, n.fail, raftguard.Logger(n.logger))
 	if err != nil {
 		return nil, err
 	}
 	if n.conf.Cluster == nil {
-		return singleNodeEnv(s), nil
+		return raftguard.SingleNode(s), nil
 	}
 	env, err := n.openClusterEnv(s)
 	if err != nil {
@@ -276,7 +277,7 @@ func (n *Node) bootstrapState() error {
 		}
 	}
 	if err := n.checkFixedSettings(boot); err != nil {
-		if n.env.singleNode {
+		if n.env.SingleNode {
 			return err
 		}
 		n.logger.Warn("a setting of this node differs from the cluster's and is ignored", "error", err)

@@ -52,6 +52,7 @@ var importRules = []importRule{
 	{"node/backup", []string{"node/storage", "raftfsm", "txn", "txn/admin", "txn/machine"}, "it writes, checks and restores the file of a backup, and knows no node"},
 	{"node/participants", []string{"participant", "recovery", "txn", "txn/admin", "txn/machine"}, "opened participants and what their settings permit; it proposes nothing"},
 	{"node/readindex", []string{"txn"}, "it confirms that a node leads; it reads nothing itself"},
+	{"node/raftguard", []string{"node/readindex", "node/storage", "raftfsm/logstore", "txn", "internal/hclogslog", "internal/logsample", "internal/simenv"}, "it starts raft and works around its defects; it knows no entry"},
 	{"node/ticks", []string{"raftfsm", "timeout/survival", "txn/machine"}, "it counts ticks and asks for entries; it writes none"},
 	{"node/proposal", []string{"node/ticks", "raftfsm", "txn", "txn/admin", "txn/machine", "internal/failpoint", "internal/latency"}, "it writes entries, and does not know what a command means"},
 	{"node", []string{"node/...", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "txn/admin", "internal/failpoint", "internal/certs", "internal/latency", "internal/asynclog", "internal/logsample", "internal/hclogslog", "internal/random", "internal/textutil", "internal/simenv"}, "it assembles one coordinator, and depends on the contract of participants only"},

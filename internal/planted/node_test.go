@@ -148,7 +148,7 @@ var ofTheNode = []plant{
 	{
 		name:   "a follower is sent the same snapshot for ever",
 		breaks: "a follower catches up",
-		file:   "node/guarded_transport.go",
+		file:   "node/raftguard/snapshot_loop.go",
 		old:    "if i.times < maxRepeatedInstalls {",
 		bug:    "if i.times < 1<<30*maxRepeatedInstalls {",
 		pkg:    "node", test: "TestLivelockOfRaftIsFreed", says: "30 s later the follower is at entry ",
