@@ -8,10 +8,10 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/node/backup"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
-	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // Backup writes a copy of the whole current state to w, and returns its description. The copy
@@ -44,10 +44,10 @@ func (n *Node) backup(ctx context.Context, w io.Writer) (b admin.Backup, err err
 	if err != nil {
 		return b, err
 	}
-	return writeBackup(w, backupHeader{
+	return backup.Write(ctx, w, backup.Header{
 		Cluster: state.Bootstrap.Cluster, Incarnation: state.Incarnation, Index: meta.Index, Term: meta.Term,
 		Tick: uint64(state.Tick), Taken: taken, Release: Version(), Snapshot: meta.Size,
-	}, contextReader{ctx, whole})
+	}, whole)
 }
 
 // openFreshSnapshot takes a snapshot and opens it. It retries because raft takes none when
@@ -72,87 +72,4 @@ func (n *Node) openFreshSnapshot() (meta *raft.SnapshotMeta, r io.ReadCloser, er
 		err = fmt.Errorf("reading the snapshot: %w", err)
 	}
 	return nil, nil, err
-}
-
-// contextReader is a reader that fails once its context has ended.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (i contextReader) Read(p []byte) (int, error) {
-	if i.ctx.Err() != nil {
-		return 0, fmt.Errorf("%w: %w", txn.ErrUnavailable, context.Cause(i.ctx))
-	}
-	return i.r.Read(p)
-}
-
-// BackupContents describes what is in a backup.
-type BackupContents struct {
-	Transactions int               `json:"transactions"`
-	States       map[txn.State]int `json:"states"`
-	Heuristics   int               `json:"heuristics"`
-	// Participants are the registered participants, in the order of their registration.
-	Participants   []BackupParticipant `json:"participants"`
-	Members        int                 `json:"members"`
-	Tokens         int                 `json:"tokens"`
-	Audit          int                 `json:"audit"`           // records
-	RecoveryPaused bool                `json:"recovery_paused"` // taken of a restored cluster whose recovery was paused
-	Release        string              `json:"release"`
-}
-
-// BackupParticipant is a participant in a backup.
-type BackupParticipant struct {
-	Name string `json:"name"`
-	Kind string `json:"kind"`
-	// Branches is how many branches there were unfinished when the backup was taken: they
-	// may be prepared, or have finished since.
-	Branches int `json:"branches"`
-}
-
-// InspectBackup reads a backup to its end, verifies that it is intact, and returns its
-// description and contents. It keeps one transaction in memory at a time.
-//
-// [ErrBadBackup]: r is not a backup, or the backup is damaged. [txn.ErrInvalid] alone: a newer
-// release wrote it.
-func InspectBackup(r io.Reader) (b admin.Backup, c BackupContents, err error) {
-	in, err := openBackup(r)
-	if err != nil {
-		return b, c, err
-	}
-	state, txs, err := raftfsm.Stream(in.snapshot)
-	if err != nil {
-		return b, c, backupError(err)
-	}
-	c = BackupContents{
-		States: make(map[txn.State]int), Members: len(state.Members), Tokens: len(state.Tokens),
-		Audit: len(state.Audit), RecoveryPaused: state.RecoveryPaused, Release: in.header.Release,
-	}
-	open := make(map[string]int)
-	for t, err := range txs {
-		if err != nil {
-			return b, c, backupError(err)
-		}
-		c.count(t, open)
-	}
-	for _, p := range state.Participants {
-		if !p.Removed {
-			c.Participants = append(c.Participants, BackupParticipant{Name: p.Name, Kind: p.Kind, Branches: open[p.Name]})
-		}
-	}
-	b, err = in.finish()
-	return b, c, err
-}
-
-func (c *BackupContents) count(t *machine.Transaction, open map[string]int) {
-	c.Transactions++
-	c.States[t.State]++
-	if t.Heuristic != 0 {
-		c.Heuristics++
-	}
-	for i := range t.Branches {
-		if !t.Branches[i].State.Finished() {
-			open[t.Branches[i].Participant]++
-		}
-	}
 }

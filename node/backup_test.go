@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/txmgr/txmgr/internal/waittest"
+	"github.com/txmgr/txmgr/node/backup"
+	"github.com/txmgr/txmgr/node/participants"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -53,13 +55,13 @@ func TestBackupAndInspect(t *testing.T) {
 	if described.Bytes != int64(len(data)) || described.SHA256 != hex.EncodeToString(sum[:]) || described.Index == 0 || described.Term == 0 || described.Cluster == "" || time.Since(described.Taken) > time.Minute {
 		t.Errorf("%d bytes: %+v", len(data), described)
 	}
-	got, contents, err := InspectBackup(iotest.HalfReader(bytes.NewReader(data)))
+	got, contents, err := backup.Inspect(iotest.HalfReader(bytes.NewReader(data)))
 	if err != nil || got != described {
 		t.Errorf("%+v, %v; want %+v", got, err, described)
 	}
-	want := BackupContents{
+	want := backup.Contents{
 		Transactions: 30, States: map[txn.State]int{txn.Active: 20, txn.RolledBack: 10}, Tokens: 1, Audit: 3, Release: Version(),
-		Participants: []BackupParticipant{{"a", EmbeddedKind, 20}, {"b", EmbeddedKind, 20}},
+		Participants: []backup.Participant{{Name: "a", Kind: participants.EmbeddedKind, Branches: 20}, {Name: "b", Kind: participants.EmbeddedKind, Branches: 20}},
 	}
 	if d := cmp.Diff(want, contents); d != "" {
 		t.Errorf("contents (-want +got):\n%s", d)
@@ -73,10 +75,10 @@ func TestDamagedBackup(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "on", "demand")
 	try := func(what string, damaged []byte) {
 		t.Helper()
-		if _, _, err := InspectBackup(bytes.NewReader(damaged)); !errors.Is(err, txn.ErrInvalid) {
+		if _, _, err := backup.Inspect(bytes.NewReader(damaged)); !errors.Is(err, txn.ErrInvalid) {
 			t.Errorf("%s: inspected with %v", what, err)
 		}
-		if _, err := RestoreBackup(t.Context(), bytes.NewReader(damaged), dir); !errors.Is(err, txn.ErrInvalid) {
+		if _, err := backup.Restore(t.Context(), bytes.NewReader(damaged), dir); !errors.Is(err, txn.ErrInvalid) {
 			t.Errorf("%s: restored with %v", what, err)
 		}
 		if _, err := os.Stat(filepath.Dir(filepath.Dir(dir))); !errors.Is(err, os.ErrNotExist) {
@@ -93,19 +95,19 @@ func TestDamagedBackup(t *testing.T) {
 	try("a text", []byte(strings.Repeat("hello ", 100)))
 	newer := bytes.Clone(data)
 	newer[7]++
-	_, _, err := InspectBackup(bytes.NewReader(newer))
+	_, _, err := backup.Inspect(bytes.NewReader(newer))
 	wantErr(t, "of a newer release", err, txn.ErrInvalid, "newest known here is 1")
-	if errors.Is(err, ErrBadBackup) {
+	if errors.Is(err, backup.ErrDamaged) {
 		t.Error("a newer one is not a damaged one")
 	}
 	gone := errors.New("the tape is torn")
 	torn := func() *bytes.Reader { return bytes.NewReader(data[:len(data)/2]) }
-	if _, err := RestoreBackup(t.Context(), io.MultiReader(torn(), iotest.ErrReader(gone)), dir); !errors.Is(err, gone) || errors.Is(err, txn.ErrInvalid) {
+	if _, err := backup.Restore(t.Context(), io.MultiReader(torn(), iotest.ErrReader(gone)), dir); !errors.Is(err, gone) || errors.Is(err, txn.ErrInvalid) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = RestoreBackup(ctx, bytes.NewReader(data), dir)
+	_, err = backup.Restore(ctx, bytes.NewReader(data), dir)
 	wantErr(t, "cancelled", err, context.Canceled)
 }
 
@@ -117,13 +119,13 @@ func TestRestoreNeedsAnEmptyDirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(full, "log.db"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := RestoreBackup(t.Context(), bytes.NewReader(data), full)
+	_, err := backup.Restore(t.Context(), bytes.NewReader(data), full)
 	wantErr(t, "not empty", err, txn.ErrConflict, "log.db")
 	if left, err := os.ReadDir(full); err != nil || len(left) != 1 {
 		t.Errorf("%v, %v", left, err)
 	}
 	empty := t.TempDir()
-	if _, err := RestoreBackup(t.Context(), bytes.NewReader(data[:len(data)-1]), empty); err == nil {
+	if _, err := backup.Restore(t.Context(), bytes.NewReader(data[:len(data)-1]), empty); err == nil {
 		t.Error("half of a backup was restored")
 	}
 	if left, err := os.ReadDir(empty); err != nil || len(left) != 0 {
@@ -132,7 +134,7 @@ func TestRestoreNeedsAnEmptyDirectory(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(empty, "lost+found"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := RestoreBackup(t.Context(), bytes.NewReader(data), empty); err != nil {
+	if _, err := backup.Restore(t.Context(), bytes.NewReader(data), empty); err != nil {
 		t.Error(err)
 	}
 	names := func() (names []string) {
@@ -154,7 +156,7 @@ func TestRestoredNode(t *testing.T) {
 	ids := map[string]bool{}
 	for incarnation := uint64(1); incarnation <= 2; incarnation++ {
 		dir := t.TempDir()
-		got, err := RestoreBackup(t.Context(), bytes.NewReader(data), dir)
+		got, err := backup.Restore(t.Context(), bytes.NewReader(data), dir)
 		if err != nil || got != described {
 			t.Fatalf("%+v, %v; want %+v", got, err, described)
 		}
@@ -217,12 +219,12 @@ func BenchmarkBackup(b *testing.B) {
 			b.Fatal(err)
 		}
 		taken := time.Since(start)
-		if _, _, err := InspectBackup(bytes.NewReader(file.Bytes())); err != nil {
+		if _, _, err := backup.Inspect(bytes.NewReader(file.Bytes())); err != nil {
 			b.Fatal(err)
 		}
 		inspected := time.Since(start)
 		dir := b.TempDir()
-		if _, err := RestoreBackup(b.Context(), bytes.NewReader(file.Bytes()), dir); err != nil {
+		if _, err := backup.Restore(b.Context(), bytes.NewReader(file.Bytes()), dir); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(taken.Milliseconds()), "ms/backup")

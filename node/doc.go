@@ -24,7 +24,7 @@
 //
 //	server/transactions.go     the HTTP request becomes txn.Options
 //	node/transactions.go       validated; this node leads; the timeout becomes an expiry tick
-//	node/quota.go              admitted: a place within the quota of each participant
+//	node/participants/quota.go admitted: a place within the quota of each participant
 //	node/propose.go            proposed, in this term only
 //	node/proposal             packed with the commands of other callers, stamped with the tick, given to raft
 //	raftfsm/fsm.go             committed: the entry is decoded and applied

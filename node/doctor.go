@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/txmgr/txmgr/node/health"
+	"github.com/txmgr/txmgr/node/participants"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -15,7 +16,7 @@ func (n *Node) Doctor(ctx context.Context, name string) ([]admin.Check, error) {
 	if err := n.requireLeader(); err != nil && name != "" {
 		return nil, txn.Wrap("doctor", txn.ID{}, err)
 	}
-	p := health.Participants{Open: n.participants.get, Quota: n.quotas.usage, QuotaSetting: QuotaSetting}
+	p := health.Participants{Open: n.participants.Get, Quota: n.quotas.Usage, QuotaSetting: participants.QuotaSetting}
 	if name == "" {
 		names := recoveryLog{n}.Participants()
 		return health.CheckAll(ctx, n.healthFacts(names), p, names), nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/internal/random"
+	"github.com/txmgr/txmgr/node/backup"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -117,8 +118,8 @@ func TestBeginOfATransactionThatABackupDoesNotKnow(t *testing.T) {
 		if _, err := n.Begin(ctx, before); err != nil {
 			t.Fatal(err)
 		}
-		var backup bytes.Buffer
-		if _, err := n.Backup(ctx, &backup); err != nil {
+		var file bytes.Buffer
+		if _, err := n.Backup(ctx, &file); err != nil {
 			t.Fatal(err)
 		}
 		pass(10 * time.Minute)
@@ -134,7 +135,7 @@ func TestBeginOfATransactionThatABackupDoesNotKnow(t *testing.T) {
 		}
 		for _, life := range []string{"first", "second"} { // the same backup is restored twice
 			dir := filepath.Join(t.TempDir(), life)
-			if _, err := RestoreBackup(ctx, bytes.NewReader(backup.Bytes()), dir); err != nil {
+			if _, err := backup.Restore(ctx, bytes.NewReader(file.Bytes()), dir); err != nil {
 				t.Fatal(err)
 			}
 			if n, err = tryOpen(t, dir, slow); err != nil {

@@ -22,7 +22,7 @@ func interruptedBootstrap(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Log.SetUint64(keyCurrentTerm, 1); err != nil {
+	if err := s.Log.SetUint64(storage.CurrentTermKey, 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Log.Close(); err != nil {
@@ -62,7 +62,7 @@ func TestACrashInTheMiddleOfAVote(t *testing.T) {
 	behind := raft.ServerAddress("behind")
 	entry := raft.Configuration{Servers: []raft.Server{{ID: s.ID, Address: "me"}, {ID: "n_b", Address: behind}, {ID: "n_c", Address: "dead"}}}
 	for _, do := range []func() error{
-		func() error { return s.Log.SetUint64(keyLastVoteTerm, 4) },
+		func() error { return s.Log.SetUint64(storage.LastVoteTermKey, 4) },
 		func() error { return s.Log.Set([]byte("LastVoteCand"), []byte(behind)) },
 		func() error {
 			return s.Log.StoreLogs([]*raft.Log{
@@ -70,8 +70,8 @@ func TestACrashInTheMiddleOfAVote(t *testing.T) {
 				{Index: 2, Term: 6, Type: raft.LogNoop}, // the candidate lacks this entry
 			})
 		},
-		func() error { return s.Log.SetUint64(keyCurrentTerm, 7) },
-		func() error { return s.Log.SetUint64(keyLastVoteTerm, 7) }, // a vote for another candidate, interrupted by the crash
+		func() error { return s.Log.SetUint64(storage.CurrentTermKey, 7) },
+		func() error { return s.Log.SetUint64(storage.LastVoteTermKey, 7) }, // a vote for another candidate, interrupted by the crash
 	} {
 		if err := do(); err != nil {
 			t.Fatal(err)

@@ -1,10 +1,13 @@
 package node
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/txmgr/txmgr/txn"
 )
+
+var errStopping = fmt.Errorf("%w: the coordinator is stopping", txn.ErrUnavailable)
 
 // logFailure returns the failure of the log; nil while there was none. The call had no effect,
 // and another node may serve.
@@ -87,4 +90,31 @@ func (n *Node) Ready() error {
 		return nil
 	}
 	return n.notLeaderError()
+}
+
+// requireReadable reports whether the state of this node may be read: because this node leads,
+// which a quorum has confirmed after the call, or because the caller accepts an older state. In
+// the former case everything that was acknowledged before the call has been applied here: by this
+// leader, or by an earlier one, all of whose entries this one had applied before it began to lead.
+func (n *Node) requireReadable(ctx context.Context) error {
+	if txn.StaleAllowed(ctx) {
+		return n.logFailure()
+	}
+	return n.confirmLeadership(ctx)
+}
+
+// confirmLeadership verifies that this node led at some moment after the call.
+func (n *Node) confirmLeadership(ctx context.Context) error {
+	if err := n.requireLeader(); err != nil || n.env.SingleNode {
+		return err
+	}
+	if err := n.readIndex.Confirm(ctx); err != nil {
+		return err
+	}
+	if n.transfers.busy.Load() > 0 {
+		// The transfer target asks for votes at once, also from nodes that have just
+		// confirmed that this node leads.
+		return fmt.Errorf("%w: leadership transfer in progress", txn.ErrUnavailable)
+	}
+	return n.requireLeader()
 }

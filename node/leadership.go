@@ -61,7 +61,7 @@ func (n *Node) establishLeadership() *leadership {
 		switch {
 		case n.raft.State() != raft.Leader:
 			return nil
-		case n.env.singleNode:
+		case n.env.SingleNode:
 			n.setupFailed(err)
 			return nil
 		}
@@ -114,7 +114,7 @@ func (n *Node) startLeadership(p *sessionExpirer) *leadership {
 	boot := n.bootstrap()
 	conf := n.conf.Recovery
 	conf.Cluster, conf.OnScanResult, conf.OnHealthChange, conf.OnCall = boot.Cluster, n.logSwept, n.logParticipantHealth, n.callTimes.record
-	conf.OptimizerFor = n.optimizers.choice
+	conf.OptimizerFor = n.optimizers.Choice
 	r := recovery.New(conf, recoveryLog{n})
 	r.Start()
 	n.recovery.Store(r)

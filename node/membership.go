@@ -43,7 +43,7 @@ func (n *Node) Members() []admin.Member {
 			ID: string(s.ID), Name: k.Name, RaftAddr: string(s.Address), API: k.API, Version: k.Version,
 			Voter: s.Suffrage == raft.Voter, Leader: s.ID == leader, Self: s.ID == n.env.ID, LastContact: -1, LogLag: -1,
 		}
-		if n.env.singleNode {
+		if n.env.SingleNode {
 			m.RaftAddr = ""
 		}
 		n.autopilot.describe(&m, n.raft.CommitIndex())
@@ -78,7 +78,7 @@ func (n *Node) findMember(op, node string) (admin.Member, error) {
 
 // requireCluster rejects an operation that needs several nodes on a single node.
 func (n *Node) requireCluster(op string) error {
-	if n.env.singleNode {
+	if n.env.SingleNode {
 		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "this coordinator is alone: it was started without an address for other nodes (--raft-listen)"}
 	}
 	return nil

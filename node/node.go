@@ -16,8 +16,11 @@ import (
 	"github.com/txmgr/txmgr/internal/latency"
 	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/internal/simenv"
+	"github.com/txmgr/txmgr/node/participants"
 	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/node/proposal"
+	"github.com/txmgr/txmgr/node/raftguard"
+	"github.com/txmgr/txmgr/node/readindex"
 	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/node/ticks"
 	"github.com/txmgr/txmgr/raftfsm"
@@ -32,11 +35,11 @@ import (
 type Node struct {
 	conf             Config
 	logger           *slog.Logger
-	env              *raftEnv
+	env              *raftguard.Env
 	raft             *raft.Raft
-	readIndex        *readIndex
+	readIndex        *readindex.ReadIndex
 	peerServer       *peer.Server       // nil for a single node, and in the simulation
-	snapshotLoops    chan raft.ServerID // nodes in raft's snapshot loop, see guardedTransport
+	snapshotLoops    chan raft.ServerID // nodes in raft's snapshot loop, see raftguard.Transport
 	timeoutLag       *latency.Histogram
 	callTimes        callTimes
 	timeoutLog       timeoutLogger
@@ -45,15 +48,15 @@ type Node struct {
 	proposals        *proposal.Queue
 	tickScheduler    *ticks.Scheduler
 	notifier         *notifier
-	participants     *participants
-	quotas           *quotas
-	optimizers       optimizers
+	participants     *participants.Registry
+	quotas           *participants.Quotas
+	optimizers       participants.Optimizers
 	started          time.Time
 	autopilot        autopilot
 	addressOverrides addressOverrides
 
 	transfers transfers
-	acks      ackTracker
+	acks      readindex.AckTracker
 
 	membershipMu       sync.Mutex                      // held during a change of the membership
 	running            atomic.Bool                     // everything above is initialized
@@ -117,27 +120,27 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		n.cancelBase()
 		return nil, err
 	}
-	n.participants = newParticipants(conf, n.clusterID, n.registration)
+	n.participants = participants.NewRegistry(conf.Drivers, conf.Participants, n.clusterID, n.registration)
 	if n.env, err = n.openEnv(); err != nil {
 		n.cancelBase()
 		n.notifier.waiters.close()
 		return nil, err
 	}
 	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
-	n.quotas = newQuotas(n.fsm.View)
-	n.env.onAppend = n.onAppend
+	n.quotas = participants.NewQuotas(n.fsm.View)
+	n.env.OnAppend = n.onAppend
 	if err := n.measureLog(); err != nil {
 		n.cancelBase()
 		n.notifier.waiters.close()
 		return nil, errors.Join(fmt.Errorf("measuring the log: %w", err), n.closePeerServer(), n.env.Log.Close())
 	}
-	n.env.transport = guardTransport(n.env.transport, n.snapshotLoops, &n.acks)
-	if n.raft, err = startRaft(n.env, n.fsm, conf.trailingLogs, n.logger); err != nil {
+	n.env.Transport = raftguard.Transport(n.env.Transport, n.snapshotLoops, &n.acks)
+	if n.raft, err = raftguard.Start(n.env, n.fsm, conf.trailingLogs, n.logger); err != nil {
 		n.cancelBase()
 		n.notifier.waiters.close()
 		return nil, errors.Join(err, n.closePeerServer(), n.env.Log.Close())
 	}
-	n.readIndex = &readIndex{verifyLeader: n.verifyLeader}
+	n.readIndex = readindex.New(func() error { return n.acks.VerifyLeader(n.raft, n.env.ID, n.term.Load()) })
 	n.proposals = proposal.New(n.raft, n.clock, conf.wall)
 	n.tickScheduler = ticks.NewScheduler(n.clock, n.proposals, n.fsm.View, conf.Checkpoint)
 	n.done.Add(3)
@@ -150,7 +153,7 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		n.done.Go(n.joinOrBootstrap)
 		n.done.Go(n.runMembershipLoop)
 	}
-	if !n.env.singleNode {
+	if !n.env.SingleNode {
 		return n, nil
 	}
 	if err := n.awaitLeadership(ctx); err != nil {
@@ -160,19 +163,19 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 }
 
 // openEnv opens the node's environment: its disk and its connection to the other nodes.
-func (n *Node) openEnv() (*raftEnv, error) {
+func (n *Node) openEnv() (*raftguard.Env, error) {
 	if n.conf.SimEnv != nil {
 		if f, ok := n.conf.SimEnv.Log.(simenv.FailureNotifier); ok {
 			f.OnFailure(n.fail)
 		}
-		return newSimEnv(n.conf.SimEnv), nil
+		return raftguard.Simulated(n.conf.SimEnv), nil
 	}
-	s, err := storage.Open(n.conf.DataDir, n.fail, hclogger(n.logger))
+	s, err := storage.Open(n.conf.DataDir, n.fail, raftguard.Logger(n.logger))
 	if err != nil {
 		return nil, err
 	}
 	if n.conf.Cluster == nil {
-		return singleNodeEnv(s), nil
+		return raftguard.SingleNode(s), nil
 	}
 	env, err := n.openClusterEnv(s)
 	if err != nil {
@@ -226,7 +229,7 @@ func (n *Node) shutdown() error {
 	cancelIsolation := n.isolateAfterTimeout()
 	n.done.Wait() // gives up the leadership first
 	n.proposals.Close()
-	n.readIndex.close() // raft does not answer requests that arrive while it stops
+	n.readIndex.Close() // raft does not answer requests that arrive while it stops
 	cancelIsolation()
 	// Before raft: it does not answer requests of other nodes either while it stops, and it
 	// waits for a node that is suspended in the middle of a snapshot until its connection ends.
@@ -234,7 +237,7 @@ func (n *Node) shutdown() error {
 	if stopped := n.raft.Shutdown().Error(); stopped != nil {
 		err = errors.Join(err, fmt.Errorf("stopping raft: %w", stopped))
 	}
-	return errors.Join(err, n.participants.close(), n.env.Log.Close())
+	return errors.Join(err, n.participants.Close(), n.env.Log.Close())
 }
 
 func (n *Node) closePeerServer() error {
@@ -274,7 +277,7 @@ func (n *Node) bootstrapState() error {
 		}
 	}
 	if err := n.checkFixedSettings(boot); err != nil {
-		if n.env.singleNode {
+		if n.env.SingleNode {
 			return err
 		}
 		n.logger.Warn("a setting of this node differs from the cluster's and is ignored", "error", err)
@@ -357,8 +360,8 @@ func (n *Node) refreshAdmission() {
 		unfinished, registered = int64(c.Undecided+c.Completing), m.Participants()
 	})
 	n.unfinished.Store(unfinished)
-	n.quotas.observe(registered)
-	n.optimizers.observe(registered)
+	n.quotas.Observe(registered)
+	n.optimizers.Observe(registered)
 }
 
 // onRestore is called when a snapshot has replaced the state.

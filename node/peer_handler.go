@@ -8,13 +8,14 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/node/peer"
+	"github.com/txmgr/txmgr/node/raftguard"
 	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // openClusterEnv is the environment of a node of a cluster. It listens before raft runs, so that
 // an address in use is reported at once.
-func (n *Node) openClusterEnv(s *storage.Storage) (*raftEnv, error) {
+func (n *Node) openClusterEnv(s *storage.Storage) (*raftguard.Env, error) {
 	if err := n.loadNotes(s.Log); err != nil {
 		return nil, err
 	}
@@ -28,7 +29,7 @@ func (n *Node) openClusterEnv(s *storage.Storage) (*raftEnv, error) {
 		return nil, err
 	}
 	n.peerServer = server
-	return &raftEnv{Storage: s, transport: server.Transport()}, nil
+	return &raftguard.Env{Storage: s, Transport: server.Transport()}, nil
 }
 
 // peerIdentity is the identity that this node reports to others, also while it is starting.

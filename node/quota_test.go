@@ -11,6 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/internal/waittest"
+	"github.com/txmgr/txmgr/node/participants"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
@@ -23,7 +24,7 @@ func addLedger(t *testing.T, n *Node, name, quota string) error {
 	t.Helper()
 	p := admin.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(t.TempDir(), name)}}
 	if quota != "" {
-		p.Settings[QuotaSetting] = quota
+		p.Settings[participants.QuotaSetting] = quota
 	}
 	return n.AddParticipant(t.Context(), p, "", "")
 }
@@ -109,7 +110,7 @@ func TestQuotaHoldsBranchesBack(t *testing.T) {
 	}
 	full("when another has come")
 	ds, err := n.Doctor(ctx, "bank")
-	if err != nil || found(ds, QuotaSetting).Level != "warning" || found(ds, QuotaSetting).Message != "2 of 2 branches are unfinished: further ones will be refused" {
+	if err != nil || found(ds, participants.QuotaSetting).Level != "warning" || found(ds, participants.QuotaSetting).Message != "2 of 2 branches are unfinished: further ones will be refused" {
 		t.Errorf("%+v, %v", ds, err)
 	}
 }
@@ -122,13 +123,13 @@ func TestQuotaCountsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := txn.Options{ID: random.TransactionID(), Timeout: time.Hour, Branches: []txn.Enlistment{{Participant: "bank"}}}
-	over, err := n.quotas.reserveBegin(o)
+	over, err := n.quotas.ReserveBegin(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := func(when string, used int) {
 		t.Helper()
-		if got, limit, ok := n.quotas.usage("bank"); got != used || limit != 2 || !ok {
+		if got, limit, ok := n.quotas.Usage("bank"); got != used || limit != 2 || !ok {
 			t.Errorf("%s: %d of %d, %v; want %d", when, got, limit, ok, used)
 		}
 	}
@@ -226,7 +227,7 @@ func TestQuotaIsNeverExceeded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		used, _, _ := n.quotas.usage("bank")
+		used, _, _ := n.quotas.Usage("bank")
 		return used == 0
 	})
 }
@@ -238,7 +239,7 @@ func TestWhoPreparesIsFoundOut(t *testing.T) {
 				return newFakeParticipant(), nil
 			},
 			"web": func(_ context.Context, p admin.Participant, _ string) (participant.Participant, error) {
-				if _, ok := p.Settings[QuotaSetting]; ok {
+				if _, ok := p.Settings[participants.QuotaSetting]; ok {
 					return nil, errors.New("what is a quota?")
 				}
 				return yesAfter(0), nil
@@ -247,7 +248,7 @@ func TestWhoPreparesIsFoundOut(t *testing.T) {
 	})
 	ctx := t.Context()
 	for kind, prepares := range map[string]bool{"desk": false, "web": true} {
-		if err := n.AddParticipant(ctx, admin.Participant{Name: kind, Kind: kind, Settings: map[string]string{QuotaSetting: "9"}}, "", ""); err != nil {
+		if err := n.AddParticipant(ctx, admin.Participant{Name: kind, Kind: kind, Settings: map[string]string{participants.QuotaSetting: "9"}}, "", ""); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 		if p, ok := n.registration(kind); !ok || p.CoordinatorPrepares != prepares {
@@ -267,16 +268,14 @@ func TestQuotaKeepsNoPlaceOfARefusedCall(t *testing.T) {
 	}
 	at := txn.Enlistment{Participant: "bank"}
 	b := begin(t, n, time.Hour)
-	term, view := n.term.Load(), n.quotas.view
-	lost := func(refused func() error) error {
-		n.quotas.view = func(fn func(*machine.Machine)) {
-			view(fn)
+	lost := func(id txn.ID, c machine.Command, reserve func() (func(), error)) error {
+		_, err := n.proposeTxInTerm(t.Context(), 0, "test", id, c, func() (release func(), err error) {
+			release, err = reserve()
 			n.leading.Store(false)
 			n.proposals.SetTerm(0)
-		}
-		err := refused()
-		n.quotas.view = view
-		n.proposals.SetTerm(term)
+			return release, err
+		})
+		n.proposals.SetTerm(n.term.Load())
 		n.leading.Store(true)
 		return err
 	}
@@ -287,19 +286,17 @@ func TestQuotaKeepsNoPlaceOfARefusedCall(t *testing.T) {
 	}{
 		{"enlist with a zero id", func() error { _, err := n.Enlist(t.Context(), txn.ID{}, at); return err }, txn.ErrInvalid},
 		{"enlist, the lead lost", func() error {
-			return lost(func() error { _, err := n.Enlist(t.Context(), b.ID, at); return err })
+			return lost(b.ID, machine.Enlist{ID: b.ID, Branch: machine.Branch(at)}, func() (func(), error) { return n.quotas.ReserveEnlist(b.ID, at) })
 		}, txn.ErrUnavailable},
 		{"begin, the lead lost", func() error {
-			return lost(func() error {
-				_, err := n.Begin(t.Context(), txn.Options{Branches: []txn.Enlistment{at}})
-				return err
-			})
+			o := txn.Options{ID: random.TransactionID(), Branches: []txn.Enlistment{at}}
+			return lost(o.ID, machine.Begin{ID: o.ID, Branches: []machine.Branch{machine.Branch(at)}}, func() (func(), error) { return n.quotas.ReserveBegin(o) })
 		}, txn.ErrUnavailable},
 	} {
 		if err := c.call(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v; want %v", c.name, err, c.want)
 		}
-		if used, limit, _ := n.quotas.usage("bank"); used != 0 {
+		if used, limit, _ := n.quotas.Usage("bank"); used != 0 {
 			t.Errorf("%s: %d of %d places are taken; want 0", c.name, used, limit)
 		}
 	}
@@ -318,7 +315,7 @@ func TestQuotaPlaceIsHeldByEveryRepetition(t *testing.T) {
 	at, id := txn.Enlistment{Participant: "bank"}, random.TransactionID()
 	var over []func()
 	for range 2 {
-		o, err := n.quotas.reserveEnlist(id, at)
+		o, err := n.quotas.ReserveEnlist(id, at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,7 +327,7 @@ func TestQuotaPlaceIsHeldByEveryRepetition(t *testing.T) {
 		} else {
 			over[i]()
 		}
-		if used, _, _ := n.quotas.usage("bank"); used != want {
+		if used, _, _ := n.quotas.Usage("bank"); used != want {
 			t.Errorf("after call %d was refused %d places are taken; want %d", i, used, want)
 		}
 	}

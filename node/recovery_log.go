@@ -216,7 +216,7 @@ func retentionHorizon(m *machine.Machine) time.Duration {
 
 // Participant implements [recovery.Log].
 func (n recoveryLog) Participant(ctx context.Context, name string) (participant.Participant, error) {
-	return n.participants.get(ctx, name)
+	return n.participants.Get(ctx, name)
 }
 
 // RecoveryPaused implements [recovery.Log].

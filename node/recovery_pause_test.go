@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/txmgr/txmgr/node/backup"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/ledger"
 	"github.com/txmgr/txmgr/txn"
@@ -117,7 +118,7 @@ func TestRestoreYesterdaysBackup(t *testing.T) {
 		y := runUntilBackup(t)
 		ctx := t.Context()
 		dir := filepath.Join(t.TempDir(), "restored")
-		if _, err := RestoreBackup(ctx, bytes.NewReader(y.backup), dir); err != nil {
+		if _, err := backup.Restore(ctx, bytes.NewReader(y.backup), dir); err != nil {
 			t.Fatal(err)
 		}
 		before := y.prepared()
@@ -220,7 +221,7 @@ func TestResumeFeedsRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := runUntilBackup(t)
 		dir := t.TempDir()
-		if _, err := RestoreBackup(t.Context(), bytes.NewReader(y.backup), dir); err != nil {
+		if _, err := backup.Restore(t.Context(), bytes.NewReader(y.backup), dir); err != nil {
 			t.Fatal(err)
 		}
 		n := open(t, dir, y.conf, func(c *Config) { c.Recovery.ClientGrace, c.Recovery.SweepEvery = -1, -1 })
@@ -261,7 +262,7 @@ func TestSlowTransactionOfTheLostTime(t *testing.T) {
 		}
 		desks["a"].(*fakeParticipant).prepare(slow.Branches[0].XID)
 		dir := t.TempDir()
-		if _, err := RestoreBackup(t.Context(), &file, dir); err != nil {
+		if _, err := backup.Restore(t.Context(), &file, dir); err != nil {
 			t.Fatal(err)
 		}
 		n = open(t, dir, short, with(desks))

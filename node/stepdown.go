@@ -44,7 +44,7 @@ func (n *Node) isolateAfterTimeout() (stop func()) {
 			return
 		}
 		_ = n.closePeerServer()
-		if t, ok := n.env.transport.(raft.WithClose); ok {
+		if t, ok := n.env.Transport.(raft.WithClose); ok {
 			_ = t.Close()
 		}
 	})

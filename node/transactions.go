@@ -41,7 +41,7 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error
 	for _, e := range o.Branches {
 		c.Branches = append(c.Branches, machine.Branch(e))
 	}
-	res, err := n.proposeTxInTerm(ctx, d.term, "begin", o.ID, c, func() (func(), error) { return n.quotas.reserveBegin(o) })
+	res, err := n.proposeTxInTerm(ctx, d.term, "begin", o.ID, c, func() (func(), error) { return n.quotas.ReserveBegin(o) })
 	if err != nil {
 		return txn.BeginResult{}, res.ExplainBegin(err, o)
 	}
@@ -123,7 +123,7 @@ func (n *Node) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Bra
 		return txn.Branch{}, txn.Wrap("enlist", id, err)
 	}
 	c := machine.Enlist{ID: id, Branch: machine.Branch(e)}
-	res, err := n.proposeTxInTerm(ctx, 0, "enlist", id, c, func() (func(), error) { return n.quotas.reserveEnlist(id, e) })
+	res, err := n.proposeTxInTerm(ctx, 0, "enlist", id, c, func() (func(), error) { return n.quotas.ReserveEnlist(id, e) })
 	if err != nil {
 		return txn.Branch{}, res.ExplainEnlist(err, e.Participant)
 	}

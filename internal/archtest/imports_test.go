@@ -49,6 +49,10 @@ var importRules = []importRule{
 	{"raftfsm", []string{"raftfsm/logstore", "txn/machine", "timeout/survival", "txn", "txn/admin", "internal/failpoint", "internal/textutil"}, "it decodes an entry's tick and commands for the state machine, which decides"},
 	{"node/peer", []string{"txn", "internal/certs", "internal/logsample", "internal/hclogslog", "internal/textutil"}, "the port between nodes: raft's streams and a few requests; it does not interpret their contents"},
 	{"node/storage", []string{"raftfsm/logstore", "internal/simenv"}, "it opens and checks the data directory, and knows no entry"},
+	{"node/backup", []string{"node/storage", "raftfsm", "txn", "txn/admin", "txn/machine"}, "it writes, checks and restores the file of a backup, and knows no node"},
+	{"node/participants", []string{"participant", "recovery", "txn", "txn/admin", "txn/machine"}, "opened participants and what their settings permit; it proposes nothing"},
+	{"node/readindex", []string{"txn"}, "it confirms that a node leads; it reads nothing itself"},
+	{"node/raftguard", []string{"node/readindex", "node/storage", "raftfsm/logstore", "txn", "internal/hclogslog", "internal/logsample", "internal/simenv"}, "it starts raft and works around its defects; it knows no entry"},
 	{"node/ticks", []string{"raftfsm", "timeout/survival", "txn/machine"}, "it counts ticks and asks for entries; it writes none"},
 	{"node/proposal", []string{"node/ticks", "raftfsm", "txn", "txn/admin", "txn/machine", "internal/failpoint", "internal/latency"}, "it writes entries, and does not know what a command means"},
 	{"node/audit", []string{"txn", "txn/admin", "txn/machine", "internal/textutil"}, "it selects records, and checks what operators write into them"},
@@ -65,7 +69,7 @@ var importRules = []importRule{
 	{"server/forward", []string{"server/pipeline", "api/wire", "txn", "txn/admin", "internal/certs"}, "it sends calls to the leader; the server admits, answers and observes them"},
 	{"server/...", []string{"server/...", "node", "api/...", "participant", "txn", "txn/admin", "internal/certs", "internal/asynclog", "internal/logsample"}, "it serves a node's API; it has no access to the state machine or the log"},
 	{"client/...", []string{"client/...", "api/...", "txn", "txn/admin", "internal/random"}, "applications link it, so it contains nothing of the server"},
-	{"cmd/...", []string{"cmd/...", "server/...", "client/...", "node", "participant/...", "txn", "txn/admin", "internal/..."}, "the command line sends requests and prints the answers; only it names the kinds of participants"},
+	{"cmd/...", []string{"cmd/...", "server/...", "client/...", "node", "node/backup", "node/participants", "participant/...", "txn", "txn/admin", "internal/..."}, "the command line sends requests and prints the answers; only it names the kinds of participants"},
 
 	{"examples/...", []string{"client", "node", "participant/...", "txn", "txn/admin"}, "examples use only what an application can use"},
 

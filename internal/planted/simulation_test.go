@@ -46,7 +46,7 @@ var forTheSimulation = []plant{
 	{
 		name:   "a follower is sent the same snapshot for ever, whatever is lost",
 		breaks: "a follower catches up",
-		file:   "node/guarded_transport.go",
+		file:   "node/raftguard/snapshot_loop.go",
 		old:    "if i.times < maxRepeatedInstalls {",
 		bug:    "if i.times < 1<<30*maxRepeatedInstalls {",
 		pkg:    "internal/sim", test: "TestFollowerCatchesUpAfterSnapshot", says: "after the network was whole: the follower has applied ",

@@ -44,6 +44,12 @@ type simLog struct{ simenv.Log }
 func (simLog) Stats() (logstore.Stats, error) { return logstore.Stats{}, nil }
 func (simLog) Close() error                   { return nil }
 
+// The keys under which raft stores its current term, and that of its last vote.
+var (
+	CurrentTermKey  = []byte("CurrentTerm")
+	LastVoteTermKey = []byte("LastVoteTerm")
+)
+
 // SnapshotsKept is how many snapshots a directory keeps.
 const SnapshotsKept = 2
 

@@ -13,7 +13,7 @@ import (
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/drivers"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
-	"github.com/txmgr/txmgr/node"
+	"github.com/txmgr/txmgr/node/participants"
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
@@ -162,7 +162,7 @@ func (o *addOptions) registration(name string) (admin.Participant, error) {
 		{"dsn", o.dsn},
 		{"url", o.url},
 		{"path", o.path},
-		{node.OptimizerSetting, o.optimize},
+		{participants.OptimizerSetting, o.optimize},
 	} {
 		if s.value != "" {
 			p.Settings[s.key] = s.value

@@ -14,7 +14,7 @@ import (
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/cell"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/cli"
 	"github.com/txmgr/txmgr/cmd/txmgr/internal/output"
-	"github.com/txmgr/txmgr/node"
+	"github.com/txmgr/txmgr/node/backup"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
@@ -35,7 +35,7 @@ branches may still be prepared. No server is asked.`,
 				return err
 			}
 			defer func() { _ = f.Close() }() // read only
-			b, c, err := node.InspectBackup(bufio.NewReaderSize(contextReader{cmd.Context(), f}, 1<<20))
+			b, c, err := backup.Inspect(bufio.NewReaderSize(contextReader{cmd.Context(), f}, 1<<20))
 			if err != nil {
 				return backupFailure(args[0], err)
 			}
@@ -71,7 +71,7 @@ func backupFailure(file string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
-	case errors.Is(err, node.ErrBadBackup):
+	case errors.Is(err, backup.ErrDamaged):
 		f.Hint = "use another backup; txmgr snapshot save makes one"
 	case errors.Is(err, txn.ErrConflict):
 		f.Code, f.Hint = txn.CodeConflict, "give a directory that is empty, or does not exist yet"
@@ -81,7 +81,7 @@ func backupFailure(file string, err error) error {
 	return f
 }
 
-func printContents(a *cli.App, file string, b admin.Backup, c node.BackupContents) error {
+func printContents(a *cli.App, file string, b admin.Backup, c backup.Contents) error {
 	t := backupTable(file, b)
 	t.Add("release", c.Release)
 	t.Add("recovery paused", yesNo(c.RecoveryPaused))
@@ -97,12 +97,12 @@ func printContents(a *cli.App, file string, b admin.Backup, c node.BackupContent
 		p.Add(x.Name, x.Kind, cell.Int(x.Branches))
 	}
 	if c.Participants == nil {
-		c.Participants = []node.BackupParticipant{}
+		c.Participants = []backup.Participant{}
 	}
 	value := struct {
 		File string `json:"file"`
 		admin.Backup
-		Contents node.BackupContents `json:"contents"`
+		Contents backup.Contents `json:"contents"`
 	}{file, b, c}
 	tables := []output.Table{t}
 	if len(c.Participants) > 0 {
@@ -149,7 +149,7 @@ must never run again.`,
 			return err
 		}
 		defer func() { _ = f.Close() }() // read only
-		b, err := node.RestoreBackup(cmd.Context(), bufio.NewReaderSize(f, 1<<20), dir)
+		b, err := backup.Restore(cmd.Context(), bufio.NewReaderSize(f, 1<<20), dir)
 		if err != nil {
 			return backupFailure(args[0], err)
 		}

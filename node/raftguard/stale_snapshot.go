@@ -1,4 +1,4 @@
-package node
+package raftguard
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/hashicorp/raft"
 )
+
+// The defect: raft installs a snapshot that is older than what it has applied.
 
 // staleSnapshotGuard keeps raft from installing a snapshot that is older than what it has applied.
 // raft would go back to it, and then look for entries that it has already removed from its log: it
@@ -69,10 +71,6 @@ func (s *guardedSink) Close() error {
 
 // guardedFSM is a state machine that marks its own snapshots.
 type guardedFSM struct{ raft.FSM }
-
-// StoreConfiguration implements [raft.ConfigurationStore] and keeps nothing. Without it
-// raft refuses to take a snapshot until an entry follows a change of members.
-func (guardedFSM) StoreConfiguration(uint64, raft.Configuration) {}
 
 // Snapshot implements [raft.FSM].
 func (f guardedFSM) Snapshot() (raft.FSMSnapshot, error) {

@@ -1,4 +1,4 @@
-package node
+package readindex
 
 import (
 	"errors"
@@ -15,10 +15,10 @@ import (
 func TestReaderAsksAQuestionOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, answers := 0, make(chan error, 2)
-		v := &readIndex{verifyLeader: func() error { asked++; return <-answers }}
+		v := New(func() error { asked++; return <-answers })
 		read := func() chan error {
 			c := make(chan error, 1)
-			go func() { c <- v.confirm(t.Context()) }()
+			go func() { c <- v.Confirm(t.Context()) }()
 			synctest.Wait()
 			return c
 		}
@@ -41,7 +41,7 @@ func TestReaderAsksAQuestionOfItsOwn(t *testing.T) {
 				t.Errorf("a reader at a node that does not lead: %v", err)
 			}
 		}
-		v.close()
+		v.Close()
 		if err := <-read(); !errors.Is(err, txn.ErrUnavailable) || asked != 2 {
 			t.Errorf("after the end: %v, %d questions", err, asked)
 		}

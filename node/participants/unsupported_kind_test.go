@@ -1,4 +1,4 @@
-package node
+package participants
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 
 // TestMySQLIsRefusedWithTheReason: MariaDB's participant would not be safe there.
 func TestMySQLIsRefusedWithTheReason(t *testing.T) {
-	s := &participants{}
-	_, err := s.openNew(t.Context(), admin.Participant{Name: "stock", Kind: "mysql"})
+	s := &Registry{}
+	_, err := s.Open(t.Context(), admin.Participant{Name: "stock", Kind: "mysql"})
 	if !errors.Is(err, txn.ErrInvalid) || !strings.Contains(err.Error(), "which is of kind mariadb, was not tried on MySQL") {
 		t.Error(err)
 	}

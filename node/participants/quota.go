@@ -1,8 +1,7 @@
-package node
+package participants
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -35,20 +34,9 @@ func quotaOf(p admin.Participant) (int, error) {
 	return n, nil
 }
 
-// withoutCommonSettings returns the registration without the settings that every kind has.
-func withoutCommonSettings(p admin.Participant) admin.Participant {
-	for _, key := range []string{QuotaSetting, OptimizerSetting} {
-		if _, ok := p.Settings[key]; ok {
-			p.Settings = maps.Clone(p.Settings)
-			delete(p.Settings, key)
-		}
-	}
-	return p
-}
-
-// quotas refuses branches beyond the quotas of their participants. The log counts the unfinished
-// branches; quotas records only those that it admitted and that the log may not have yet.
-type quotas struct {
+// Quotas refuses branches beyond the quotas of their participants. The log counts the unfinished
+// branches; Quotas records only those that it admitted and that the log may not have yet.
+type Quotas struct {
 	view func(func(*machine.Machine))
 
 	// limits are those of the current registrations; usually empty, which then costs
@@ -60,14 +48,15 @@ type quotas struct {
 	inflight map[string]map[txn.ID]int // guarded by mu: by participant and transaction, calls that add a branch there
 }
 
-func newQuotas(view func(func(*machine.Machine))) *quotas {
-	q := &quotas{view: view, inflight: make(map[string]map[txn.ID]int)}
+// NewQuotas makes quotas that count what view shows of the state.
+func NewQuotas(view func(func(*machine.Machine))) *Quotas {
+	q := &Quotas{view: view, inflight: make(map[string]map[txn.ID]int)}
 	q.limits.Store(new(map[string]int))
 	return q
 }
 
-// observe is called with the registrations after every applied entry.
-func (q *quotas) observe(now []machine.Registration) {
+// Observe is called with the registrations after every applied entry.
+func (q *Quotas) Observe(now []machine.Registration) {
 	if len(now) == len(q.observed) && (len(now) == 0 || &now[0] == &q.observed[0]) {
 		return // the machine replaces the slice when it changes
 	}
@@ -81,8 +70,8 @@ func (q *quotas) observe(now []machine.Registration) {
 	q.limits.Store(&limits)
 }
 
-// reserveBegin reserves the branches of a begin; see reserve.
-func (q *quotas) reserveBegin(o txn.Options) (release func(), err error) {
+// ReserveBegin reserves the branches of a begin; see reserve.
+func (q *Quotas) ReserveBegin(o txn.Options) (release func(), err error) {
 	limits := *q.limits.Load()
 	if len(limits) == 0 {
 		return nil, nil
@@ -99,8 +88,8 @@ func (q *quotas) reserveBegin(o txn.Options) (release func(), err error) {
 	return q.reserve(limits, o.ID, names)
 }
 
-// reserveEnlist reserves one branch; see reserve.
-func (q *quotas) reserveEnlist(id txn.ID, e txn.Enlistment) (release func(), err error) {
+// ReserveEnlist reserves one branch; see reserve.
+func (q *Quotas) ReserveEnlist(id txn.ID, e txn.Enlistment) (release func(), err error) {
 	limits := *q.limits.Load()
 	if limits[e.Participant] == 0 {
 		return nil, nil
@@ -111,7 +100,7 @@ func (q *quotas) reserveEnlist(id txn.ID, e txn.Enlistment) (release func(), err
 // reserve reserves a branch of the transaction at each of the participants, or refuses. A repeated
 // call is admitted and shares the reservation. release, which may be nil, must be called when the
 // log has accepted or refused the branches.
-func (q *quotas) reserve(limits map[string]int, id txn.ID, names []string) (release func(), err error) {
+func (q *Quotas) reserve(limits map[string]int, id txn.ID, names []string) (release func(), err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var reserved []string
@@ -141,7 +130,7 @@ func (q *quotas) reserve(limits map[string]int, id txn.ID, names []string) (rele
 }
 
 // release ends the reservation of a transaction's branches: the log has accepted or refused them.
-func (q *quotas) release(id txn.ID, names []string) {
+func (q *Quotas) release(id txn.ID, names []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, name := range names {
@@ -172,9 +161,9 @@ func hasBranchAt(m *machine.Machine, id txn.ID, name string) bool {
 	return slices.ContainsFunc(t.Branches, func(b machine.TransactionBranch) bool { return b.Participant == name })
 }
 
-// usage returns how many branches are open at a participant, and its quota; ok is false when
+// Usage returns how many branches are open at a participant, and its quota; ok is false when
 // it has none.
-func (q *quotas) usage(name string) (open, limit int, ok bool) {
+func (q *Quotas) Usage(name string) (open, limit int, ok bool) {
 	limit = (*q.limits.Load())[name]
 	if limit == 0 {
 		return 0, 0, false

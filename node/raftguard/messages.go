@@ -1,4 +1,4 @@
-package node
+package raftguard
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/txmgr/txmgr/internal/logsample"
 )
 
-// hclogger passes raft's messages to logger: at debug level those below a warning, expected
-// ones, and repeats.
-func hclogger(logger *slog.Logger) hclog.Logger {
+// Logger returns the logger of raft, which passes messages to logger: at debug level those below a
+// warning, expected ones, and repeats.
+func Logger(logger *slog.Logger) hclog.Logger {
 	lines := logsample.New(logsample.Minute, 1)
 	return hclogslog.New(func(name string, level slog.Level, msg string, args []any) {
 		for i, a := range args {

@@ -1,4 +1,4 @@
-package node
+package participants
 
 import (
 	"fmt"
@@ -27,14 +27,14 @@ func optimizerChoice(p admin.Participant) (recovery.OptimizerSpec, bool, error) 
 	return c, true, nil
 }
 
-// optimizers holds the choices of the current registrations.
-type optimizers struct {
+// Optimizers holds the choices of the current registrations. Its zero value has none.
+type Optimizers struct {
 	byName   atomic.Pointer[map[string]recovery.OptimizerSpec]
 	observed []machine.Registration // from which byName was built; used only by the goroutine that applies the log
 }
 
-// observe is called with the registrations after every applied entry.
-func (c *optimizers) observe(now []machine.Registration) {
+// Observe is called with the registrations after every applied entry.
+func (c *Optimizers) Observe(now []machine.Registration) {
 	if c.byName.Load() != nil && len(now) == len(c.observed) && (len(now) == 0 || &now[0] == &c.observed[0]) {
 		return // the machine replaces the slice when it changes
 	}
@@ -48,8 +48,8 @@ func (c *optimizers) observe(now []machine.Registration) {
 	c.byName.Store(&byName)
 }
 
-// choice returns the choice for a participant; false if its registration has none.
-func (c *optimizers) choice(participant string) (recovery.OptimizerSpec, bool) {
+// Choice returns the choice for a participant; false if its registration has none.
+func (c *Optimizers) Choice(participant string) (recovery.OptimizerSpec, bool) {
 	byName := c.byName.Load()
 	if byName == nil {
 		return recovery.OptimizerSpec{}, false

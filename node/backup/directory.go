@@ -1,0 +1,72 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// prepareEmptyDir makes sure that the directory exists and is empty; undo removes what was
+// created for that.
+func prepareEmptyDir(dir string) (undo func() error, err error) {
+	found, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range found {
+		if e.Name() != "lost+found" { // dir is a file system of its own
+			return nil, fmt.Errorf("%w: the directory has to be empty or missing, and there is %s", txn.ErrConflict, e.Name())
+		}
+	}
+	made := "" // the uppermost directory that is missing
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		made = d
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if made == "" {
+			return nil
+		}
+		return os.RemoveAll(made)
+	}, nil
+}
+
+// moveIntoPlace moves the restored files to their place. The log comes last: a node without it
+// refuses to start where there is a snapshot.
+func moveIntoPlace(staging, dir string) (err error) {
+	snapshots, log := filepath.Join(dir, "snapshots"), filepath.Join(dir, "log.db")
+	for _, name := range []string{snapshots, log} {
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: %s was made meanwhile (%w)", txn.ErrConflict, name, err)
+		}
+	}
+	if err := os.Rename(filepath.Join(staging, "snapshots"), snapshots); err != nil {
+		return err
+	}
+	err = syncDirectory(dir)
+	if err == nil {
+		err = os.Rename(filepath.Join(staging, "log.db"), log)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(snapshots))
+	}
+	return errors.Join(syncDirectory(dir), syncDirectory(filepath.Dir(filepath.Clean(dir))))
+}
+
+// syncDirectory makes the names in a directory durable.
+func syncDirectory(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
