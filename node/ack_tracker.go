@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/txmgr/txmgr/node/membership"
 )
 
 // ackTracker records, for every other node, the latest request that the node acknowledged with
@@ -80,11 +82,11 @@ func (n *Node) verifyLeader() error {
 			return err
 		}
 		switch {
-		case n.acks.quorum(n.servers(), n.env.ID, term, round):
+		case n.acks.quorum(n.cluster.Servers(), n.env.ID, term, round):
 			return nil
 		case n.raft.CurrentTerm() != term:
 			return errors.New("another term has begun")
-		case tries > maxNodes:
+		case tries > membership.MaxNodes:
 			<-time.After(verifyRetryPause)
 		}
 	}

@@ -59,7 +59,7 @@
 //
 //  9. A node belongs to one cluster for ever: it takes its first entry from the nodes with which
 //     it has consented to bootstrap one, or from the first cluster that it asked or that
-//     contacted it.
+//     contacted it; see package membership.
 //
 //  10. A voter is removed only if a majority of the remaining voters answers.
 //

@@ -111,7 +111,7 @@ func (n *Node) confirmLeadership(ctx context.Context) error {
 	if err := n.readIndex.confirm(ctx); err != nil {
 		return err
 	}
-	if n.transfers.busy.Load() > 0 {
+	if n.cluster.Transferring() {
 		// The transfer target asks for votes at once, also from nodes that have just
 		// confirmed that this node leads.
 		return fmt.Errorf("%w: leadership transfer in progress", txn.ErrUnavailable)

@@ -51,6 +51,7 @@ var importRules = []importRule{
 	{"node/storage", []string{"raftfsm/logstore", "internal/simenv"}, "it opens and checks the data directory, and knows no entry"},
 	{"node/ticks", []string{"raftfsm", "timeout/survival", "txn/machine"}, "it counts ticks and asks for entries; it writes none"},
 	{"node/proposal", []string{"node/ticks", "raftfsm", "txn", "txn/admin", "txn/machine", "internal/failpoint", "internal/latency"}, "it writes entries, and does not know what a command means"},
+	{"node/membership", []string{"node/peer", "node/proposal", "node/storage", "raftfsm/logstore", "txn", "txn/admin", "txn/machine"}, "it decides who is in the cluster, and does not know what a transaction is"},
 	{"node", []string{"node/...", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "txn/admin", "internal/failpoint", "internal/certs", "internal/latency", "internal/asynclog", "internal/logsample", "internal/hclogslog", "internal/random", "internal/textutil", "internal/simenv"}, "it assembles one coordinator, and depends on the contract of participants only"},
 
 	{"api/wire", []string{"api/txmgr/...", "txn", "txn/admin", "internal/textutil"}, "it converts between the types of `txn` and the messages, for client and server"},
