@@ -240,7 +240,7 @@ func TestBackupAfterAChangeOfMembers(t *testing.T) {
 	addr := freePorts(t, 2)
 	l := bootstrapped(t, addr[0])
 	openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
-	waittest.Until(t, "the second node votes", func() bool { return l.countVoters() == 2 })
+	waittest.Until(t, "the second node votes", func() bool { return l.cluster.Voters() == 2 })
 	b, err := l.Backup(t.Context(), io.Discard)
 	if err != nil || b.Cluster != l.clusterID() {
 		t.Errorf("%+v, %v", b, err)

@@ -2,15 +2,14 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/txmgr/txmgr/internal/waittest"
-	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -110,12 +109,12 @@ func TestClusterForms(t *testing.T) {
 	if err := l.Remove(t.Context(), name, "test", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	waittest.Until(t, "the removed node says so", func() bool { return gone.removedFromCluster.Load() })
+	waittest.Until(t, "the removed node says so", func() bool { return strings.Contains(gone.cluster.WaitsFor(), "was removed") })
 	if err := gone.Close(); err != nil {
 		t.Error(err)
 	}
 	back := openMember(t, gone.conf.DataDir, *gone.conf.Cluster)
-	waittest.Until(t, "it is told that it was removed when it comes back", func() bool { return back.removedFromCluster.Load() })
+	waittest.Until(t, "it is told that it was removed when it comes back", func() bool { return strings.Contains(back.cluster.WaitsFor(), "was removed") })
 	if m := l.Members(); len(m) != 3 {
 		t.Errorf("%d members after one of four was removed", len(m))
 	}
@@ -152,39 +151,5 @@ func TestClusterForms(t *testing.T) {
 	}
 	if i, err := l2.Get(t.Context(), b.ID); err != nil || i.State != txn.Active {
 		t.Errorf("%v, %v", i.State, err)
-	}
-}
-
-// TestConsentIsGivenOnce: a node consents to one bootstrap plan, also after a restart, and to none
-// if it belongs to a cluster.
-func TestConsentIsGivenOnce(t *testing.T) {
-	addr := freePorts(t, 3)
-	dir := t.TempDir()
-	c := Cluster{Listen: addr[0], Expect: 3, Join: addr}
-	n := openMember(t, dir, c)
-	me := peer.Member{ID: string(n.env.ID), RaftAddr: addr[0]}
-	with := func(others ...string) *bootstrapPlan {
-		f := &bootstrapPlan{Bootstrapper: "n_a", Members: []peer.Member{{ID: "n_a", RaftAddr: "127.0.0.1:1"}}}
-		for _, o := range others {
-			f.Members = append(f.Members, peer.Member{ID: o, RaftAddr: "127.0.0.1:2"})
-		}
-		f.Members = append(f.Members, me)
-		return f
-	}
-	if err := n.grantConsent(&bootstrapPlan{Bootstrapper: "n_a", Members: []peer.Member{{ID: "n_a"}, {ID: "n_b"}}}); !errors.Is(err, txn.ErrConflict) {
-		t.Errorf("consent to a founding without itself: %v", err)
-	}
-	if err := n.grantConsent(with("n_b")); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
-	n = openMember(t, dir, c)
-	if err := n.grantConsent(with("n_b")); err != nil {
-		t.Errorf("the same question again: %v", err)
-	}
-	if err := n.grantConsent(with("n_c")); !errors.Is(err, txn.ErrConflict) {
-		t.Errorf("consent to another founding: %v", err)
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
 	"time"
 
 	"github.com/txmgr/txmgr/internal/certs"
 	"github.com/txmgr/txmgr/internal/simenv"
+	"github.com/txmgr/txmgr/node/membership"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/txn"
@@ -169,18 +171,14 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// maxNodes is how many nodes a cluster may have. More than seven voters make every decision
-// slower and none safer.
-const maxNodes = 9
-
 func (c *Cluster) check() error {
 	switch {
 	case c.Listen == "":
 		return fmt.Errorf("%w: no address for the other nodes given: want for example 10.0.0.1:7461", txn.ErrInvalid)
-	case c.Expect < 0 || c.Expect > maxNodes:
-		return fmt.Errorf("%w: %d nodes expected; want 0 to %d", txn.ErrInvalid, c.Expect, maxNodes)
-	case len(c.Join) > 4*maxNodes:
-		return fmt.Errorf("%w: %d addresses to join; at most %d", txn.ErrInvalid, len(c.Join), 4*maxNodes)
+	case c.Expect < 0 || c.Expect > membership.MaxNodes:
+		return fmt.Errorf("%w: %d nodes expected; want 0 to %d", txn.ErrInvalid, c.Expect, membership.MaxNodes)
+	case len(c.Join) > 4*membership.MaxNodes:
+		return fmt.Errorf("%w: %d addresses to join; at most %d", txn.ErrInvalid, len(c.Join), 4*membership.MaxNodes)
 	case c.Expect > 1 && len(c.Join) < c.Expect-1:
 		return fmt.Errorf("%w: %d nodes expected, and addresses of %d given: name all of them", txn.ErrInvalid, c.Expect, len(c.Join))
 	case (c.CertFile == "") != (c.KeyFile == "") || (c.CertFile == "") != (c.CAFile == ""):
@@ -197,4 +195,13 @@ func (c *Cluster) tlsFiles() *certs.Files {
 		return nil
 	}
 	return &certs.Files{Cert: c.CertFile, Key: c.KeyFile, CA: c.CAFile}
+}
+
+// hostName is the default name of a node.
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
 }

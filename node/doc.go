@@ -26,11 +26,11 @@
 //	node/transactions.go       validated; this node leads; the timeout becomes an expiry tick
 //	node/participants/quota.go admitted: a place within the quota of each participant
 //	node/propose.go            proposed, in this term only
-//	node/proposal             packed with the commands of other callers, stamped with the tick, given to raft
+//	node/proposal              packed with the commands of other callers, stamped with the tick, given to raft
 //	raftfsm/fsm.go             committed: the entry is decoded and applied
 //	txn/machine/begin.go       the state machine begins the transaction
 //	node/node.go: onApply      effects on this node: waiters, watchers, recovery, the timeout thread
-//	node/proposal             the caller gets its answer
+//	node/proposal              the caller gets its answer
 //
 // # Invariants
 //
@@ -59,7 +59,7 @@
 //
 //  9. A node belongs to one cluster for ever: it takes its first entry from the nodes with which
 //     it has consented to bootstrap one, or from the first cluster that it asked or that
-//     contacted it.
+//     contacted it; see package membership.
 //
 //  10. A voter is removed only if a majority of the remaining voters answers.
 //

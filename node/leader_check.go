@@ -41,15 +41,15 @@ func (n *Node) isLeader() bool {
 // notLeaderError is the error of a node that does not lead. It names the leader, if known.
 func (n *Node) notLeaderError() error {
 	_, id := n.raft.LeaderWithID()
-	switch w := n.bootstrapStatus.Load(); {
-	case id == "" && w != nil && *w != "":
-		return fmt.Errorf("%w: this node waits for %s", txn.ErrUnavailable, *w)
+	switch w := n.cluster.WaitsFor(); {
+	case id == "" && w != "":
+		return fmt.Errorf("%w: this node waits for %s", txn.ErrUnavailable, w)
 	case id == "":
 		return fmt.Errorf("%w: this node does not lead and knows no leader", txn.ErrUnavailable)
 	case id == n.env.ID:
 		return fmt.Errorf("%w: this node has just been elected and takes over", txn.ErrUnavailable)
 	}
-	m := n.memberRecord(string(id))
+	m := n.cluster.Record(string(id))
 	name := m.Name
 	if name == "" {
 		name = string(id)
@@ -70,7 +70,7 @@ func (n *Node) Leader() (api string, here bool) {
 	if id == "" || id == n.env.ID {
 		return "", false
 	}
-	return n.memberRecord(string(id)).API, false
+	return n.cluster.Record(string(id)).API, false
 }
 
 // Ready returns why calls cannot be answered, neither here nor by the leader; nil when they can.
@@ -86,7 +86,7 @@ func (n *Node) Ready() error {
 	if n.isLeader() {
 		return nil
 	}
-	if _, id := n.raft.LeaderWithID(); id != "" && id != n.env.ID && (n.peerServer == nil || n.memberRecord(string(id)).Node != "") {
+	if _, id := n.raft.LeaderWithID(); id != "" && id != n.env.ID && (n.conf.SimEnv != nil || n.cluster.Record(string(id)).Node != "") {
 		return nil
 	}
 	return n.notLeaderError()
@@ -111,7 +111,7 @@ func (n *Node) confirmLeadership(ctx context.Context) error {
 	if err := n.readIndex.Confirm(ctx); err != nil {
 		return err
 	}
-	if n.transfers.busy.Load() > 0 {
+	if n.cluster.Transferring() {
 		// The transfer target asks for votes at once, also from nodes that have just
 		// confirmed that this node leads.
 		return fmt.Errorf("%w: leadership transfer in progress", txn.ErrUnavailable)

@@ -121,8 +121,8 @@ func (n *Node) startLeadership(p *sessionExpirer) *leadership {
 	n.sessionExpirer.Store(p) // before the open sessions are loaded, so that none is missed
 	l.done.Go(func() { p.run(l.ctx) })
 	l.done.Go(func() { n.tickScheduler.Run(l.ctx.Done()) })
-	if n.peerServer != nil {
-		l.done.Go(func() { n.runAutopilot(l.ctx) })
+	if n.conf.Cluster != nil {
+		l.done.Go(func() { n.cluster.RunAutopilot(l.ctx) })
 	}
 	n.leading.Store(true)
 	// Concurrently: with a million transactions it takes a while, and monitorLeadership must

@@ -16,8 +16,8 @@ import (
 	"github.com/txmgr/txmgr/internal/latency"
 	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/internal/simenv"
+	"github.com/txmgr/txmgr/node/membership"
 	"github.com/txmgr/txmgr/node/participants"
-	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/node/proposal"
 	"github.com/txmgr/txmgr/node/raftguard"
 	"github.com/txmgr/txmgr/node/readindex"
@@ -33,37 +33,26 @@ import (
 
 // Node is a running coordinator. Make one with [Open].
 type Node struct {
-	conf             Config
-	logger           *slog.Logger
-	env              *raftguard.Env
-	raft             *raft.Raft
-	readIndex        *readindex.ReadIndex
-	peerServer       *peer.Server       // nil for a single node, and in the simulation
-	snapshotLoops    chan raft.ServerID // nodes in raft's snapshot loop, see raftguard.Transport
-	timeoutLag       *latency.Histogram
-	callTimes        callTimes
-	timeoutLog       timeoutLogger
-	fsm              *raftfsm.FSM
-	clock            *ticks.Clock
-	proposals        *proposal.Queue
-	tickScheduler    *ticks.Scheduler
-	notifier         *notifier
-	participants     *participants.Registry
-	quotas           *participants.Quotas
-	optimizers       participants.Optimizers
-	started          time.Time
-	autopilot        autopilot
-	addressOverrides addressOverrides
-
-	transfers transfers
-	acks      readindex.AckTracker
-
-	membershipMu       sync.Mutex                      // held during a change of the membership
-	running            atomic.Bool                     // everything above is initialized
-	removedFromCluster atomic.Bool                     // this node has left its cluster, or was removed
-	bootstrapStatus    atomic.Pointer[string]          // what the node waits for until it belongs to a cluster
-	savedIdentity      atomic.Pointer[clusterIdentity] // as saved on disk
-	consentedPlan      atomic.Pointer[bootstrapPlan]   // the plan that it consented to, as saved on disk
+	conf          Config
+	logger        *slog.Logger
+	env           *raftguard.Env
+	raft          *raft.Raft
+	readIndex     *readindex.ReadIndex
+	cluster       *membership.Cluster
+	snapshotLoops chan raft.ServerID // nodes in raft's snapshot loop, see raftguard.Transport
+	timeoutLag    *latency.Histogram
+	callTimes     callTimes
+	timeoutLog    timeoutLogger
+	fsm           *raftfsm.FSM
+	clock         *ticks.Clock
+	proposals     *proposal.Queue
+	tickScheduler *ticks.Scheduler
+	notifier      *notifier
+	participants  *participants.Registry
+	quotas        *participants.Quotas
+	optimizers    participants.Optimizers
+	started       time.Time
+	acks          readindex.AckTracker
 
 	leading    atomic.Bool
 	term       atomic.Uint64 // the latest one in which this node took over; its entries may be applied after the end of the term
@@ -114,44 +103,42 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		n.conf.OnFailure = n.exitProcess
 	}
 	n.baseCtx, n.cancelBase = context.WithCancel(context.Background())
-	n.addressOverrides.configured = n.configuredAddress
 	n.close = sync.OnceValue(n.shutdown)
 	if n.notifier, err = newNotifier(n.closing); err != nil {
 		n.cancelBase()
 		return nil, err
 	}
 	n.participants = participants.NewRegistry(conf.Drivers, conf.Participants, n.clusterID, n.registration)
-	if n.env, err = n.openEnv(); err != nil {
+	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
+	if err := n.openEnv(); err != nil {
 		n.cancelBase()
 		n.notifier.waiters.close()
 		return nil, err
 	}
-	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
 	n.quotas = participants.NewQuotas(n.fsm.View)
 	n.env.OnAppend = n.onAppend
 	if err := n.measureLog(); err != nil {
 		n.cancelBase()
 		n.notifier.waiters.close()
-		return nil, errors.Join(fmt.Errorf("measuring the log: %w", err), n.closePeerServer(), n.env.Log.Close())
+		return nil, errors.Join(fmt.Errorf("measuring the log: %w", err), n.cluster.Close(), n.env.Log.Close())
 	}
 	n.env.Transport = raftguard.Transport(n.env.Transport, n.snapshotLoops, &n.acks)
 	if n.raft, err = raftguard.Start(n.env, n.fsm, conf.trailingLogs, n.logger); err != nil {
 		n.cancelBase()
 		n.notifier.waiters.close()
-		return nil, errors.Join(err, n.closePeerServer(), n.env.Log.Close())
+		return nil, errors.Join(err, n.cluster.Close(), n.env.Log.Close())
 	}
 	n.readIndex = readindex.New(func() error { return n.acks.VerifyLeader(n.raft, n.env.ID, n.term.Load()) })
 	n.proposals = proposal.New(n.raft, n.clock, conf.wall)
 	n.tickScheduler = ticks.NewScheduler(n.clock, n.proposals, n.fsm.View, conf.Checkpoint)
+	n.cluster.Start(n.raft, n.proposals)
 	n.done.Add(3)
 	go func() { defer n.done.Done(); n.breakSnapshotLoops() }()
 	go func() { defer n.done.Done(); n.monitorLeadership() }()
 	go func() { defer n.done.Done(); n.runSnapshots() }()
-	n.running.Store(true)
 	n.done.Go(func() { newWatchdog(n).run(n.closing) })
-	if n.peerServer != nil {
-		n.done.Go(n.joinOrBootstrap)
-		n.done.Go(n.runMembershipLoop)
+	if n.conf.Cluster != nil {
+		n.done.Go(n.cluster.Run)
 	}
 	if !n.env.SingleNode {
 		return n, nil
@@ -162,8 +149,8 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	return n, nil
 }
 
-// openEnv opens the node's environment: its disk and its connection to the other nodes.
-func (n *Node) openEnv() (*raftguard.Env, error) {
+// openStorage opens the node's disk. The environment of a node of a cluster has no transport yet.
+func (n *Node) openStorage() (*raftguard.Env, error) {
 	if n.conf.SimEnv != nil {
 		if f, ok := n.conf.SimEnv.Log.(simenv.FailureNotifier); ok {
 			f.OnFailure(n.fail)
@@ -177,11 +164,7 @@ func (n *Node) openEnv() (*raftguard.Env, error) {
 	if n.conf.Cluster == nil {
 		return raftguard.SingleNode(s), nil
 	}
-	env, err := n.openClusterEnv(s)
-	if err != nil {
-		return nil, errors.Join(err, s.Log.Close())
-	}
-	return env, nil
+	return &raftguard.Env{Storage: s}, nil
 }
 
 // awaitLeadership waits until this node leads for the first time.
@@ -233,18 +216,11 @@ func (n *Node) shutdown() error {
 	cancelIsolation()
 	// Before raft: it does not answer requests of other nodes either while it stops, and it
 	// waits for a node that is suspended in the middle of a snapshot until its connection ends.
-	err := n.closePeerServer()
+	err := n.cluster.Close()
 	if stopped := n.raft.Shutdown().Error(); stopped != nil {
 		err = errors.Join(err, fmt.Errorf("stopping raft: %w", stopped))
 	}
 	return errors.Join(err, n.participants.Close(), n.env.Log.Close())
-}
-
-func (n *Node) closePeerServer() error {
-	if n.peerServer == nil {
-		return nil
-	}
-	return n.peerServer.Close()
 }
 
 // setupFailed ends Open with an error: the cluster does not match the configuration.

@@ -132,9 +132,7 @@ func (n *Node) Status(ctx context.Context) (admin.Status, error) {
 		s.Sessions, s.SessionsExpired = c.Sessions, c.SessionsExpired
 	})
 	s.Members = n.Members()
-	if w := n.bootstrapStatus.Load(); w != nil {
-		s.WaitingFor = *w
-	}
+	s.WaitingFor = n.cluster.WaitsFor()
 	stats, err := n.env.Log.Stats()
 	if err != nil {
 		return s, txn.Wrap("status", txn.ID{}, err)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/txmgr/txmgr/node/peer"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -55,13 +54,11 @@ func TestLeaderWhoseEntriesDoNotArriveCloses(t *testing.T) {
 			if got := n.stallError() != nil; got != stalled {
 				t.Fatalf("the node is stalled: %v, want %v", got, stalled)
 			}
-			n.peerServer = new(peer.Server) // those of the simulation have none, and transfer nothing
 			began := time.Now()
-			ends(t, &narrow, "stepping down", n.StepDown)
-			if took := time.Since(began); took > stepDownTimeout {
-				t.Errorf("stepping down took %v, want %v at most", took, stepDownTimeout)
+			ends(t, &narrow, "stepping down", n.cluster.StepDown) // [Node.StepDown] does nothing in the simulation
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("stepping down took %v, want 3s at most", took)
 			}
-			n.peerServer = nil
 			ends(t, &narrow, "closing", func() {
 				if err := n.Close(); err != nil {
 					t.Errorf("closing: %v", err)
@@ -110,16 +107,16 @@ func TestHandOverCountsInRaftsTerm(t *testing.T) {
 		defer c.close()
 		defer narrow.Store(false)
 		n := c.nodes[c.leader()]
-		m, _ := n.transferTarget()
+		m, _ := n.cluster.TransferTarget()
 		narrow.Store(true)
 		begun := beginSoon(t, n)
 		pass(100 * time.Millisecond)
 		term := n.term.Swap(0)
-		if err := n.transferNow(t.Context(), m); err == nil || !strings.Contains(err.Error(), "transfer timeout") {
+		if err := n.cluster.TransferNow(t.Context(), m); err == nil || !strings.Contains(err.Error(), "transfer timeout") {
 			t.Errorf("an heir who lacks an entry was asked: %v", err)
 		}
 		n.term.Store(term)
-		if err := n.transferNow(t.Context(), m); err == nil || !strings.Contains(err.Error(), "is not asked again in this term") {
+		if err := n.cluster.TransferNow(t.Context(), m); err == nil || !strings.Contains(err.Error(), "is not asked again in this term") {
 			t.Errorf("he was asked again: %v", err)
 		}
 		narrow.Store(false)

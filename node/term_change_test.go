@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,19 +47,26 @@ func TestAnEarlierTermDecidesNothing(t *testing.T) {
 // confirms that this one leads may have sent that before.
 func TestNoReadWhileLeadershipIsHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := openReplicas(t, 3, nil)
+		var narrow atomic.Bool
+		c := openReplicas(t, 3, nil, func(_ int, t *raft.InmemTransport) raft.Transport { return &narrowNet{t, &narrow} })
 		defer c.close()
+		defer narrow.Store(false)
 		n := c.nodes[c.leader()]
 		b := begin(t, n, time.Minute)
-		n.transfers.busy.Add(1)
-		if _, err := n.Get(t.Context(), b.ID); !errors.Is(err, txn.ErrUnavailable) {
+		narrow.Store(true)
+		begun := beginSoon(t, n) // the target waits for this entry
+		pass(100 * time.Millisecond)
+		m, _ := n.cluster.TransferTarget()
+		ended := make(chan error, 1)
+		go func() { ended <- n.cluster.TransferNow(t.Context(), m) }()
+		pass(100 * time.Millisecond)
+		if _, err := n.Get(t.Context(), b.ID); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "transfer in progress") {
 			t.Errorf("a read: %v", err)
 		}
-		n.transfers.busy.Add(-1)
-		if err := n.TransferLeader(t.Context(), ""); err != nil {
-			t.Fatal(err)
-		}
-		if n = c.nodes[c.leader()]; n.transfers.busy.Load() != 0 {
+		narrow.Store(false)
+		<-begun
+		<-ended
+		if n.cluster.Transferring() {
 			t.Error("it is still being handed over")
 		}
 	})
@@ -97,26 +106,6 @@ func TestALateParticipantDoesNotKeepANodeFromLeading(t *testing.T) {
 		}
 		if l := c.leader(); l != first {
 			t.Errorf("node %d leads; want %d", l, first)
-		}
-	})
-}
-
-// TestTransferTargetIsAlive: leadership is transferred to a node with a recent contact, and not to
-// one with the same progress that has lost contact.
-func TestTransferTargetIsAlive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := openReplicas(t, 3, nil)
-		defer c.close()
-		l := c.leader()
-		n, applied := c.nodes[l], c.nodes[l].raft.AppliedIndex()
-		a, b := string(c.servers[(l+1)%3].ID), string(c.servers[(l+2)%3].ID)
-		for dead, alive := range map[string]string{a: b, b: a} {
-			n.autopilot.record(dead, applied+100)
-			pass(time.Minute)
-			n.autopilot.record(alive, applied-1)
-			if m, ok := n.transferTarget(); !ok || m.ID != alive {
-				t.Errorf("the heir is %+v; want %s", m, alive)
-			}
 		}
 	})
 }

@@ -41,7 +41,7 @@ func (w *watchdog) act(what string, polls int) {
 		w.failNode(err)
 	case w.own > 1:
 		w.failNode(err)
-	case n.raft.State() == raft.Leader && n.countVoters() > 1 && polls%stallPolls == 0:
+	case n.raft.State() == raft.Leader && n.cluster.Voters() > 1 && polls%stallPolls == 0:
 		w.stepDown(err)
 	}
 }
@@ -63,12 +63,12 @@ func (w *watchdog) stepDown(stall error) {
 		_ = n.raft.VerifyLeader().Error() // any answer will do, also that this node does not lead
 		ctx, cancel := context.WithTimeout(n.baseCtx, raftAnswerTimeout)
 		defer cancel()
-		m, ok := n.transferTarget()
+		m, ok := n.cluster.TransferTarget()
 		if !ok {
 			done <- errors.New("every other voter has been asked in vain")
 			return
 		}
-		done <- n.transferNow(ctx, m)
+		done <- n.cluster.TransferNow(ctx, m)
 	}) {
 		return // the node is being closed
 	}

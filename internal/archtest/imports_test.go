@@ -59,6 +59,7 @@ var importRules = []importRule{
 	{"node/guardedcall", nil, "it guards one call to a participant against a hang and a panic"},
 	{"node/health", []string{"node/guardedcall", "participant", "raftfsm/logstore", "timeout/survival", "txn/admin"}, "it checks what the node tells of itself, the host, and the participants"},
 	{"node/indoubt", []string{"node/audit", "node/guardedcall", "node/ticks", "participant", "recovery", "timeout/survival", "txn", "txn/admin", "txn/machine", "internal/textutil"}, "it explains transactions in doubt and carries out what operators decide; it decides nothing"},
+	{"node/membership", []string{"node/peer", "node/proposal", "node/storage", "raftfsm/logstore", "txn", "txn/admin", "txn/machine"}, "it decides who is in the cluster, and does not know what a transaction is"},
 	{"node", []string{"node/...", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "txn/admin", "internal/failpoint", "internal/certs", "internal/latency", "internal/asynclog", "internal/logsample", "internal/hclogslog", "internal/random", "internal/textutil", "internal/simenv"}, "it assembles one coordinator, and depends on the contract of participants only"},
 
 	{"api/wire", []string{"api/txmgr/...", "txn", "txn/admin", "internal/textutil"}, "it converts between the types of `txn` and the messages, for client and server"},

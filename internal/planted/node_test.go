@@ -28,9 +28,9 @@ var ofTheNode = []plant{
 	{
 		name:   "a hand-over is counted in the term in which this node took over last",
 		breaks: "a node that hangs while it takes over hands leadership over",
-		file:   "node/transfer.go",
-		old:    "term := n.raft.CurrentTerm() // not the one in which it took over, since raft counts by its own\n\tif n.raft.State() != raft.Leader {",
-		bug:    "term := n.term.Load()\n\tif term == 0 {",
+		file:   "node/membership/transfer.go",
+		old:    "term := c.raft.CurrentTerm() // not the one in which it took over, since raft counts by its own\n\tif c.raft.State() != raft.Leader {",
+		bug:    "term := c.raft.CurrentTerm()\n\tif c.conf.Node.RequireLeader() != nil {",
 		pkg:    "node", test: "TestHandOverCountsInRaftsTerm", says: "an heir who lacks an entry was asked: ",
 	},
 	{
@@ -108,18 +108,18 @@ var ofTheNode = []plant{
 	{
 		name:   "a node gets a vote that follows nobody",
 		breaks: "no change of members takes the quorum",
-		file:   "node/autopilot.go",
-		old:    "!who.Empty && who.Cluster == n.clusterID() && ",
+		file:   "node/membership/autopilot.go",
+		old:    "!who.Empty && who.Cluster == c.clusterIdentity().Cluster && ",
 		bug:    "",
-		pkg:    "node", test: "TestALearnerThatDoesNotFollowGetsNoVote", says: "2 voters; beginning a transaction: ",
+		pkg:    "node/membership", test: "TestALearnerThatDoesNotFollowGetsNoVote", says: "2 voters; writing: ",
 	},
 	{
 		name:   "a founder hears everybody before it knows its cluster",
 		breaks: "no node is part of two clusters",
-		file:   "node/bootstrap.go",
-		old:    "return n.checkPlan(who)",
+		file:   "node/membership/consent.go",
+		old:    "return c.checkPlan(who)",
 		bug:    "return nil",
-		pkg:    "node", test: "TestBootstrapperIgnoresOtherClusters", says: "when it has founded it hears another cluster: <nil>",
+		pkg:    "node/membership", test: "TestBootstrapperIgnoresOtherClusters", says: "when it has founded it hears another cluster: <nil>",
 	},
 	{
 		name:   "raft waits for a sender that was halted",

@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"cmp"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
-	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // transfers records which followers did not take over when they were asked. raft v1.8.0 must not be
@@ -43,22 +42,26 @@ func (t *transfers) begin(term uint64, to raft.ServerID) bool {
 	return true
 }
 
-// preTransferEntryTimeout bounds the entry before a transfer: after it leadership is transferred
-// without the entry.
-const preTransferEntryTimeout = time.Second
+const (
+	// preTransferEntryTimeout bounds the entry before a transfer: after it leadership is
+	// transferred without the entry.
+	preTransferEntryTimeout = time.Second
+	// stepDownTimeout bounds the attempt of a stopping node to transfer leadership.
+	stepDownTimeout = 3 * time.Second
+)
 
-// transferTarget returns the voter that should lead next: among those that did not fail a transfer
+// TransferTarget returns the voter that should lead next: among those that did not fail a transfer
 // in this term and have been in contact recently, the one that is known to lack the fewest entries.
-func (n *Node) transferTarget() (admin.Member, bool) {
-	n.transfers.mu.Lock()
-	failed := n.transfers.failed
-	if n.transfers.term != n.raft.CurrentTerm() {
+func (c *Cluster) TransferTarget() (admin.Member, bool) {
+	c.transfers.mu.Lock()
+	failed := c.transfers.failed
+	if c.transfers.term != c.raft.CurrentTerm() {
 		failed = nil
 	}
-	others := slices.DeleteFunc(n.Members(), func(m admin.Member) bool {
+	others := slices.DeleteFunc(c.Members(), func(m admin.Member) bool {
 		return m.Self || !m.Voter || failed[raft.ServerID(m.ID)]
 	})
-	n.transfers.mu.Unlock()
+	c.transfers.mu.Unlock()
 	if len(others) == 0 {
 		return admin.Member{}, false
 	}
@@ -77,23 +80,23 @@ func contactAge(m admin.Member) time.Duration {
 
 // TransferLeader makes another node lead: the most up-to-date one when node is empty. It returns
 // when this node does not lead any more.
-func (n *Node) TransferLeader(ctx context.Context, node string) error {
+func (c *Cluster) TransferLeader(ctx context.Context, node string) error {
 	const op = "cluster transfer-leader"
-	if err := n.requireCluster(op); err != nil {
+	if err := c.requireCluster(op); err != nil {
 		return err
 	}
-	if err := n.requireLeader(); err != nil {
+	if err := c.conf.Node.RequireLeader(); err != nil {
 		return txn.Wrap(op, txn.ID{}, err)
 	}
 	var m admin.Member
 	if node == "" {
 		var ok bool
-		if m, ok = n.transferTarget(); !ok {
+		if m, ok = c.TransferTarget(); !ok {
 			return &txn.Error{Op: op, Err: txn.ErrUnavailable, Detail: "there is no other voter that could lead"}
 		}
 	} else {
 		var err error
-		if m, err = n.findMember(op, node); err != nil {
+		if m, err = c.findMember(op, node); err != nil {
 			return err
 		}
 	}
@@ -103,42 +106,53 @@ func (n *Node) TransferLeader(ctx context.Context, node string) error {
 	case !m.Voter:
 		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: cmp.Or(m.Name, m.ID) + " is a learner, and cannot lead yet"}
 	}
-	if err := n.transferTo(ctx, m); err != nil {
+	if err := c.transferTo(ctx, m); err != nil {
 		return txn.Wrap(op, txn.ID{}, err)
 	}
 	return nil
 }
 
-// transferTo requests a transfer from raft, at most once per term for each node.
-func (n *Node) transferTo(ctx context.Context, to admin.Member) error {
-	// The target's clock continues from the last entry, which is old on an idle cluster, if the
-	// target was started since then. This entry is refused, changes nothing, and carries the tick.
-	// Where entries do not arrive it would only be one more.
-	if n.stalled.Load() == nil {
-		brief, cancel := context.WithTimeout(ctx, preTransferEntryTimeout)
-		_, _ = n.proposals.ProposeInTerm(brief, n.term.Load(), machine.SetMember{}, nil)
-		cancel()
+// StepDown transfers leadership, if another node can lead, within three seconds. Only a leader calls it.
+func (c *Cluster) StepDown() {
+	if c.Voters() < 2 {
+		return
 	}
-	return n.transferNow(ctx, to)
+	if m, ok := c.TransferTarget(); ok {
+		ctx, cancel := context.WithTimeout(context.Background(), stepDownTimeout)
+		defer cancel()
+		if err := c.transferTo(ctx, m); err != nil {
+			c.conf.Logger.Warn("cannot hand leadership over: the others will elect a leader", "error", err)
+		}
+	}
 }
 
-// transferNow is transferTo without an entry before it. This node may lead without having taken
+// transferTo requests a transfer from raft, at most once per term for each node. Before that it
+// tries to write an entry with the tick: the target's clock continues from the last entry, which is
+// old on an idle cluster, if the target was started since then.
+func (c *Cluster) transferTo(ctx context.Context, to admin.Member) error {
+	brief, cancel := context.WithTimeout(ctx, preTransferEntryTimeout)
+	c.conf.Node.ProposeTick(brief)
+	cancel()
+	return c.TransferNow(ctx, to)
+}
+
+// TransferNow is transferTo without an entry before it. This node may lead without having taken
 // over.
-func (n *Node) transferNow(ctx context.Context, to admin.Member) error {
-	term := n.raft.CurrentTerm() // not the one in which it took over, since raft counts by its own
-	if n.raft.State() != raft.Leader {
+func (c *Cluster) TransferNow(ctx context.Context, to admin.Member) error {
+	term := c.raft.CurrentTerm() // not the one in which it took over, since raft counts by its own
+	if c.raft.State() != raft.Leader {
 		return fmt.Errorf("%w: this node does not lead", txn.ErrUnavailable)
 	}
-	if !n.transfers.begin(term, raft.ServerID(to.ID)) {
+	if !c.transfers.begin(term, raft.ServerID(to.ID)) {
 		return fmt.Errorf("%w: %s did not take over when it was asked before, and is not asked again in this term", txn.ErrUnavailable, cmp.Or(to.Name, to.ID))
 	}
 	done := make(chan error, 1)
 	// raft does not answer requests made while it stops, so the shutdown waits for
 	// this one.
-	if !n.background(func() {
-		n.transfers.busy.Add(1)
-		defer n.transfers.busy.Add(-1)
-		done <- n.raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(n.configuredAddress(to.ID))).Error()
+	if !c.conf.Node.Background(func() {
+		c.transfers.busy.Add(1)
+		defer c.transfers.busy.Add(-1)
+		done <- c.raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(c.configuredAddress(to.ID))).Error()
 	}) {
 		return errStopping
 	}
@@ -150,19 +164,5 @@ func (n *Node) transferNow(ctx context.Context, to admin.Member) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w while leadership transfer in progress", txn.ErrUnavailable, context.Cause(ctx))
-	}
-}
-
-// background runs f in a goroutine that the shutdown waits for. It returns false when the shutdown
-// has begun.
-func (n *Node) background(f func()) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	select {
-	case <-n.closing:
-		return false
-	default:
-		n.done.Go(f)
-		return true
 	}
 }

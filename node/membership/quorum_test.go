@@ -1,7 +1,6 @@
-package node
+package membership
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -14,11 +13,11 @@ import (
 )
 
 // openThree is a cluster of three voters, the leader first.
-func openThree(t *testing.T) (nodes []*Node) {
+func openThree(t *testing.T) (nodes []*member) {
 	t.Helper()
 	addr := freePorts(t, 3)
-	for i, a := range addr {
-		nodes = append(nodes, openMember(t, t.TempDir(), Cluster{Listen: a, Name: string(rune('a' + i)), Expect: 3, Join: addr}))
+	for _, a := range addr {
+		nodes = append(nodes, open(t, t.TempDir(), a, 3, addr...))
 	}
 	l := leaderOf(t, nodes...)
 	for i := range nodes {
@@ -37,11 +36,11 @@ func TestNoRemovalTakesTheQuorum(t *testing.T) {
 	l, up, down := n[0], n[1], n[2]
 	alive := func() {
 		t.Helper()
-		if _, err := l.Begin(t.Context(), txn.Options{Timeout: time.Minute}); err != nil {
+		if err := l.write(t); err != nil {
 			t.Fatal(err)
 		}
-		if len(l.servers()) != 3 || l.isRemoved(string(up.env.ID)) {
-			t.Fatalf("the members are %v", l.servers())
+		if len(l.Servers()) != 3 || l.isRemoved(string(up.id)) {
+			t.Fatalf("the members are %v", l.Servers())
 		}
 	}
 	outsider := peer.Identity{ID: "n_new", RaftAddr: up.peerServer.Addr(), Empty: true}
@@ -49,14 +48,12 @@ func TestNoRemovalTakesTheQuorum(t *testing.T) {
 		t.Errorf("a node with another's address: %v", err)
 	}
 	alive()
-	if err := down.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, node := range []*Node{up, l} {
-		if err := l.Remove(t.Context(), string(node.env.ID), "test", "by mistake"); !errors.Is(err, txn.ErrConflict) {
+	down.stop()
+	for _, node := range []*member{up, l} {
+		if err := l.Remove(t.Context(), string(node.id), "test", "by mistake"); !errors.Is(err, txn.ErrConflict) {
 			t.Errorf("removing a node that is needed: %v", err)
 		}
-		if err := node.Leave(t.Context(), "test"); !errors.Is(err, txn.ErrConflict) {
+		if err := node.Leave(t.Context()); !errors.Is(err, txn.ErrConflict) {
 			t.Errorf("a node that is needed leaves: %v", err)
 		}
 		alive()
@@ -66,10 +63,10 @@ func TestNoRemovalTakesTheQuorum(t *testing.T) {
 		t.Errorf("a node that is not where it says: %v", err)
 	}
 	alive()
-	if err := l.Remove(t.Context(), string(down.env.ID), "test", "it is down"); err != nil {
+	if err := l.Remove(t.Context(), string(down.id), "test", "it is down"); err != nil {
 		t.Errorf("removing the node that is down: %v", err)
 	}
-	if _, err := l.Begin(t.Context(), txn.Options{Timeout: time.Minute}); err != nil {
+	if err := l.write(t); err != nil {
 		t.Error(err)
 	}
 }
@@ -100,12 +97,10 @@ func TestALearnerThatDoesNotFollowGetsNoVote(t *testing.T) {
 	}
 	for range 2 {
 		last := heard()
-		waittest.Until(t, "the leader has asked who it is", func() bool { return heard().After(last) || l.countVoters() > 1 })
+		waittest.Until(t, "the leader has asked who it is", func() bool { return heard().After(last) || l.Voters() > 1 })
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if _, err := l.Begin(ctx, txn.Options{Timeout: time.Minute}); err != nil || l.countVoters() != 1 {
-		t.Errorf("%d voters; beginning a transaction: %v", l.countVoters(), err)
+	if err := l.write(t); err != nil || l.Voters() != 1 {
+		t.Errorf("%d voters; writing: %v", l.Voters(), err)
 	}
 }
 
@@ -114,8 +109,8 @@ func TestALearnerThatDoesNotFollowGetsNoVote(t *testing.T) {
 func TestACopyOfANodeDoesNotTakeItsPlace(t *testing.T) {
 	addr := freePorts(t, 2)
 	l := bootstrapped(t, addr[0])
-	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
-	waittest.Until(t, "the second node votes", func() bool { return l.countVoters() == 2 })
+	n := open(t, t.TempDir(), addr[1], 0, addr[:1]...)
+	waittest.Until(t, "the second node votes", func() bool { return l.Voters() == 2 })
 	copied := n.identity()
 	p, err := peer.Open(peer.Config{Listen: "127.0.0.1:0", Self: func() peer.Identity { return copied }})
 	if err != nil {
@@ -131,71 +126,10 @@ func TestACopyOfANodeDoesNotTakeItsPlace(t *testing.T) {
 	}
 }
 
-// TestAMajorityMovesToOtherAddresses: all nodes are restarted at other addresses, so that no node
-// reaches another at the address in raft's configuration. They find one another by the addresses
-// that they were started with, and the configuration is updated.
-func TestAMajorityMovesToOtherAddresses(t *testing.T) {
-	old := openThree(t)
-	b, err := old[0].Begin(t.Context(), txn.Options{Timeout: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range old {
-		if err := n.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	addr := freePorts(t, 3)
-	var nodes []*Node
-	for i, n := range old {
-		nodes = append(nodes, openMember(t, n.conf.DataDir, Cluster{Listen: addr[i], Expect: 3, Join: addr}))
-	}
-	l := leaderOf(t, nodes...)
-	if i, err := l.Get(t.Context(), b.ID); err != nil || i.State != txn.Active {
-		t.Errorf("the transaction is %v, %v", i.State, err)
-	}
-	waittest.Until(t, "raft's configuration knows the new addresses", func() bool {
-		for _, n := range nodes {
-			if l.configuredAddress(string(n.env.ID)) != n.peerServer.Addr() {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// TestAloneAndBack: a cluster of one is restarted as a single node, and then with [Config.Cluster]
-// again, at another address.
-func TestAloneAndBack(t *testing.T) {
-	addr := freePorts(t, 3)
-	n := bootstrapped(t, addr[0])
-	b, err := n.Begin(t.Context(), txn.Options{Timeout: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := n.conf.DataDir
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
-	alone := open(t, dir, slow)
-	if i, err := alone.Get(t.Context(), b.ID); err != nil || i.State != txn.Active {
-		t.Errorf("alone: %v, %v", i.State, err)
-	}
-	if err := alone.Close(); err != nil {
-		t.Fatal(err)
-	}
-	back := leaderOf(t, openMember(t, dir, Cluster{Listen: addr[1]}))
-	openMember(t, t.TempDir(), Cluster{Listen: addr[2], Join: addr[1:2]})
-	waittest.Until(t, "another one votes", func() bool { return back.countVoters() == 2 })
-	if at := back.configuredAddress(string(back.env.ID)); at != addr[1] {
-		t.Errorf("its address is %s; want %s", at, addr[1])
-	}
-}
-
-// TestAClusterHasAnEnd: a cluster accepts no more than maxNodes nodes.
+// TestAClusterHasAnEnd: a cluster accepts no more than MaxNodes nodes.
 func TestAClusterHasAnEnd(t *testing.T) {
 	l := bootstrapped(t, freePorts(t, 1)[0])
-	for i := range maxNodes - 1 {
+	for i := range MaxNodes - 1 {
 		id := raft.ServerID("n_" + string(rune('a'+i)))
 		if err := l.raft.AddNonvoter(id, raft.ServerAddress(id), 0, 0).Error(); err != nil {
 			t.Fatal(err)

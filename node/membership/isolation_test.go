@@ -1,4 +1,4 @@
-package node
+package membership
 
 import (
 	"errors"
@@ -11,28 +11,21 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// bootstrapped is a cluster of one node.
-func bootstrapped(t *testing.T, addr string) *Node {
-	t.Helper()
-	n := openMember(t, t.TempDir(), Cluster{Listen: addr, Name: "first", Expect: 1})
-	return leaderOf(t, n)
-}
-
 // TestConsentKeepsANodeFromOtherClusters: a node that has consented to bootstrap one cluster does
 // not become a member of another: it does not ask to join it, it cannot be added there, and it
 // does not accept that cluster's log.
 func TestConsentKeepsANodeFromOtherClusters(t *testing.T) {
 	addr := freePorts(t, 2)
 	other := bootstrapped(t, addr[0])
-	n := openMember(t, t.TempDir(), Cluster{Listen: addr[1]})
-	me := peer.Member{ID: string(n.env.ID), RaftAddr: addr[1]}
+	n := open(t, t.TempDir(), addr[1], 0)
+	me := peer.Member{ID: string(n.id), RaftAddr: addr[1]}
 	if err := n.grantConsent(&bootstrapPlan{Bootstrapper: "n_a", Members: []peer.Member{{ID: "n_a", RaftAddr: "127.0.0.1:1"}, me}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.commitToCluster(other.identity()); !errors.Is(err, txn.ErrConflict) {
 		t.Errorf("it would ask another cluster: %v", err)
 	}
-	if _, err := other.Join(t.Context(), addr[1], "test"); !errors.Is(err, txn.ErrConflict) {
+	if _, err := other.Join(t.Context(), addr[1]); !errors.Is(err, txn.ErrConflict) {
 		t.Errorf("another cluster added it: %v", err)
 	}
 	if err := n.admitRaft(other.identity()); !errors.Is(err, peer.ErrClusterMismatch) {
@@ -41,8 +34,8 @@ func TestConsentKeepsANodeFromOtherClusters(t *testing.T) {
 	if err := n.admitRaft(peer.Identity{ID: "n_a"}); err != nil {
 		t.Errorf("it does not take the founder's log: %v", err)
 	}
-	if len(other.servers()) != 1 {
-		t.Errorf("the other cluster has %v", other.servers())
+	if len(other.Servers()) != 1 {
+		t.Errorf("the other cluster has %v", other.Servers())
 	}
 }
 
@@ -51,8 +44,8 @@ func TestConsentKeepsANodeFromOtherClusters(t *testing.T) {
 func TestANodeIsTakenInOnce(t *testing.T) {
 	addr := freePorts(t, 3)
 	one, two := bootstrapped(t, addr[0]), bootstrapped(t, addr[1])
-	dir, c := t.TempDir(), Cluster{Listen: addr[2]}
-	n := openMember(t, dir, c)
+	dir := t.TempDir()
+	n := open(t, dir, addr[2], 0)
 	if err := n.admitRaft(peer.Identity{ID: "n_x"}); !errors.Is(err, txn.ErrUnavailable) {
 		t.Errorf("it takes the log of a node that knows no cluster: %v", err)
 	}
@@ -69,24 +62,22 @@ func TestANodeIsTakenInOnce(t *testing.T) {
 		if err := n.commitToCluster(two.identity()); !errors.Is(err, peer.ErrClusterMismatch) {
 			t.Errorf("it would ask a second cluster: %v", err)
 		}
-		f := &bootstrapPlan{Bootstrapper: "n_a", Members: []peer.Member{{ID: "n_a", RaftAddr: "127.0.0.1:1"}, {ID: string(n.env.ID), RaftAddr: addr[2]}}}
+		f := &bootstrapPlan{Bootstrapper: "n_a", Members: []peer.Member{{ID: "n_a", RaftAddr: "127.0.0.1:1"}, {ID: string(n.id), RaftAddr: addr[2]}}}
 		if err := n.grantConsent(f); !errors.Is(err, txn.ErrConflict) {
 			t.Errorf("it consented to bootstrap a cluster: %v", err)
 		}
-		if _, err := two.Join(t.Context(), addr[2], "test"); err == nil {
+		if _, err := two.Join(t.Context(), addr[2]); err == nil {
 			t.Error("a second cluster added it")
 		}
-		if err := n.Close(); err != nil {
-			t.Fatal(err)
-		}
-		n = openMember(t, dir, c)
+		n.stop()
+		n = open(t, dir, addr[2], 0)
 	}
-	if _, err := one.Join(t.Context(), addr[2], "test"); err != nil {
+	if _, err := one.Join(t.Context(), addr[2]); err != nil {
 		t.Errorf("the first cluster cannot add it any more: %v", err)
 	}
-	waittest.Until(t, "it votes in the first cluster", func() bool { return one.countVoters() == 2 })
-	if len(two.servers()) != 1 {
-		t.Errorf("the second cluster has %v", two.servers())
+	waittest.Until(t, "it votes in the first cluster", func() bool { return one.Voters() == 2 })
+	if len(two.Servers()) != 1 {
+		t.Errorf("the second cluster has %v", two.Servers())
 	}
 }
 
@@ -96,8 +87,8 @@ func TestANodeIsTakenInOnce(t *testing.T) {
 // cluster, also those that joined later.
 func TestBootstrapperIgnoresOtherClusters(t *testing.T) {
 	addr := freePorts(t, 2)
-	n := openMember(t, t.TempDir(), Cluster{Listen: addr[0]})
-	me := peer.Member{ID: string(n.env.ID), RaftAddr: addr[0]}
+	n := open(t, t.TempDir(), addr[0], 0)
+	me := peer.Member{ID: string(n.id), RaftAddr: addr[0]}
 	f := &bootstrapPlan{Bootstrapper: me.ID, Members: []peer.Member{me, {ID: "n_z", RaftAddr: addr[1]}}}
 	if err := n.grantConsent(f); err != nil {
 		t.Fatal(err)
@@ -122,8 +113,8 @@ func TestBootstrapperIgnoresOtherClusters(t *testing.T) {
 	}
 	check("when it has founded")
 
-	late := openMember(t, t.TempDir(), Cluster{Listen: addr[1]})
-	me = peer.Member{ID: string(late.env.ID), RaftAddr: addr[1]}
+	late := open(t, t.TempDir(), addr[1], 0)
+	me = peer.Member{ID: string(late.id), RaftAddr: addr[1]}
 	if err := late.grantConsent(&bootstrapPlan{Bootstrapper: "n_z", Members: []peer.Member{me, {ID: "n_z", RaftAddr: addr[0]}}}); err != nil {
 		t.Fatal(err)
 	}
