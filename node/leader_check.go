@@ -7,8 +7,6 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-var errStopping = fmt.Errorf("%w: the coordinator is stopping", txn.ErrUnavailable)
-
 // logFailure returns the failure of the log; nil while there was none. The call had no effect,
 // and another node may serve.
 func (n *Node) logFailure() error {
