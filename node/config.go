@@ -116,6 +116,9 @@ func ParseOptimizer(text string) (recovery.OptimizerSpec, error) {
 }
 
 func (c Config) withDefaults() (Config, error) {
+	if c.SimEnv != nil && c.Cluster != nil {
+		return c, fmt.Errorf("%w: a simulated node gets its cluster from SimEnv, and not from Cluster", txn.ErrInvalid)
+	}
 	if c.SimEnv != nil && c.SimEnv.Wall != nil {
 		c.wall = c.SimEnv.Wall
 	}

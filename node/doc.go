@@ -23,7 +23,8 @@
 // A begin, from top to bottom:
 //
 //	server/transactions.go     the HTTP request becomes txn.Options
-//	node/transactions.go       validated; this node leads; the timeout becomes an expiry tick
+//	node/transactions.go       validated; this node leads
+//	node/deadline.go           the timeout becomes an expiry tick
 //	node/participants/quota.go admitted: a place within the quota of each participant
 //	node/propose.go            proposed, in this term only
 //	node/proposal              packed with the commands of other callers, stamped with the tick, given to raft
@@ -39,7 +40,7 @@
 //  2. A call that returned without error is durable.
 //
 //  3. A tick is stamped on an entry only after it has begun on the leader's monotonic clock;
-//     see clock.
+//     see package ticks.
 //
 //  4. On the first I/O error of the log the node calls [Config.OnFailure], which by default ends
 //     the process; nothing is acknowledged after it.

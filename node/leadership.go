@@ -127,7 +127,7 @@ func (n *Node) startLeadership(p *sessionExpirer) *leadership {
 	n.leading.Store(true)
 	// Concurrently: with a million transactions it takes a while, and monitorLeadership must
 	// not wait for it.
-	l.done.Go(func() { n.queueCompleting(l.ctx, r) })
+	l.done.Go(func() { n.queuePending(l.ctx, r) })
 	select {
 	case <-n.ready:
 	default:
@@ -154,9 +154,9 @@ func (l *leadership) revoke() {
 	l.done.Wait()
 }
 
-// queueCompleting hands recovery all transactions that are preparing or completing, which is all
+// queuePending hands recovery all transactions that are preparing or completing, which is all
 // that a new leader needs. It works in steps, so that the log is not blocked.
-func (n *Node) queueCompleting(ctx context.Context, r *recovery.Recovery) {
+func (n *Node) queuePending(ctx context.Context, r *recovery.Recovery) {
 	const step = 10_000
 	for from := uint32(0); ctx.Err() == nil; {
 		var ids []txn.ID

@@ -14,7 +14,7 @@ func (n *Node) proposeTx(ctx context.Context, op string, id txn.ID, c machine.Co
 	return n.proposeTxInTerm(ctx, 0, op, id, c, nil)
 }
 
-// proposeTxInTerm is proposeTx, with term as in [Queue.ProposeInTerm]. reserve, which may
+// proposeTxInTerm is proposeTx, with term as in [proposal.Queue.ProposeInTerm]. reserve, which may
 // be nil, reserves what the command occupies until the log has it; release, which may be nil, gives
 // that back.
 func (n *Node) proposeTxInTerm(ctx context.Context, term uint64, op string, id txn.ID, c machine.Command, reserve func() (release func(), err error)) (machine.Result, error) {

@@ -33,12 +33,12 @@ func (n *Node) ResumeRecovery(ctx context.Context, by, reason string) error {
 // another node leads meanwhile, it queues them when it takes over.
 func (n *Node) queueAfterResume() {
 	if r := n.recovery.Load(); r != nil && !n.recoveryPaused() {
-		n.queueCompleting(context.Background(), r)
+		n.queuePending(context.Background(), r)
 	}
 }
 
 // proposeCommand proposes a command that concerns no transaction. onDone is as in
-// [Queue.ProposeInTerm], and may be nil. A refusal comes with its result.
+// [proposal.Queue.ProposeInTerm], and may be nil. A refusal comes with its result.
 func (n *Node) proposeCommand(ctx context.Context, op string, c machine.Command, onDone func()) (machine.Result, error) {
 	if err := n.requireLeader(); err != nil {
 		return machine.Result{}, txn.Wrap(op, txn.ID{}, n.orLogFailure(err))

@@ -11,7 +11,6 @@ import (
 	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/timeout/purgatory"
-	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
 )
@@ -82,30 +81,6 @@ func labels(m map[string]string) []machine.Label {
 	}
 	slices.SortFunc(out, func(a, b machine.Label) int { return strings.Compare(a.Key, b.Key) })
 	return out
-}
-
-// deadline is the survival index of a timeout, and its expiry tick by the count of the term's
-// leader.
-type deadline struct {
-	term     uint64
-	survival uint64
-	expiry   survival.Tick
-}
-
-// deadline computes the deadline of a timeout that begins now.
-func (n *Node) deadline(timeout time.Duration) (d deadline, err error) {
-	d.term = n.term.Load() // before the clock is read
-	interval := n.clock.Interval()
-	if timeout < interval || timeout > n.conf.MaxTimeout {
-		return d, fmt.Errorf("%w: timeout %v: want at least one interval of the coordinator, %v, and at most %v", txn.ErrInvalid, timeout, interval, n.conf.MaxTimeout)
-	}
-	tick, untilNext := n.clock.Now()
-	i, err := survival.NewIndex(timeout, untilNext, interval)
-	if err != nil {
-		return d, fmt.Errorf("%w: %w", txn.ErrInvalid, err)
-	}
-	d.survival, d.expiry = uint64(i.Survival), i.Hash(tick)
-	return d, nil
 }
 
 // checkOpenLimit refuses new transactions beyond the configured limit, for which memory was

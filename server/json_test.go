@@ -93,8 +93,8 @@ func TestFailuresWithCurl(t *testing.T) {
 		code, txcode       string
 		says               []string
 	}{
-		{"unknown transaction", "Get", begin(gone), 404, "not_found", "NOT_FOUND", []string{"get " + gone, "txmgr list"}},
-		{"no vote", "Commit", begin(id1), 400, "failed_precondition", "CONFLICT", []string{"no vote of bank", `"state":"active"`, "txmgr inspect " + id1}},
+		{"unknown transaction", "Get", begin(gone), 404, "not_found", "NOT_FOUND", []string{"get " + gone, "check the name"}},
+		{"no vote", "Commit", begin(id1), 400, "failed_precondition", "CONFLICT", []string{"no vote of bank", `"state":"active"`, "Get returns the state"}},
 		{"voted no", "Commit", `{"id":"` + id1 + `","votes":[{"branch":"b1","vote":"no"}]}`, 409, "aborted", "ROLLED_BACK", []string{"bank voted no", `"cause":"vote-no"`, `"kinds":["rolled-back"`}},
 		{"decided", "Enlist", `{"id":"` + id1 + `","participant":"stock"}`, 400, "failed_precondition", "CONFLICT", []string{`"not-active"`, `"state":"rolling-back"`}},
 		{"other options", "Begin", `{"id":"` + id1 + `","name":"x"}`, 400, "failed_precondition", "CONFLICT", []string{"other options"}},

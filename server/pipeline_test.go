@@ -127,7 +127,7 @@ func TestPipeCarriesEveryCommand(t *testing.T) {
 					&txmgrv1.Command{Call: &txmgrv1.Command_Delegate{Delegate: &txmgrv1.DelegateCall{Branch: 1}}},
 					&txmgrv1.Reply{Result: &txmgrv1.Reply_Failure{Failure: &txmgrv1.Failure{
 						Code: "CONFLICT", Message: "delegate " + id1 + ": conflict: there are other branches, or votes", Op: "delegate", Id: id1, State: "active",
-						Hint: "see where it is: txmgr inspect " + id1, Detail: "there are other branches, or votes", Kinds: []string{"conflict"},
+						Hint: "Get returns the state of the transaction", Detail: "there are other branches, or votes", Kinds: []string{"conflict"},
 					}}},
 				},
 				{
@@ -138,7 +138,7 @@ func TestPipeCarriesEveryCommand(t *testing.T) {
 					&txmgrv1.Command{Call: &txmgrv1.Command_Rollback{Rollback: &txmgrv1.RollbackCall{}}},
 					&txmgrv1.Reply{Result: &txmgrv1.Reply_Failure{Failure: &txmgrv1.Failure{
 						Code: "CONFLICT", Message: "rollback " + id1 + ": conflict: decided to commit", Op: "rollback", Id: id1, State: "committing",
-						Hint: "see where it is: txmgr inspect " + id1, Detail: "decided to commit", Kinds: []string{"conflict"},
+						Hint: "Get returns the state of the transaction", Detail: "decided to commit", Kinds: []string{"conflict"},
 					}}},
 				},
 				{

@@ -45,8 +45,8 @@ var ofTheNode = []plant{
 		name:   "an answer comes before the entry is committed",
 		breaks: "what was acknowledged stays",
 		file:   "node/proposal/sender.go",
-		old:    "b.inflightCh <- f\n",
-		bug:    "l.answer(make([]machine.Result, l.commands), nil)\n\t\t\tl.callers = nil\n\t\t\tb.inflightCh <- f\n",
+		old:    "q.inflightCh <- f\n",
+		bug:    "b.answer(make([]machine.Result, b.commands), nil)\n\t\t\tl.callers = nil\n\t\t\tb.inflightCh <- f\n",
 		pkg:    "node", test: "TestCutOffLeaderAcknowledgesNothing", says: "it answered a commit: , <nil>",
 	},
 	{
@@ -148,7 +148,7 @@ var ofTheNode = []plant{
 	{
 		name:   "a follower is sent the same snapshot for ever",
 		breaks: "a follower catches up",
-		file:   "node/raftguard/snapshot_loop.go",
+		file:   "node/raftguard/repeated_snapshot.go",
 		old:    "if i.times < maxRepeatedInstalls {",
 		bug:    "if i.times < 1<<30*maxRepeatedInstalls {",
 		pkg:    "node", test: "TestLivelockOfRaftIsFreed", says: "30 s later the follower is at entry ",

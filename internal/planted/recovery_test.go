@@ -20,7 +20,7 @@ var ofRecovery = []plant{
 	{
 		name:   "a sweep rolls back what is not decided",
 		breaks: "a live transaction is never swept",
-		file:   "recovery/plan/orphan.go",
+		file:   "recovery/plan/orphan_action.go",
 		old:    "case !k.State.Decided() || k.Unfinished:",
 		bug:    "case k.Unfinished:",
 		pkg:    "recovery/plan", test: "TestOrphanAction", says: "{State:active Unfinished:false ",
@@ -28,7 +28,7 @@ var ofRecovery = []plant{
 	{
 		name:   "a sweep rolls back what the log may have forgotten",
 		breaks: "what may have been decided to commit is not rolled back",
-		file:   "recovery/plan/orphan.go",
+		file:   "recovery/plan/orphan_action.go",
 		old:    "case k.State == 0 && k.RetentionHorizon > 0 && (age >= k.RetentionHorizon || begun < k.RetentionHorizon):",
 		bug:    "case k.State == 0 && k.RetentionHorizon > 0 && age < 0:",
 		pkg:    "recovery", test: "TestUnknownAndOlderThanMemory", says: "rollback of tx_00000000000000000000000005",
@@ -116,7 +116,7 @@ var ofRecovery = []plant{
 	{
 		name:   "recovery: two clocks are compared as if they were one",
 		breaks: "a branch whose commit may be forgotten is not rolled back",
-		file:   "recovery/scan/orphan.go",
+		file:   "recovery/scan/classify.go",
 		old:    "return time.Since(p.Since) + ClockSlack",
 		bug:    "return time.Since(p.Since)",
 		pkg:    "recovery", test: "TestUnknownAndOlderThanMemory",

@@ -15,8 +15,8 @@ var forTheSimulation = []plant{
 		name:   "an answer comes before the entry is committed, found by chance",
 		breaks: "what was acknowledged stays",
 		file:   "node/proposal/sender.go",
-		old:    "b.inflightCh <- f\n",
-		bug:    "l.answer(make([]machine.Result, l.commands), nil)\n\t\t\tl.callers = nil\n\t\t\tb.inflightCh <- f\n",
+		old:    "q.inflightCh <- f\n",
+		bug:    "b.answer(make([]machine.Result, b.commands), nil)\n\t\t\tl.callers = nil\n\t\t\tb.inflightCh <- f\n",
 		pkg:    "internal/sim", test: "TestSim", says: "violates", env: someSeeds,
 	},
 	{
@@ -46,7 +46,7 @@ var forTheSimulation = []plant{
 	{
 		name:   "a follower is sent the same snapshot for ever, whatever is lost",
 		breaks: "a follower catches up",
-		file:   "node/raftguard/snapshot_loop.go",
+		file:   "node/raftguard/repeated_snapshot.go",
 		old:    "if i.times < maxRepeatedInstalls {",
 		bug:    "if i.times < 1<<30*maxRepeatedInstalls {",
 		pkg:    "internal/sim", test: "TestFollowerCatchesUpAfterSnapshot", says: "after the network was whole: the follower has applied ",

@@ -40,7 +40,7 @@ var ofTheState = []plant{
 	{
 		name:   "a commit is taken at the tick of the deadline",
 		breaks: "what is due is rolled back, whatever comes with the same tick",
-		file:   "txn/machine/decide.go",
+		file:   "txn/machine/expiry.go",
 		old:    "if r.expiry <= m.tick {",
 		bug:    "if r.expiry < m.tick {",
 		pkg:    "txn/machine", test: "TestNothingIsTakenAtTheDeadline", says: "command 1 at the deadline: code ok, active",
@@ -48,7 +48,7 @@ var ofTheState = []plant{
 	{
 		name:   "a commit is taken behind the end of its session",
 		breaks: "what is undecided in a session that has ended is rolled back, whatever comes behind that",
-		file:   "txn/machine/decide.go",
+		file:   "txn/machine/expiry.go",
 		old:    "s.state != txn.SessionOpen && s.endedTick < r.expiry {",
 		bug:    "s.state != txn.SessionOpen && s.endedTick < m.tick {",
 		pkg:    "txn/machine", test: "TestNothingIsTakenBehindTheEndOfASession", says: "command 3: code ok, cause ; want decided",
@@ -56,7 +56,7 @@ var ofTheState = []plant{
 	{
 		name:   "a session takes the blame for a deadline",
 		breaks: "whichever came first is the cause",
-		file:   "txn/machine/decide.go",
+		file:   "txn/machine/expiry.go",
 		old:    "s.state != txn.SessionOpen && s.endedTick < r.expiry {",
 		bug:    "s.state != txn.SessionOpen {",
 		pkg:    "txn/machine", test: "TestADeadlineBeforeTheEndOfTheSession", says: "as was its session: cause session-expired",
@@ -112,7 +112,7 @@ var ofTheState = []plant{
 	{
 		name:   "the order of a map gets into the state",
 		breaks: "every replica computes the same state",
-		file:   "txn/machine/decide.go",
+		file:   "txn/machine/expiry.go",
 		old:    "for _, i := range m.expireBuf[:n] {",
 		bug:    "due := make(map[uint64]bool)\n\tfor _, i := range m.expireBuf[:n] {\n\t\tdue[i] = true\n\t}\n\tfor i := range due {",
 		pkg:    "txn/machine", test: "TestDrainIsBoundedAndInOrder", says: " has tx_01",

@@ -45,8 +45,8 @@ func (c *Cluster) updateAddress(id raft.ServerID, address string) error {
 }
 
 // reconcileMembers completes earlier changes that were interrupted between raft's configuration
-// and the log: this node's own address, and ids that raft does not know any more and that have
-// no tombstone yet.
+// and the log: this node's own address, and ids that raft does not know any more and that are
+// not recorded as removed yet.
 func (c *Cluster) reconcileMembers(ctx context.Context) {
 	if !c.mu.TryLock() {
 		return // a change is in progress
@@ -63,8 +63,8 @@ func (c *Cluster) reconcileMembers(ctx context.Context) {
 		if len(servers) == 0 || k.Node == string(c.id) || slices.ContainsFunc(servers, func(s raft.Server) bool { return string(s.ID) == k.Node }) {
 			continue
 		}
-		if err := c.tombstoneID(ctx, k.Node, "txmgr", "removed earlier; the tombstone was missing"); err != nil && ctx.Err() == nil {
-			c.conf.Logger.Warn("failed to tombstone removed node", "node", k.Node, "error", err)
+		if err := c.recordRemoved(ctx, k.Node, "txmgr", "removed earlier; the record was missing"); err != nil && ctx.Err() == nil {
+			c.conf.Logger.Warn("failed to record the removal of a node", "node", k.Node, "error", err)
 		}
 	}
 }

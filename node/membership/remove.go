@@ -67,7 +67,7 @@ func configChangeUnknown(err error) error {
 	return fmt.Errorf("%w: %w; txmgr cluster status tells", txn.ErrUnavailable, err)
 }
 
-// removeServer removes a node from raft's configuration and tombstones its id for ever. The
+// removeServer removes a node from raft's configuration and records for ever that its id is removed. The
 // caller holds mu.
 func (c *Cluster) removeServer(ctx context.Context, s raft.Server, by, reason string) error {
 	if s.Suffrage == raft.Voter {
@@ -79,11 +79,11 @@ func (c *Cluster) removeServer(ctx context.Context, s raft.Server, by, reason st
 		return configChangeUnknown(err)
 	}
 	c.autopilot.drop(string(s.ID))
-	return c.tombstoneID(ctx, string(s.ID), by, reason)
+	return c.recordRemoved(ctx, string(s.ID), by, reason)
 }
 
-// tombstoneID records in the log that an id is never used again.
-func (c *Cluster) tombstoneID(ctx context.Context, id, by, reason string) error {
+// recordRemoved records in the log that an id is never used again.
+func (c *Cluster) recordRemoved(ctx context.Context, id, by, reason string) error {
 	ctx, cancel := context.WithTimeout(ctx, configChangeTimeout)
 	defer cancel()
 	res, err := c.proposals.Propose(ctx, machine.RemoveMember{Node: id, By: by, Reason: reason})

@@ -20,48 +20,48 @@ type batch struct {
 
 // appendCommandLocked appends a command to the open batch, or to a new one when the entry would
 // become too large. The caller holds mu.
-func (b *Queue) appendCommandLocked(c machine.Command) (*batch, error) {
-	l := b.openBatchLocked()
-	if l == nil {
+func (q *Queue) appendCommandLocked(c machine.Command) (*batch, error) {
+	b := q.openBatchLocked()
+	if b == nil {
 		return nil, errQueueFull
 	}
-	start := len(l.buf)
-	l.buf = raftfsm.AppendCommand(l.buf, c)
-	if len(l.buf) <= raftfsm.MaxEntry {
-		return l, nil
+	start := len(b.buf)
+	b.buf = raftfsm.AppendCommand(b.buf, c)
+	if len(b.buf) <= raftfsm.MaxEntry {
+		return b, nil
 	}
-	command := l.buf[start:]
-	l.buf = l.buf[:start]
+	command := b.buf[start:]
+	b.buf = b.buf[:start]
 	if len(command) > raftfsm.MaxEntry-raftfsm.HeaderSize {
 		return nil, fmt.Errorf("%w: the call has %d bytes; at most %d", txn.ErrInvalid, len(command), raftfsm.MaxEntry-raftfsm.HeaderSize)
 	}
-	if len(b.queue) == maxQueuedBatches {
+	if len(q.batches) == maxQueuedBatches {
 		return nil, errQueueFull
 	}
-	l = b.newBatchLocked()
-	l.buf = append(l.buf, command...)
-	return l, nil
+	b = q.newBatchLocked()
+	b.buf = append(b.buf, command...)
+	return b, nil
 }
 
 // openBatchLocked returns the open batch; nil when the queue is full. The caller holds mu.
-func (b *Queue) openBatchLocked() *batch {
-	if n := len(b.queue); n > 0 {
-		if l := b.queue[n-1]; l.commands < maxBatch && len(l.buf) < maxBatchBytes {
-			return l
+func (q *Queue) openBatchLocked() *batch {
+	if n := len(q.batches); n > 0 {
+		if b := q.batches[n-1]; b.commands < maxBatch && len(b.buf) < maxBatchBytes {
+			return b
 		}
 		if n == maxQueuedBatches {
 			return nil
 		}
 	}
-	return b.newBatchLocked()
+	return q.newBatchLocked()
 }
 
 // newBatchLocked appends a new batch to the queue. Its buffer is always new: raft and the
 // decoded entry may refer to the old ones. The caller holds mu.
-func (b *Queue) newBatchLocked() *batch {
-	l := &batch{buf: raftfsm.AppendHeader(make([]byte, 0, b.last.bytes))}
-	b.queue = append(b.queue, l)
-	return l
+func (q *Queue) newBatchLocked() *batch {
+	b := &batch{buf: raftfsm.AppendHeader(make([]byte, 0, q.last.bytes))}
+	q.batches = append(q.batches, b)
+	return b
 }
 
 // proposal is one caller that waits for the result of its command.
@@ -88,8 +88,8 @@ func (p *proposal) finish() {
 
 // rejectBatches answers callers whose commands were not proposed.
 func rejectBatches(batches []*batch) {
-	for _, l := range batches {
-		l.answer(nil, fmt.Errorf("%w: this node does not lead any more", txn.ErrUnavailable))
+	for _, b := range batches {
+		b.answer(nil, fmt.Errorf("%w: this node does not lead any more", txn.ErrUnavailable))
 	}
 }
 

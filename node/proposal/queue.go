@@ -27,7 +27,7 @@ type Queue struct {
 
 	mu       sync.Mutex
 	term     uint64    // the term in which this node leads and is ready; 0 when it does not
-	queue    []*batch  // guarded by mu: filled front to back
+	batches  []*batch  // guarded by mu: filled front to back
 	tick     bool      // an entry is requested even without a command
 	inflight int       // entries whose callers have no answer yet
 	last     batchSize // of the latest entry in flight
@@ -54,45 +54,45 @@ type batchSize struct{ commands, bytes int }
 // New makes a queue, and starts the goroutines that propose its batches and answer their callers.
 // It is closed to callers until [Queue.SetTerm]; end it with [Queue.Close].
 func New(r *raft.Raft, c *ticks.Clock, wall func() time.Time) *Queue {
-	b := &Queue{
+	q := &Queue{
 		raft: r, clock: c, wall: wall, stats: counters{start: time.Now(), entryDurations: latency.New()},
 		wake: make(chan struct{}, 1), inflightCh: make(chan inflightEntry), stop: make(chan struct{}),
 	}
-	b.pool.New = func() any { return &proposal{done: make(chan proposalResult, 1), pending: &b.stats.pending} }
-	b.done.Add(2)
-	go b.send()
-	go b.await()
-	return b
+	q.pool.New = func() any { return &proposal{done: make(chan proposalResult, 1), pending: &q.stats.pending} }
+	q.done.Add(2)
+	go q.send()
+	go q.await()
+	return q
 }
 
 // Propose waits until the command is applied. An error means that it was not,
 // or, if it is [txn.ErrInDoubt], that this is unknown.
-func (b *Queue) Propose(ctx context.Context, c machine.Command) (machine.Result, error) {
-	return b.ProposeInTerm(ctx, 0, c, nil)
+func (q *Queue) Propose(ctx context.Context, c machine.Command) (machine.Result, error) {
+	return q.ProposeInTerm(ctx, 0, c, nil)
 }
 
 // ProposeInTerm is [Queue.Propose], in the given term only, unless that is 0: a tick computed from the
 // clock of one term means something else in another. It calls onDone, unless that is nil, when
 // the command is applied, or certainly will not be applied by this node; also when ctx has ended
 // before.
-func (b *Queue) ProposeInTerm(ctx context.Context, term uint64, c machine.Command, onDone func()) (machine.Result, error) {
-	p := b.pool.Get().(*proposal)
+func (q *Queue) ProposeInTerm(ctx context.Context, term uint64, c machine.Command, onDone func()) (machine.Result, error) {
+	p := q.pool.Get().(*proposal)
 	p.onDone = onDone
-	b.stats.pending.Add(1)
+	q.stats.pending.Add(1)
 	err := ctx.Err()
 	if err != nil {
 		err = fmt.Errorf("%w: %w before the command was proposed", txn.ErrUnavailable, context.Cause(ctx))
 	} else {
-		err = b.put(term, c, p)
+		err = q.put(term, c, p)
 	}
 	if err != nil {
 		p.finish()
-		b.pool.Put(p)
+		q.pool.Put(p)
 		return machine.Result{}, err
 	}
 	select {
 	case o := <-p.done:
-		b.pool.Put(p)
+		q.pool.Put(p)
 		return o.result, o.err
 	case <-ctx.Done():
 		// p is not reused: its answer may still arrive.
@@ -100,15 +100,15 @@ func (b *Queue) ProposeInTerm(ctx context.Context, term uint64, c machine.Comman
 	}
 }
 
-func (b *Queue) put(term uint64, c machine.Command, p *proposal) error {
-	b.mu.Lock()
-	if b.term == 0 || term != 0 && term != b.term {
-		b.mu.Unlock()
+func (q *Queue) put(term uint64, c machine.Command, p *proposal) error {
+	q.mu.Lock()
+	if q.term == 0 || term != 0 && term != q.term {
+		q.mu.Unlock()
 		return fmt.Errorf("%w: this node does not lead", txn.ErrUnavailable)
 	}
-	last, err := b.appendCommandLocked(c)
+	last, err := q.appendCommandLocked(c)
 	if err != nil {
-		b.mu.Unlock()
+		q.mu.Unlock()
 		return err
 	}
 	last.callers = append(last.callers, p)
@@ -118,44 +118,44 @@ func (b *Queue) put(term uint64, c machine.Command, p *proposal) error {
 		last.hasDecision = true
 	}
 	// The others are sent with it, or when the entry in flight has completed.
-	leaves := last.commands == 1 || last.commands == b.last.commands
-	b.mu.Unlock()
+	leaves := last.commands == 1 || last.commands == q.last.commands
+	q.mu.Unlock()
 	if leaves {
-		b.signal()
+		q.signal()
 	}
 	return nil
 }
 
 // RequestTick requests an entry soon, which may be empty, to carry the tick.
-func (b *Queue) RequestTick() {
-	b.mu.Lock()
-	b.tick = true
-	b.mu.Unlock()
-	b.signal()
+func (q *Queue) RequestTick() {
+	q.mu.Lock()
+	q.tick = true
+	q.mu.Unlock()
+	q.signal()
 }
 
-func (b *Queue) signal() {
+func (q *Queue) signal() {
 	select {
-	case b.wake <- struct{}{}:
+	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
 // SetTerm opens the queue to callers for a term, or closes it with 0. When it closes, waiting
 // batches are rejected: none of them was proposed.
-func (b *Queue) SetTerm(term uint64) {
-	b.mu.Lock()
-	b.term, b.tick = term, false
+func (q *Queue) SetTerm(term uint64) {
+	q.mu.Lock()
+	q.term, q.tick = term, false
 	var rejected []*batch
 	if term == 0 {
-		rejected, b.queue = b.queue, nil
+		rejected, q.batches = q.batches, nil
 	}
-	b.mu.Unlock()
+	q.mu.Unlock()
 	rejectBatches(rejected)
 }
 
-// Close ends the goroutines. Before it the queue must be closed to callers; see setTerm.
-func (b *Queue) Close() {
-	close(b.stop)
-	b.done.Wait()
+// Close ends the goroutines. Before it the queue must be closed to callers; see [Queue.SetTerm].
+func (q *Queue) Close() {
+	close(q.stop)
+	q.done.Wait()
 }

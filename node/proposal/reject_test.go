@@ -15,12 +15,12 @@ import (
 // TestBatchRefusesAtTheEndOfATerm: callers that wait in the queue when the node ceases to lead are
 // rejected, once, and nothing waits any more.
 func TestBatchRefusesAtTheEndOfATerm(t *testing.T) {
-	b := newTestQueue()
+	q := newTestQueue()
 	p := &proposal{done: make(chan proposalResult, 1), pending: new(atomic.Int64)}
-	if err := b.put(0, machine.Commit{}, p); err != nil {
+	if err := q.put(0, machine.Commit{}, p); err != nil {
 		t.Fatal(err)
 	}
-	b.SetTerm(0)
+	q.SetTerm(0)
 	select {
 	case o := <-p.done:
 		if !errors.Is(o.err, txn.ErrUnavailable) {
@@ -29,8 +29,8 @@ func TestBatchRefusesAtTheEndOfATerm(t *testing.T) {
 	default:
 		t.Error("it waits on")
 	}
-	if len(b.queue) != 0 {
-		t.Errorf("%d entries wait", len(b.queue))
+	if len(q.batches) != 0 {
+		t.Errorf("%d entries wait", len(q.batches))
 	}
 }
 

@@ -22,46 +22,46 @@ type inflightEntry struct {
 }
 
 // send proposes batch after batch and stamps each with the current tick.
-func (b *Queue) send() {
-	defer b.done.Done()
-	defer close(b.inflightCh)
+func (q *Queue) send() {
+	defer q.done.Done()
+	defer close(q.inflightCh)
 	for {
 		select {
-		case <-b.wake:
-		case <-b.stop:
+		case <-q.wake:
+		case <-q.stop:
 			return
 		}
-		b.coalesce()
+		q.coalesce()
 		failpoint.Hit("batch")
-		for l := b.next(); l != nil; l = b.next() {
-			tick, _ := b.clock.Now()
-			if err := raftfsm.FinishEntry(l.buf, tick, b.wall().UnixMilli(), l.commands); err != nil {
-				l.answer(nil, fmt.Errorf("%w: %w", txn.ErrInvalid, err))
-				b.entryCompleted()
+		for b := q.next(); b != nil; b = q.next() {
+			tick, _ := q.clock.Now()
+			if err := raftfsm.FinishEntry(b.buf, tick, q.wall().UnixMilli(), b.commands); err != nil {
+				b.answer(nil, fmt.Errorf("%w: %w", txn.ErrInvalid, err))
+				q.entryCompleted()
 				continue
 			}
-			b.count(l)
-			f := inflightEntry{began: time.Now(), batch: l}
-			f.future = b.raft.ApplyLog(raftfsm.WithTerm(l.buf, l.term), 0)
-			if l.hasDecision {
+			q.count(b)
+			f := inflightEntry{began: time.Now(), batch: b}
+			f.future = q.raft.ApplyLog(raftfsm.WithTerm(b.buf, b.term), 0)
+			if b.hasDecision {
 				failpoint.Hit("decision proposed")
 			}
-			b.inflightCh <- f
+			q.inflightCh <- f
 		}
 	}
 }
 
 // coalesce yields to callers that are about to propose, as long as more of them arrive: a fuller
 // entry for the price of a few yields, and of none when no other goroutine is ready to run.
-func (b *Queue) coalesce() {
+func (q *Queue) coalesce() {
 	for had, yields := 0, 0; yields < maxYields; yields++ {
 		runtime.Gosched()
-		b.mu.Lock()
+		q.mu.Lock()
 		got := 0
-		if len(b.queue) > 0 {
-			got = b.queue[0].commands
+		if len(q.batches) > 0 {
+			got = q.batches[0].commands
 		}
-		b.mu.Unlock()
+		q.mu.Unlock()
 		if got == had {
 			return
 		}
@@ -73,53 +73,53 @@ func (b *Queue) coalesce() {
 // in a term in which this node has not taken over: its clock may be ahead of that of a leader in
 // between, whose entries it has not applied yet. Waiting callers are rejected then: one of them
 // may be the goroutine that gives up leadership.
-func (b *Queue) next() *batch {
-	b.mu.Lock()
-	if b.term != b.raft.CurrentTerm() {
-		rejected := b.queue
-		b.queue, b.tick = nil, false
-		b.mu.Unlock()
+func (q *Queue) next() *batch {
+	q.mu.Lock()
+	if q.term != q.raft.CurrentTerm() {
+		rejected := q.batches
+		q.batches, q.tick = nil, false
+		q.mu.Unlock()
 		rejectBatches(rejected)
 		return nil
 	}
-	defer b.mu.Unlock()
-	if b.term == 0 || len(b.queue) == 0 && !b.tick {
+	defer q.mu.Unlock()
+	if q.term == 0 || len(q.batches) == 0 && !q.tick {
 		return nil
 	}
 	// A second batch in the queue means that the first one is full.
-	if b.inflight > 0 && len(b.queue) < 2 && (len(b.queue) == 0 || b.queue[0].commands < b.last.commands) {
+	if q.inflight > 0 && len(q.batches) < 2 && (len(q.batches) == 0 || q.batches[0].commands < q.last.commands) {
 		return nil
 	}
-	if len(b.queue) == 0 {
-		b.openBatchLocked()
+	if len(q.batches) == 0 {
+		q.openBatchLocked()
 	}
-	l := b.queue[0]
-	l.term = b.term
-	b.queue = append(b.queue[:0], b.queue[1:]...)
-	b.tick = false
-	b.last.bytes = len(l.buf)
-	b.inflight++
-	b.last.commands = l.commands
-	return l
+	b := q.batches[0]
+	b.term = q.term
+	q.batches = append(q.batches[:0], q.batches[1:]...)
+	q.tick = false
+	q.last.bytes = len(b.buf)
+	q.inflight++
+	q.last.commands = b.commands
+	return b
 }
 
 // entryCompleted records that the callers of an entry have been answered.
-func (b *Queue) entryCompleted() {
-	b.stats.completed.Add(1)
-	b.mu.Lock()
-	b.inflight--
-	b.mu.Unlock()
-	b.signal()
+func (q *Queue) entryCompleted() {
+	q.stats.completed.Add(1)
+	q.mu.Lock()
+	q.inflight--
+	q.mu.Unlock()
+	q.signal()
 }
 
 // await answers the callers of each entry once it is applied, in order.
-func (b *Queue) await() {
-	defer b.done.Done()
-	for f := range b.inflightCh {
+func (q *Queue) await() {
+	defer q.done.Done()
+	for f := range q.inflightCh {
 		if f.answer() {
-			b.stats.entryDurations.Record(time.Since(f.began), 1)
+			q.stats.entryDurations.Record(time.Since(f.began), 1)
 		}
-		b.entryCompleted()
+		q.entryCompleted()
 	}
 }
 
@@ -151,8 +151,8 @@ func proposalError(err error) error {
 	}
 }
 
-func (l *batch) answer(results []machine.Result, err error) {
-	for i, p := range l.callers {
+func (b *batch) answer(results []machine.Result, err error) {
+	for i, p := range b.callers {
 		p.finish()
 		o := proposalResult{err: err}
 		if err == nil {

@@ -27,29 +27,29 @@ type Stats struct {
 }
 
 // Stats returns the counts.
-func (b *Queue) Stats() Stats {
-	return Stats{Commands: b.stats.commands.Load(), Bytes: b.stats.bytes.Load(), Entries: b.stats.entries.Load(), TickEntries: b.stats.tickEntries.Load()}
+func (q *Queue) Stats() Stats {
+	return Stats{Commands: q.stats.commands.Load(), Bytes: q.stats.bytes.Load(), Entries: q.stats.entries.Load(), TickEntries: q.stats.tickEntries.Load()}
 }
 
 // Progress returns how many entries are complete, and whether callers wait for another.
-func (b *Queue) Progress() (completed uint64, waiting bool) {
-	return b.stats.completed.Load(), b.stats.pending.Load() > 0
+func (q *Queue) Progress() (completed uint64, waiting bool) {
+	return q.stats.completed.Load(), q.stats.pending.Load() > 0
 }
 
 // EntryDurations returns how long entries took, from the proposal until they were applied.
-func (b *Queue) EntryDurations() admin.DurationHistogram { return b.stats.entryDurations.Read() }
+func (q *Queue) EntryDurations() admin.DurationHistogram { return q.stats.entryDurations.Read() }
 
-func (b *Queue) count(l *batch) {
-	b.stats.commands.Add(uint64(l.commands))
-	b.stats.entries.Add(1)
-	b.stats.bytes.Add(uint64(len(l.buf)))
-	if l.commands == 0 {
-		b.stats.tickEntries.Add(1)
+func (q *Queue) count(b *batch) {
+	q.stats.commands.Add(uint64(b.commands))
+	q.stats.entries.Add(1)
+	q.stats.bytes.Add(uint64(len(b.buf)))
+	if b.commands == 0 {
+		q.stats.tickEntries.Add(1)
 	}
-	b.stats.lastEntry.Store(int64(time.Since(b.stats.start)))
+	q.stats.lastEntry.Store(int64(time.Since(q.stats.start)))
 }
 
 // SinceLastEntry is the time since this node last proposed an entry.
-func (b *Queue) SinceLastEntry() time.Duration {
-	return time.Since(b.stats.start) - time.Duration(b.stats.lastEntry.Load())
+func (q *Queue) SinceLastEntry() time.Duration {
+	return time.Since(q.stats.start) - time.Duration(q.stats.lastEntry.Load())
 }

@@ -130,7 +130,8 @@ func (c *Clock) Remaining(tick survival.Tick) time.Duration {
 	return untilNext + time.Duration(whole)*interval
 }
 
-// LastWithin returns the last tick that begins no later than d from now.
+// LastWithin returns the last tick that begins no later than d from now. The deadline of a transaction is
+// computed by the survival index instead: see node/deadline.go.
 func (c *Clock) LastWithin(d time.Duration) survival.Tick {
 	tick, untilNext := c.Now()
 	interval := c.Interval()

@@ -47,7 +47,7 @@ type Result struct {
 // ErrListPrepared marks failures of the participant.
 var ErrListPrepared = errors.New("see what is prepared there")
 
-// Scan finds what is to be done. The order of its three reads makes it safe
+// Scan finds the orphans: prepared branches that nothing drives. The order of its three reads makes it safe
 // beside live transactions: see invariant 5 of package recovery.
 func (s *Scanner) Scan(ctx context.Context, name string) (found Result, err error) {
 	p, err := s.open(ctx, name)

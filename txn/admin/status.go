@@ -20,7 +20,7 @@ type Status struct {
 	Uptime     txn.Duration `json:"uptime"`
 	Undecided  int          `json:"undecided"`  // undecided, the delegated ones included
 	Delegated  int          `json:"delegated"`  // undecided: the decision is left to their only branch
-	Completing int          `json:"completing"` // decided, phase two not complete
+	Completing int          `json:"completing"` // decided (committing or rolling back), phase two not complete
 	Finished   int          `json:"finished"`   // outcomes that are retained
 	Heuristics int          `json:"heuristics"` // heuristic outcomes that are not forgotten yet
 	Committed  uint64       `json:"committed"`  // decisions since bootstrap

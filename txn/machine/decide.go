@@ -2,7 +2,7 @@ package machine
 
 import "github.com/txmgr/txmgr/txn"
 
-// commit, rollback, expireNow and expireBatch, vote, resolve, markEndedByApplication, a begin whose
+// commit, rollback, expireNow and expireBatch (expiry.go), vote, resolve, markEndedByApplication, a begin whose
 // deadline has passed (begin.go), and the end of a delegated branch lead to the one decision. Each begins at an undecided transaction
 // and ends in decideCommit or decideRollback.
 
@@ -95,39 +95,6 @@ func (m *Machine) extend(c Extend) Result {
 		m.joinSession(i)
 	}
 	return m.answer(i, OK)
-}
-
-// dueCause is why an undecided transaction is to be rolled back without a command: its session
-// had ended before its deadline, or its deadline has passed. It is zero when neither holds.
-func (m *Machine) dueCause(r *record) txn.Cause {
-	if !r.hasDeadline() {
-		return 0
-	}
-	if h := r.sessionSlot(); h != 0 {
-		if s := m.sessions.slab.at(h); s.state != txn.SessionOpen && s.endedTick < r.expiry {
-			return s.state.Cause()
-		}
-	}
-	if r.expiry <= m.tick {
-		return txn.CauseTimeout
-	}
-	return 0
-}
-
-// expireNow decides a transaction that is due, although its batch has not come.
-func (m *Machine) expireNow(i uint32, cause txn.Cause) {
-	m.deadlines.Cancel(uint64(i), m.txs.at(i).deadline)
-	m.decideRollback(i, cause)
-}
-
-// expireBatch changes one batch of the transactions that are due, by their deadline or the end of
-// their session, to rolling back, and returns how many those were.
-func (m *Machine) expireBatch() int {
-	n := m.deadlines.Expire(m.expireBuf)
-	for _, i := range m.expireBuf[:n] {
-		m.decideRollback(uint32(i), m.dueCause(m.txs.at(uint32(i))))
-	}
-	return n
 }
 
 func (m *Machine) decideCommit(i uint32) {

@@ -5,6 +5,42 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
+// A transaction has timed out when the tick of the log has reached its expiry tick: dueCause says so,
+// expireBatch rolls back those that are due with each entry, and expireNow one that a command meets first.
+
+// dueCause is why an undecided transaction is to be rolled back without a command: its session
+// had ended before its deadline, or its deadline has passed. It is zero when neither holds.
+func (m *Machine) dueCause(r *record) txn.Cause {
+	if !r.hasDeadline() {
+		return 0
+	}
+	if h := r.sessionSlot(); h != 0 {
+		if s := m.sessions.slab.at(h); s.state != txn.SessionOpen && s.endedTick < r.expiry {
+			return s.state.Cause()
+		}
+	}
+	if r.expiry <= m.tick {
+		return txn.CauseTimeout
+	}
+	return 0
+}
+
+// expireNow rolls back a transaction that is due before expireBatch has reached it.
+func (m *Machine) expireNow(i uint32, cause txn.Cause) {
+	m.deadlines.Cancel(uint64(i), m.txs.at(i).deadline)
+	m.decideRollback(i, cause)
+}
+
+// expireBatch rolls back some of the transactions that are due, by their deadline or the end of
+// their session: as many as one entry may change. It returns how many those were.
+func (m *Machine) expireBatch() int {
+	n := m.deadlines.Expire(m.expireBuf)
+	for _, i := range m.expireBuf[:n] {
+		m.decideRollback(uint32(i), m.dueCause(m.txs.at(uint32(i))))
+	}
+	return n
+}
+
 // TimedOut returns the expiry tick of a transaction that the entry with the given index rolled
 // back because its deadline had passed; false for any other.
 func (m *Machine) TimedOut(id txn.ID, index uint64) (expiry survival.Tick, ok bool) {

@@ -38,7 +38,7 @@ type Machine struct {
 	recoveryPaused bool   // since the last restore recovery has not been resumed
 	resumedAt      int64  // when it was resumed: leader's wall clock, milliseconds since 1970
 
-	completing int // decided and not finished
+	completing int // decided (committing or rolling back), phase two not complete
 	delegated  int // undecided; only the end of their branch decides
 	heuristics int // finished or not, with a heuristic outcome
 	committed  uint64

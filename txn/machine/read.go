@@ -31,7 +31,7 @@ func (m *Machine) DeadlineGroups(from survival.Tick) iter.Seq2[survival.Tick, in
 type Counts struct {
 	Undecided       int // undecided, the delegated ones included
 	Delegated       int // undecided: the decision is left to their only branch
-	Completing      int // decided, and not every branch has confirmed
+	Completing      int // decided (committing or rolling back), phase two not complete
 	Finished        int
 	Heuristics      int // finished or not
 	Committed       uint64

@@ -59,6 +59,8 @@ func (m *Machine) resolveBranches(i uint32, c *Resolve) Result {
 	return m.answer(i, OK)
 }
 
+// resolveBranch records how an operator says that a branch ended: as it was decided, or otherwise, which
+// is a heuristic outcome.
 func (m *Machine) resolveBranch(r *record, b *branch, id txn.BranchID, c *Resolve) {
 	m.clearHeuristic(b)
 	if c.Outcome == r.decidedOutcome() {

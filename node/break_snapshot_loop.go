@@ -5,7 +5,8 @@ import "time"
 // loopBreakInterval is the least time between two snapshots that are taken to break a loop.
 const loopBreakInterval = time.Second
 
-// breakSnapshotLoops takes a new snapshot whenever a node is in a snapshot loop.
+// breakSnapshotLoops takes a new snapshot whenever raft sends a node the same one for ever, as
+// raftguard.Transport has found (node/raftguard/repeated_snapshot.go).
 func (n *Node) breakSnapshotLoops() {
 	for {
 		select {

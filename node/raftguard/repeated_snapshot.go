@@ -9,8 +9,8 @@ import (
 
 // The defect: a follower that has just installed a snapshot, and whose next response is lost, is sent
 // the same snapshot for ever (docs/decisions/0017), because its log has a gap at the snapshot's last
-// index, and raft looks for the previous entry in the log alone. A newer snapshot of the leader ends the
-// loop, also for a follower that rejects a snapshot because it has applied more. This release's log
+// index, and raft looks for the previous entry in the log alone. A newer snapshot of the leader, which
+// the node takes (node/break_snapshot_loop.go), ends the loop, also for a follower that rejects a snapshot because it has applied more. This release's log
 // store leaves no such gap; the guard is for followers with another store.
 
 // maxRepeatedInstalls is how often the same snapshot may reach the same node before a new one is
@@ -19,7 +19,7 @@ const maxRepeatedInstalls = 3
 
 // installs counts the snapshots that reach other nodes.
 type installs struct {
-	loops chan<- raft.ServerID // receives each node in a snapshot loop; dropped when the channel is full
+	loops chan<- raft.ServerID // receives each node that is sent one snapshot for ever; dropped when the channel is full
 
 	mu   sync.Mutex
 	sent map[raft.ServerID]sentSnapshot // guarded by mu

@@ -49,7 +49,8 @@ func (c *Cluster) identity() peer.Identity {
 	return id
 }
 
-// admitPeer reports whether a node may connect to this one.
+// admitPeer refuses a node that was removed from the cluster: it may not connect to this one. A join
+// with its id is refused by the leader, too (addLearner).
 func (c *Cluster) admitPeer(who peer.Identity) error {
 	if c.running.Load() && c.isRemoved(who.ID) {
 		return peer.ErrRemoved
