@@ -16,8 +16,8 @@ type deadline struct {
 	expiry   survival.Tick
 }
 
-// deadline turns a timeout that begins now into the tick at which it expires (the source document's
-// hash of the survival index).
+// deadline turns a timeout that begins now into the tick of the log at which it expires: the hash of
+// its survival index (docs/timeouts.md).
 func (n *Node) deadline(timeout time.Duration) (d deadline, err error) {
 	d.term = n.term.Load() // before the clock is read
 	interval := n.clock.Interval()

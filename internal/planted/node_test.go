@@ -116,7 +116,7 @@ var ofTheNode = []plant{
 	{
 		name:   "a founder hears everybody before it knows its cluster",
 		breaks: "no node is part of two clusters",
-		file:   "node/membership/consent.go",
+		file:   "node/membership/admission.go",
 		old:    "return c.checkPlan(who)",
 		bug:    "return nil",
 		pkg:    "node/membership", test: "TestBootstrapperIgnoresOtherClusters", says: "when it has founded it hears another cluster: <nil>",
@@ -141,8 +141,8 @@ var ofTheNode = []plant{
 		name:   "a reader shares a question that is on its way",
 		breaks: "a read shows what was acknowledged before it",
 		file:   "node/readindex/readindex.go",
-		old:    "q := v.next\n\t\tv.next = nil\n\t\tv.busy = q != nil\n\t\tv.mu.Unlock()\n\t\tif q == nil {\n\t\t\treturn\n\t\t}\n\t\tif err := v.verifyOnce(); err != nil {\n\t\t\tq.err = fmt.Errorf(\"%w: %w\", txn.ErrUnavailable, err)\n\t\t}\n",
-		bug:    "q := v.next\n\t\tv.busy = q != nil\n\t\tv.mu.Unlock()\n\t\tif q == nil {\n\t\t\treturn\n\t\t}\n\t\tif err := v.verifyOnce(); err != nil {\n\t\t\tq.err = fmt.Errorf(\"%w: %w\", txn.ErrUnavailable, err)\n\t\t}\n\t\tv.mu.Lock()\n\t\tv.next = nil\n\t\tv.mu.Unlock()\n",
+		old:    "q := r.next\n\t\tr.next = nil\n\t\tr.busy = q != nil\n\t\tr.mu.Unlock()\n\t\tif q == nil {\n\t\t\treturn\n\t\t}\n\t\tif err := r.verifyOnce(); err != nil {\n\t\t\tq.err = fmt.Errorf(\"%w: %w\", txn.ErrUnavailable, err)\n\t\t}\n",
+		bug:    "q := r.next\n\t\tr.busy = q != nil\n\t\tr.mu.Unlock()\n\t\tif q == nil {\n\t\t\treturn\n\t\t}\n\t\tif err := r.verifyOnce(); err != nil {\n\t\t\tq.err = fmt.Errorf(\"%w: %w\", txn.ErrUnavailable, err)\n\t\t}\n\t\tr.mu.Lock()\n\t\tr.next = nil\n\t\tr.mu.Unlock()\n",
 		pkg:    "node/readindex", test: "TestReaderAsksAQuestionOfItsOwn", says: "1 questions; the first reader has 1 answers",
 	},
 	{

@@ -69,33 +69,6 @@ func (c *Cluster) commitToCluster(to peer.Identity) error {
 	}
 }
 
-// admitRaft returns an error unless raft may receive messages of a node. A node with an empty
-// log would accept the log of any sender. It is restricted to the nodes with which it has
-// consented to bootstrap a cluster, or else to the first cluster that it has asked or that
-// contacts it, for good.
-func (c *Cluster) admitRaft(who peer.Identity) error {
-	if !c.running.Load() {
-		return errStarting
-	}
-	if err := c.admitPeer(who); err != nil {
-		return err
-	}
-	if !c.isUnconfigured() {
-		return c.checkPlan(who)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch err := c.checkPlan(who); {
-	case err != nil:
-		return err
-	case who.Cluster != "":
-		return c.adoptCluster(clusterIdentity{who.Cluster, who.Incarnation})
-	case c.consentedPlan.Load() != nil || c.clusterIdentity().Cluster != "":
-		return nil
-	}
-	return fmt.Errorf("%w: node %s does not know its cluster yet", txn.ErrUnavailable, who.ID)
-}
-
 // checkPlan refuses nodes outside the plan that this node has consented to, until it knows its
 // cluster: the bootstrapping node has a log before that, whose first entry raft would not
 // distinguish from that of another cluster.

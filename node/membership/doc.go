@@ -13,7 +13,8 @@
 //
 //  2. A voter is removed only if a majority of the remaining voters answers: remove.go.
 //
-//  3. An id that was removed is never used again.
+//  3. An id that was removed is never used again: admission.go refuses its connections, join.go a
+//     join.
 //
 //  4. Changes of raft's configuration are made one at a time.
 package membership

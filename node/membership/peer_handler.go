@@ -49,15 +49,6 @@ func (c *Cluster) identity() peer.Identity {
 	return id
 }
 
-// admitPeer refuses a node that was removed from the cluster: it may not connect to this one. A join
-// with its id is refused by the leader, too (addLearner).
-func (c *Cluster) admitPeer(who peer.Identity) error {
-	if c.running.Load() && c.isRemoved(who.ID) {
-		return peer.ErrRemoved
-	}
-	return nil
-}
-
 // peerHandler serves the requests of other nodes.
 type peerHandler struct{ cluster *Cluster }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// batch is the content of one log entry.
+// batch is the content of one log entry: the commands of many callers (group commit).
 type batch struct {
 	buf         []byte
 	callers     []*proposal

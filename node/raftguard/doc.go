@@ -2,8 +2,8 @@
 // [Env], and [Transport] wraps the transport to the other nodes. Each defect has a file, whose first
 // comment names it and the decision about it:
 //
-//	snapshot_loop.go          the same snapshot is sent for ever
-//	stale_snapshot.go         a snapshot that is older than the state is installed
+//	repeated_snapshot.go      the same snapshot is sent for ever
+//	older_snapshot.go         a snapshot that is older than the state is installed
 //	membership_snapshot.go    no snapshot is taken after a change of members
 //	pipeline.go               the pipeline stops for good
 //	heartbeat.go              heartbeats are handled concurrently with the main loop

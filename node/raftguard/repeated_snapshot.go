@@ -8,10 +8,11 @@ import (
 )
 
 // The defect: a follower that has just installed a snapshot, and whose next response is lost, is sent
-// the same snapshot for ever (docs/decisions/0017), because its log has a gap at the snapshot's last
-// index, and raft looks for the previous entry in the log alone. A newer snapshot of the leader, which
-// the node takes (node/break_snapshot_loop.go), ends the loop, also for a follower that rejects a snapshot because it has applied more. This release's log
-// store leaves no such gap; the guard is for followers with another store.
+// the same snapshot for ever (docs/decisions/0017): its log has a gap at the snapshot's last index, and
+// raft looks for the previous entry in the log alone. The same happens to a follower that rejects a
+// snapshot because it has applied more. A newer snapshot of the leader ends the loop; the node takes it
+// (node/break_snapshot_loop.go). The log store of this release leaves no such gap: the guard is for
+// followers of other releases.
 
 // maxRepeatedInstalls is how often the same snapshot may reach the same node before a new one is
 // taken. A node that was wiped needs it a second time, and a response may be lost once.

@@ -1,7 +1,3 @@
-// Package readindex makes reads of the leader linearizable, as raft's ReadIndex does: a read is answered
-// when a quorum has acknowledged, to requests that were sent after the read arrived, that this node still
-// leads. [ReadIndex] shares one round between waiting readers; [AckTracker] knows which
-// acknowledgements are recent enough.
 package readindex
 
 import (
@@ -38,22 +34,22 @@ type round struct {
 func New(verifyLeader func() error) *ReadIndex { return &ReadIndex{verifyLeader: verifyLeader} }
 
 // Confirm returns nil when this node led at some moment after the call.
-func (v *ReadIndex) Confirm(ctx context.Context) error {
-	v.mu.Lock()
-	if v.closed {
-		v.mu.Unlock()
+func (r *ReadIndex) Confirm(ctx context.Context) error {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
 		return errStopping
 	}
-	q := v.next
+	q := r.next
 	if q == nil {
 		q = &round{finished: make(chan struct{})}
-		v.next = q
+		r.next = q
 	}
-	if !v.busy {
-		v.busy = true
-		v.wg.Go(v.run)
+	if !r.busy {
+		r.busy = true
+		r.wg.Go(r.run)
 	}
-	v.mu.Unlock()
+	r.mu.Unlock()
 	select {
 	case <-q.finished:
 		return q.err
@@ -63,17 +59,17 @@ func (v *ReadIndex) Confirm(ctx context.Context) error {
 }
 
 // run runs rounds until no reader waits.
-func (v *ReadIndex) run() {
+func (r *ReadIndex) run() {
 	for {
-		v.mu.Lock()
-		q := v.next
-		v.next = nil
-		v.busy = q != nil
-		v.mu.Unlock()
+		r.mu.Lock()
+		q := r.next
+		r.next = nil
+		r.busy = q != nil
+		r.mu.Unlock()
 		if q == nil {
 			return
 		}
-		if err := v.verifyOnce(); err != nil {
+		if err := r.verifyOnce(); err != nil {
 			q.err = fmt.Errorf("%w: %w", txn.ErrUnavailable, err)
 		}
 		close(q.finished)
@@ -81,20 +77,20 @@ func (v *ReadIndex) run() {
 }
 
 // verifyOnce runs one round, unless the ReadIndex is closed.
-func (v *ReadIndex) verifyOnce() error {
-	v.mu.Lock()
-	closed := v.closed
-	v.mu.Unlock()
+func (r *ReadIndex) verifyOnce() error {
+	r.mu.Lock()
+	closed := r.closed
+	r.mu.Unlock()
 	if closed {
 		return errStopping
 	}
-	return v.verifyLeader()
+	return r.verifyLeader()
 }
 
 // Close refuses further reads, and waits for the end of the round that is under way.
-func (v *ReadIndex) Close() {
-	v.mu.Lock()
-	v.closed = true
-	v.mu.Unlock()
-	v.wg.Wait()
+func (r *ReadIndex) Close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.wg.Wait()
 }

@@ -26,8 +26,8 @@ type Orphan struct {
 	Result admin.ScanResult
 }
 
-// newOrphan classifies one branch. The action is zero when the branch is to be left.
-func newOrphan(name string, b preparedBranch, k plan.BranchStatus) Orphan {
+// classify classifies one branch. The action is zero when the branch is to be left.
+func classify(name string, b preparedBranch, k plan.BranchStatus) Orphan {
 	o := Orphan{
 		Branch: k.Branch,
 		Action: plan.OrphanAction(k, age(b.Prepared), time.Since(b.TX.Time())),

@@ -66,7 +66,7 @@ func (s *Scanner) Scan(ctx context.Context, name string) (found Result, err erro
 			return found, err
 		}
 		for i, b := range first[:n] {
-			o := newOrphan(name, b, known[i])
+			o := classify(name, b, known[i])
 			switch {
 			case o.Action != 0 && len(found.Orphans) < s.Limit:
 				found.Orphans = append(found.Orphans, o)

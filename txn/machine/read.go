@@ -54,10 +54,10 @@ func (c ByCause) Sum() (n uint64) {
 
 // Counts takes constant time.
 func (m *Machine) Counts() Counts {
-	open := m.deadlines.Len() + m.delegated
+	undecided := m.deadlines.Len() + m.delegated
 	return Counts{
-		Undecided: open, Delegated: m.delegated, Completing: m.completing,
-		Finished: m.txs.len() - open - m.completing + m.retained.ring.Len(), Heuristics: m.heuristics,
+		Undecided: undecided, Delegated: m.delegated, Completing: m.completing,
+		Finished: m.txs.len() - undecided - m.completing + m.retained.ring.Len(), Heuristics: m.heuristics,
 		Committed: m.committed, RolledBack: m.rolledBack,
 		Sessions: m.sessions.open, SessionsExpired: m.sessions.expired,
 	}
