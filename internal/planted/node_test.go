@@ -46,7 +46,7 @@ var ofTheNode = []plant{
 		breaks: "what was acknowledged stays",
 		file:   "node/proposal/sender.go",
 		old:    "q.inflightCh <- f\n",
-		bug:    "b.answer(make([]machine.Result, b.commands), nil)\n\t\t\tl.callers = nil\n\t\t\tb.inflightCh <- f\n",
+		bug:    "b.answer(make([]machine.Result, b.commands), nil)\n\t\t\tb.callers = nil\n\t\t\tq.inflightCh <- f\n",
 		pkg:    "node", test: "TestCutOffLeaderAcknowledgesNothing", says: "it answered a commit: , <nil>",
 	},
 	{

@@ -16,7 +16,7 @@ var forTheSimulation = []plant{
 		breaks: "what was acknowledged stays",
 		file:   "node/proposal/sender.go",
 		old:    "q.inflightCh <- f\n",
-		bug:    "b.answer(make([]machine.Result, b.commands), nil)\n\t\t\tl.callers = nil\n\t\t\tb.inflightCh <- f\n",
+		bug:    "b.answer(make([]machine.Result, b.commands), nil)\n\t\t\tb.callers = nil\n\t\t\tq.inflightCh <- f\n",
 		pkg:    "internal/sim", test: "TestSim", says: "violates", env: someSeeds,
 	},
 	{
