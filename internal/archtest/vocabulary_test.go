@@ -97,7 +97,7 @@ func bannedPages(t *sourcetree.Tree) []string {
 }
 
 // publicPackages are those that users import.
-var publicPackages = []string{"txn", "txn/admin", "participant", "client", "node"}
+var publicPackages = []string{"txn", "txn/admin", "participant", "client", "node", "node/backup", "node/participants"}
 
 // generalWords need no line in the glossary: every Go program has them.
 var generalWords = strings.Fields(`

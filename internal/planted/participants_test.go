@@ -187,7 +187,7 @@ var ofParticipants = []plant{
 		pkg:    "participant/postgres", test: "TestTxControlIsRefused", says: "ended by statements of the application's own",
 	},
 	{
-		name:   "sdk: a branch that was ended by hand is told as rolled back",
+		name:   "sdk: a branch that was ended by the application is told as rolled back",
 		breaks: "only what surely was not applied is told as rolled back",
 		file:   "txn/commit.go",
 		old:    "if tx.applicationEndError() != nil {\n\t\treturn tx.reportEndedByApplication(ctx, op, no, reports, why)\n\t}",

@@ -9,7 +9,7 @@ var ofByHand = []plant{
 		file:   "txn/machine/snapshot.go",
 		old:    "if t.Vote == txn.VoteEndedByApplication {",
 		bug:    "if t.Vote > txn.VoteEndedByApplication {",
-		pkg:    "txn/machine", test: "TestEveryCallerGetsEndedByApplication", says: ": ended by hand is false",
+		pkg:    "txn/machine", test: "TestEveryCallerGetsEndedByApplication", says: ": ended by the application is false",
 	},
 	{
 		name:   "a branch that is found ended by hand late leaves the outcome as it was",
@@ -20,7 +20,7 @@ var ofByHand = []plant{
 		pkg:    "txn/machine", test: "TestEveryCallerGetsEndedByApplication", says: "ended before, applied: ",
 	},
 	{
-		name:   "a second application is told that a branch ended by hand is rolled back",
+		name:   "a second application is told that a branch ended by the application is rolled back",
 		breaks: "only what surely has not been applied is told as rolled back",
 		file:   "txn/machine/result_error.go",
 		old:    "r.State.Decided() && r.EndedByApplication:",
@@ -52,7 +52,7 @@ var ofByHand = []plant{
 		pkg:    "txn", test: "TestWithoutTheCoordinatorOthersAreNotKnown", says: "it is told that run",
 	},
 	{
-		name:   "sdk: the vote of a branch that was ended by hand is not handed in",
+		name:   "sdk: the vote of a branch that was ended by the application is not handed in",
 		breaks: "the others that take part are told",
 		file:   "txn/ended_by_application.go",
 		old:    "no.Votes = append(tx.endedByApplicationVotes(), no.Votes...)",
@@ -60,7 +60,7 @@ var ofByHand = []plant{
 		pkg:    "txn", test: "TestEveryApplicationGetsEndedByApplication", says: "who commits is told that",
 	},
 	{
-		name:   "a rollback that finds a branch ended by hand is good news",
+		name:   "a rollback that finds a branch ended by the application is good news",
 		breaks: "only what surely has not been applied is told as rolled back",
 		file:   "node/transactions.go",
 		old:    "if err == nil && res.EndedByApplication {",

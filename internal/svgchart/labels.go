@@ -14,8 +14,8 @@ type Label struct {
 	Text, Colour string
 }
 
-// spreadLabels moves labels apart so that none covers another, and none leaves the panel as
-// long as there is room.
+// spreadLabels moves labels apart so that none covers another, and none leaves the panel
+// while all fit.
 func spreadLabels(labels []Label, top, bottom float64) []Label {
 	slices.SortStableFunc(labels, func(a, b Label) int { return cmp.Compare(a.Y, b.Y) })
 	limit := bottom

@@ -8,8 +8,8 @@ import (
 )
 
 // admitPeer refuses a node that was removed from the cluster: it may not connect to this one. A join
-// with its id is refused by the leader, too (validateJoin). Before raft runs the node knows of no removal,
-// and its answers to others say that it is starting.
+// with its id is refused by the leader, too (validateJoin). Until raft runs this node does not know who
+// was removed; raft's messages and other nodes' requests are refused until then.
 func (c *Cluster) admitPeer(who peer.Identity) error {
 	if c.running.Load() && c.isRemoved(who.ID) {
 		return peer.ErrRemoved

@@ -84,7 +84,7 @@ func TestBatchWaitsUntilAsLargeAsTheLast(t *testing.T) {
 	c := machine.Commit{}
 	q.mustPut(t, c, c, c)
 	if !q.signaled() {
-		t.Error("the first command woke nobody")
+		t.Error("the first command did not wake the sender")
 	}
 	q.wantNext(t, 3)
 	q.mustPut(t, c, c)
@@ -92,7 +92,7 @@ func TestBatchWaitsUntilAsLargeAsTheLast(t *testing.T) {
 	q.wantNext(t, nothing)
 	q.mustPut(t, c)
 	if !q.signaled() {
-		t.Error("the entry is as large as the last, and nobody woke")
+		t.Error("the entry is as large as the last, and the sender was not woken")
 	}
 	q.wantNext(t, 3)
 	q.mustPut(t, c)
@@ -102,7 +102,7 @@ func TestBatchWaitsUntilAsLargeAsTheLast(t *testing.T) {
 	q.signaled()
 	q.entryCompleted()
 	if !q.signaled() {
-		t.Error("the log is free, and nobody woke")
+		t.Error("the log is free, and the sender was not woken")
 	}
 	q.wantNext(t, 1)
 }
@@ -122,7 +122,7 @@ func TestFullBatchLeaves(t *testing.T) {
 	q.signaled()
 	q.mustPut(t, big)
 	if !q.signaled() {
-		t.Error("a batch is full, and nobody woke")
+		t.Error("a batch is full, and the sender was not woken")
 	}
 	q.wantNext(t, maxBatchBytes/txn.MaxPayload)
 	q.wantNext(t, nothing)

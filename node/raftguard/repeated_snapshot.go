@@ -11,8 +11,8 @@ import (
 // the same snapshot for ever (docs/decisions/0017): its log has a gap at the snapshot's last index, and
 // raft looks for the previous entry in the log alone. The same happens to a follower that rejects a
 // snapshot because it has applied more. A newer snapshot of the leader ends the loop; the node takes it
-// (node/break_snapshot_loop.go). The log store of this release leaves no such gap: the guard is for
-// followers of other releases.
+// (node/break_snapshot_loop.go). Our log store leaves no such gap: the guard is for
+// followers with another one.
 
 // maxRepeatedInstalls is how often the same snapshot may reach the same node before a new one is
 // taken. A node that was wiped needs it a second time, and a response may be lost once.

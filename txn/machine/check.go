@@ -115,7 +115,7 @@ func checkDecision(r *record, t *Transaction) error {
 		return fmt.Errorf("state %v, votes %+v: delegated is %v", t.State, t.Branches, r.is(delegated))
 	}
 	if r.is(endedByApplication) != t.EndedByApplication() {
-		return fmt.Errorf("votes %+v: ended by hand is %v", t.Branches, r.is(endedByApplication))
+		return fmt.Errorf("votes %+v: ended by the application is %v", t.Branches, r.is(endedByApplication))
 	}
 	for _, b := range t.Branches {
 		if b.Vote == txn.VoteEndedByApplication && r.hasDeadline() {

@@ -14,6 +14,6 @@ func TestWhoDidIt(t *testing.T) {
 	}
 	a.Env = func(string) string { return "" }
 	if got := a.OperatorName(); got == "" || got[0] == '@' {
-		t.Errorf("nobody: %q", got)
+		t.Errorf("without a name: %q", got)
 	}
 }

@@ -52,7 +52,7 @@ func completingFailure(ctx context.Context, a *cli.App, c *client.Client, id txn
 	return f
 }
 
-// heuristicFailure turns a heuristic outcome, and a branch that was ended by hand, into a failure:
+// heuristicFailure turns a heuristic outcome, and a branch that the application ended, into a failure:
 // a branch ended otherwise than decided, or may be committed although the rest is rolled back. A
 // script must not take that for success.
 func heuristicFailure(info txn.Info) error {
