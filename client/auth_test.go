@@ -61,7 +61,7 @@ func TestTokenFile(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Status(t.Context()); err != nil {
+		if _, err := c.Admin().Status(t.Context()); err != nil {
 			t.Error(err)
 		}
 		// The client does not wait for a named pipe.
@@ -70,7 +70,7 @@ func TestTokenFile(t *testing.T) {
 		}
 		asked := make(chan error, 1)
 		go func() {
-			_, err := c.Status(t.Context())
+			_, err := c.Admin().Status(t.Context())
 			asked <- err
 		}()
 		select {
@@ -146,7 +146,7 @@ func TestDeniedAtOnce(t *testing.T) {
 		if _, err := c.Begin(t.Context(), txn.Options{}); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.Tokens(t.Context()); !errors.Is(err, txn.ErrDenied) {
+		if _, err := c.Admin().Tokens(t.Context()); !errors.Is(err, txn.ErrDenied) {
 			t.Errorf("a client's token lists tokens: %v", err)
 		}
 	})
@@ -229,18 +229,18 @@ func TestOnce(t *testing.T) {
 	l := &losesTokens{Fake: servertest.New(), ln: ln}
 	t.Cleanup(serveOn(t, ln, l, server.Config{}))
 	c := open(t, client.Config{Address: "http://" + freePort(t) + ",http://" + ln.Addr().String()})
-	_, _, err := c.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient})
+	_, _, err := c.Admin().CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient})
 	if !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "may have been done all the same") {
 		t.Errorf("%v", err)
 	}
-	if all, err := c.Tokens(t.Context()); err != nil || len(all) != 1 {
+	if all, err := c.Admin().Tokens(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("%d tokens, %v", len(all), err)
 	}
-	if err := c.Leave(t.Context(), "ann"); !errors.Is(err, txn.ErrInvalid) {
+	if err := c.Admin().Leave(t.Context(), "ann"); !errors.Is(err, txn.ErrInvalid) {
 		t.Errorf("leave with two addresses: %v", err)
 	}
 	l.whole = true
-	made, secret, err := c.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient, Rate: 5, TTL: time.Hour})
+	made, secret, err := c.Admin().CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient, Rate: 5, TTL: time.Hour})
 	if found, ok := l.AuthenticateToken(secret); err != nil || !ok || found.ID != made.ID || made.Rate != 5 || made.Expires.IsZero() {
 		t.Errorf("%+v, %v", made, err)
 	}
@@ -254,7 +254,7 @@ func TestOnceByWayOfAnotherNode(t *testing.T) {
 	follower := servertest.New()
 	follower.SetLeader("http://"+ln.Addr().String(), false)
 	c := open(t, client.Config{Address: serve(t, follower)})
-	_, _, err := c.CreateToken(soon(t, 5*time.Second), admin.TokenRequest{Name: "app", Role: admin.RoleClient})
+	_, _, err := c.Admin().CreateToken(soon(t, 5*time.Second), admin.TokenRequest{Name: "app", Role: admin.RoleClient})
 	if !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "may have been done all the same") {
 		t.Errorf("%v", err)
 	}
@@ -262,10 +262,10 @@ func TestOnceByWayOfAnotherNode(t *testing.T) {
 		t.Errorf("asked for %d tokens", n)
 	}
 	// A try whose answer was lost has deleted it, so the next one does not find it.
-	if err := c.RemoveParticipant(t.Context(), "bank", "", ""); !errors.Is(err, txn.ErrNotFound) || !strings.Contains(err.Error(), "may have done it") {
+	if err := c.Admin().RemoveParticipant(t.Context(), "bank", "", ""); !errors.Is(err, txn.ErrNotFound) || !strings.Contains(err.Error(), "may have done it") {
 		t.Errorf("%v", err)
 	}
-	if err := c.RemoveParticipant(t.Context(), "bank", "", ""); !errors.Is(err, txn.ErrNotFound) || strings.Contains(err.Error(), "may have done it") {
+	if err := c.Admin().RemoveParticipant(t.Context(), "bank", "", ""); !errors.Is(err, txn.ErrNotFound) || strings.Contains(err.Error(), "may have done it") {
 		t.Errorf("%v", err)
 	}
 }
@@ -278,6 +278,8 @@ type losesTokens struct {
 	made  atomic.Int64
 	cut   sync.Once
 }
+
+func (l *losesTokens) Admin() admin.Calls { return l }
 
 func (l *losesTokens) RemoveParticipant(ctx context.Context, name, by, reason string) error {
 	err := l.Fake.RemoveParticipant(ctx, name, by, reason)

@@ -21,11 +21,8 @@ const stallTimeout = 30 * time.Second
 // errIncompleteCopy: the copy differs from the size or checksum that the server sent.
 var errIncompleteCopy = errors.New("the copy is not whole")
 
-// Backup writes a copy of the whole state to w. It has no time limit as long as it makes
-// progress. With [txn.AllowStale] the node in use copies its own state. Without an error w
-// has got the whole copy, verified with the server's checksum; after an error, what w has got
-// is useless.
-func (c *Client) Backup(ctx context.Context, w io.Writer) (admin.Backup, error) {
+// Backup implements [admin.Cluster].
+func (c adminCalls) Backup(ctx context.Context, w io.Writer) (admin.Backup, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()

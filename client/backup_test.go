@@ -22,7 +22,7 @@ func TestBackup(t *testing.T) {
 	data := bytes.Repeat([]byte("state "), 1<<20)
 	f.SetBackup(data)
 	var got bytes.Buffer
-	b, err := open(t, client.Config{Address: f.address(0)}).Backup(t.Context(), &got)
+	b, err := open(t, client.Config{Address: f.address(0)}).Admin().Backup(t.Context(), &got)
 	if err != nil || b.Bytes != int64(len(data)) || b.Cluster != servertest.Cluster {
 		t.Errorf("%+v, %v", b, err)
 	}
@@ -40,6 +40,8 @@ type breaks struct {
 	lie   string
 	err   error
 }
+
+func (b *breaks) Admin() admin.Calls { return b }
 
 func (b *breaks) Backup(ctx context.Context, w io.Writer) (admin.Backup, error) {
 	b.tries++
@@ -65,7 +67,7 @@ func TestBackupThatBreaksOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x.b.Fake, x.b.ln = servertest.New(), listen(t, "127.0.0.1:0")
 			t.Cleanup(serveOn(t, x.b.ln, &x.b, server.Config{}))
-			_, err := open(t, client.Config{Address: "http://" + x.b.ln.Addr().String()}).Backup(t.Context(), io.Discard)
+			_, err := open(t, client.Config{Address: "http://" + x.b.ln.Addr().String()}).Admin().Backup(t.Context(), io.Discard)
 			if txn.CodeOf(err) != x.code || !strings.Contains(err.Error(), x.says) || x.b.tries != 1 {
 				t.Errorf("%v after %d tries", err, x.b.tries)
 			}
@@ -73,7 +75,7 @@ func TestBackupThatBreaksOff(t *testing.T) {
 	}
 	full := errors.New("disk full")
 	f := newTestCluster(t, 1)
-	if _, err := open(t, client.Config{Address: f.address(0)}).Backup(t.Context(), failing{full}); !errors.Is(err, full) {
+	if _, err := open(t, client.Config{Address: f.address(0)}).Admin().Backup(t.Context(), failing{full}); !errors.Is(err, full) {
 		t.Errorf("%v", err)
 	}
 }

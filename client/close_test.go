@@ -15,7 +15,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	eachTransport(t, func(t *testing.T, cfg client.Config) {
 		cfg.Address = serve(t, servertest.New())
 		// The first call makes sure that the server runs.
-		if _, err := open(t, client.Config{Address: cfg.Address, Unary: true}).Status(t.Context()); err != nil {
+		if _, err := open(t, client.Config{Address: cfg.Address, Unary: true}).Admin().Status(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		before := goleak.IgnoreCurrent()
@@ -28,7 +28,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := c.Status(t.Context()); err != nil {
+		if _, err := c.Admin().Status(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Close(); err != nil {

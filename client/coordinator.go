@@ -89,8 +89,8 @@ func watchTimedOut(ctx context.Context, err error) bool {
 	return true
 }
 
-// DeadlineGroups returns a part of the survival index.
-func (c *Client) DeadlineGroups(ctx context.Context, r admin.DeadlineGroupRange) (admin.DeadlineGroups, error) {
+// DeadlineGroups implements [admin.Calls].
+func (c adminCalls) DeadlineGroups(ctx context.Context, r admin.DeadlineGroupRange) (admin.DeadlineGroups, error) {
 	var res *txmgrv1.GroupsResponse
 	err := c.longCall(ctx, "timeouts", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.timeouts.Groups(ctx, &txmgrv1.GroupsRequest{From: r.From, Limit: int32(min(max(r.Limit, 0), admin.MaxDeadlineGroups))})
@@ -102,18 +102,16 @@ func (c *Client) DeadlineGroups(ctx context.Context, r admin.DeadlineGroupRange)
 	return translated(wire.ToDeadlineGroups(res))
 }
 
-// AddParticipant registers a participant, or changes the settings of a known one of the same
-// kind. The audit log records by, at most 128 bytes, and reason, at most 512; both may be
-// empty, and the name of a token takes precedence over by.
-func (c *Client) AddParticipant(ctx context.Context, p admin.Participant, by, reason string) error {
+// AddParticipant implements [admin.Participants].
+func (c adminCalls) AddParticipant(ctx context.Context, p admin.Participant, by, reason string) error {
 	return c.unaryCall(ctx, "add participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
 		_, err := e.participants.Add(ctx, wire.FromParticipant(p, by, reason))
 		return err
 	})
 }
 
-// Participants lists the registered participants and their health.
-func (c *Client) Participants(ctx context.Context) ([]admin.ParticipantStatus, error) {
+// Participants implements [admin.Participants].
+func (c adminCalls) Participants(ctx context.Context) ([]admin.ParticipantStatus, error) {
 	var res *txmgrv1.ListParticipantsResponse
 	err := c.unaryCall(ctx, "list participants", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.participants.List(ctx, &txmgrv1.ListParticipantsRequest{})
@@ -125,10 +123,8 @@ func (c *Client) Participants(ctx context.Context) ([]admin.ParticipantStatus, e
 	return translated(wire.ToParticipants(res.GetParticipants()))
 }
 
-// Pools returns the concurrency limits of participants for the calls of phase two, and the
-// decisions that led to them: all retained ones of the named participant, or the last few of
-// each if the name is empty.
-func (c *Client) Pools(ctx context.Context, participant string) ([]admin.Pool, error) {
+// Pools implements [admin.Participants].
+func (c adminCalls) Pools(ctx context.Context, participant string) ([]admin.Pool, error) {
 	var res *txmgrv1.PoolsResponse
 	err := c.unaryCall(ctx, "pools", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.participants.Pools(ctx, &txmgrv1.PoolsRequest{Participant: participant})
@@ -140,26 +136,24 @@ func (c *Client) Pools(ctx context.Context, participant string) ([]admin.Pool, e
 	return translated(wire.ToPools(res))
 }
 
-// TestParticipant checks whether a participant can take part in transactions.
-func (c *Client) TestParticipant(ctx context.Context, name string) error {
+// TestParticipant implements [admin.Participants].
+func (c adminCalls) TestParticipant(ctx context.Context, name string) error {
 	return c.fanoutCall(ctx, "test participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
 		_, err := e.participants.Test(ctx, &txmgrv1.TestRequest{Name: wire.Text(name)})
 		return err
 	})
 }
 
-// RemoveParticipant unregisters a participant; [txn.ErrConflict] while a branch needs it. The
-// audit log records by and reason as for AddParticipant.
-func (c *Client) RemoveParticipant(ctx context.Context, name, by, reason string) error {
+// RemoveParticipant implements [admin.Participants].
+func (c adminCalls) RemoveParticipant(ctx context.Context, name, by, reason string) error {
 	return c.unaryCall(ctx, "remove participant", txn.ID{}, func(ctx context.Context, e *endpoint) error {
 		_, err := e.participants.Remove(ctx, &txmgrv1.RemoveRequest{Name: wire.Text(name), By: wire.Text(by), Reason: wire.Text(reason)})
 		return err
 	})
 }
 
-// Status returns the status of the node that answers. With several addresses, a node that
-// knows no leader answers only if no node that knows one does.
-func (c *Client) Status(ctx context.Context) (admin.Status, error) {
+// Status implements [admin.Cluster].
+func (c adminCalls) Status(ctx context.Context) (admin.Status, error) {
 	_, n := c.currentEndpoint()
 	s, err := c.status(ctx)
 	for range len(c.endpoints) - 1 {

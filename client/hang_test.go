@@ -34,9 +34,9 @@ func TestNodeThatHangs(t *testing.T) {
 			return err
 		},
 		"list":   func(c *client.Client) error { _, err := c.List(soon(t, 2*time.Second), admin.Filter{}); return err },
-		"doctor": func(c *client.Client) error { _, err := c.Doctor(t.Context(), ""); return err },
+		"doctor": func(c *client.Client) error { _, err := c.Admin().Doctor(t.Context(), ""); return err },
 		"transfer leader": func(c *client.Client) error {
-			if err := c.TransferLeader(t.Context(), ""); !errors.Is(err, txn.ErrNotFound) { // there is no other node
+			if err := c.Admin().TransferLeader(t.Context(), ""); !errors.Is(err, txn.ErrNotFound) { // there is no other node
 				return err
 			}
 			return nil
@@ -55,9 +55,9 @@ func TestAskingWithoutALeader(t *testing.T) {
 	fake.SetLeader("", false)
 	c := open(t, client.Config{Address: serve(t, fake), RequestTimeout: 500 * time.Millisecond})
 	for name, call := range map[string]func() error{
-		"doctor":          func() error { _, err := c.Doctor(t.Context(), ""); return err },
-		"remove":          func() error { return c.Remove(t.Context(), "n1", "", "gone") },
-		"transfer leader": func() error { return c.TransferLeader(t.Context(), "") },
+		"doctor":          func() error { _, err := c.Admin().Doctor(t.Context(), ""); return err },
+		"remove":          func() error { return c.Admin().Remove(t.Context(), "n1", "", "gone") },
+		"transfer leader": func() error { return c.Admin().TransferLeader(t.Context(), "") },
 	} {
 		started := time.Now()
 		if err := call(); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "does not lead") || time.Since(started) > 5*time.Second {
@@ -76,7 +76,7 @@ func TestWordOfTheLastNode(t *testing.T) {
 		if _, err := c.Begin(soon(t, time.Second), txn.Options{}); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "does not lead") {
 			t.Errorf("begin: %v", err)
 		}
-		if err := c.TransferLeader(soon(t, time.Second), ""); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "does not lead") {
+		if err := c.Admin().TransferLeader(soon(t, time.Second), ""); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "does not lead") {
 			t.Errorf("transfer: %v", err)
 		}
 	}

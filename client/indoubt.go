@@ -9,9 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// Scan compares the prepared branches of a participant, or of all if it is empty, with what
-// the coordinator knows, and finishes them if apply is true.
-func (c *Client) Scan(ctx context.Context, participant string, apply bool) ([]admin.ScanResult, error) {
+// Scan implements [admin.InDoubts].
+func (c adminCalls) Scan(ctx context.Context, participant string, apply bool) ([]admin.ScanResult, error) {
 	var res *txmgrv1.ScanResponse
 	err := c.fanoutCall(ctx, "scan", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.inDoubt.Scan(ctx, &txmgrv1.ScanRequest{Participant: wire.Text(participant), Apply: apply})
@@ -23,8 +22,8 @@ func (c *Client) Scan(ctx context.Context, participant string, apply bool) ([]ad
 	return translated(wire.ToScanResults(res))
 }
 
-// InDoubts lists the transactions that may need an operator.
-func (c *Client) InDoubts(ctx context.Context) ([]admin.InDoubt, error) {
+// InDoubts implements [admin.InDoubts].
+func (c adminCalls) InDoubts(ctx context.Context) ([]admin.InDoubt, error) {
 	var res *txmgrv1.ListInDoubtResponse
 	err := c.longCall(ctx, "indoubt list", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.inDoubt.List(ctx, &txmgrv1.ListInDoubtRequest{})
@@ -36,9 +35,8 @@ func (c *Client) InDoubts(ctx context.Context) ([]admin.InDoubt, error) {
 	return translated(wire.ToInDoubts(res))
 }
 
-// Explain returns all that is known about a transaction, including the answers of its
-// participants.
-func (c *Client) Explain(ctx context.Context, id txn.ID) (admin.Explanation, error) {
+// Explain implements [admin.InDoubts].
+func (c adminCalls) Explain(ctx context.Context, id txn.ID) (admin.Explanation, error) {
 	var res *txmgrv1.Explanation
 	err := c.fanoutCall(ctx, "indoubt explain", id, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.inDoubt.Explain(ctx, &txmgrv1.ExplainRequest{Id: id.String()})
@@ -50,9 +48,8 @@ func (c *Client) Explain(ctx context.Context, id txn.ID) (admin.Explanation, err
 	return translated(wire.ToExplanation(res))
 }
 
-// Retry drives a transaction to completion now, whatever its backoff; the zero id means all
-// that are in doubt.
-func (c *Client) Retry(ctx context.Context, id txn.ID) error {
+// Retry implements [admin.InDoubts].
+func (c adminCalls) Retry(ctx context.Context, id txn.ID) error {
 	r := &txmgrv1.RetryRequest{}
 	if !id.IsZero() {
 		r.Id = id.String()
@@ -63,26 +60,24 @@ func (c *Client) Retry(ctx context.Context, id txn.ID) error {
 	})
 }
 
-// Resolve records an operator's statement of how branches of a transaction in doubt ended.
-// [txn.ErrConflict]: it is not in doubt, or only votes can commit it.
-func (c *Client) Resolve(ctx context.Context, id txn.ID, r admin.Resolution) (txn.Outcome, error) {
+// Resolve implements [admin.InDoubts].
+func (c adminCalls) Resolve(ctx context.Context, id txn.ID, r admin.Resolution) (txn.Outcome, error) {
 	request := wire.FromResolution(id, r)
 	return c.outcomeCall(ctx, c.fanoutCall, "indoubt resolve", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
 		return e.inDoubt.Resolve(ctx, request)
 	})
 }
 
-// Forget removes the heuristic outcome of a finished transaction. [txn.ErrConflict]: it is
-// not finished.
-func (c *Client) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Outcome, error) {
+// Forget implements [admin.InDoubts].
+func (c adminCalls) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Outcome, error) {
 	request := &txmgrv1.ForgetRequest{Id: id.String(), By: wire.Text(by), Reason: wire.Text(reason)}
 	return c.outcomeCall(ctx, c.unaryCall, "indoubt forget", id, func(ctx context.Context, e *endpoint) (*txmgrv1.Outcome, error) {
 		return e.inDoubt.Forget(ctx, request)
 	})
 }
 
-// Audit lists the actions of operators, oldest first.
-func (c *Client) Audit(ctx context.Context, f admin.AuditFilter) ([]admin.AuditRecord, error) {
+// Audit implements [admin.InDoubts].
+func (c adminCalls) Audit(ctx context.Context, f admin.AuditFilter) ([]admin.AuditRecord, error) {
 	var res *txmgrv1.AuditResponse
 	err := c.longCall(ctx, "audit list", f.ID, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.inDoubt.Audit(ctx, wire.FromAuditFilter(f))
@@ -94,9 +89,8 @@ func (c *Client) Audit(ctx context.Context, f admin.AuditFilter) ([]admin.AuditR
 	return translated(wire.ToAudit(res))
 }
 
-// Doctor runs the health checks of one participant or, if the name is empty, of the
-// coordinator and all participants.
-func (c *Client) Doctor(ctx context.Context, participant string) ([]admin.Check, error) {
+// Doctor implements [admin.Cluster].
+func (c adminCalls) Doctor(ctx context.Context, participant string) ([]admin.Check, error) {
 	var res *txmgrv1.DoctorResponse
 	err := c.fanoutCall(ctx, "doctor", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.cluster.Doctor(ctx, &txmgrv1.DoctorRequest{Participant: wire.Text(participant)})

@@ -11,9 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// Join adds the node whose peer port is at address: as a learner first, as a voter when it
-// has caught up. by names the operator.
-func (c *Client) Join(ctx context.Context, address, by string) (admin.Member, error) {
+// Join implements [admin.Cluster].
+func (c adminCalls) Join(ctx context.Context, address, by string) (admin.Member, error) {
 	var res *txmgrv1.Member
 	r := &txmgrv1.JoinRequest{Address: wire.Text(address), By: wire.Text(by)}
 	err := c.fanoutCall(ctx, "join", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
@@ -26,9 +25,8 @@ func (c *Client) Join(ctx context.Context, address, by string) (admin.Member, er
 	return translated(wire.ToMember(res))
 }
 
-// Remove removes a node, by its id or name, from the cluster permanently. [txn.ErrConflict]:
-// the rest would have no quorum.
-func (c *Client) Remove(ctx context.Context, node, by, reason string) error {
+// Remove implements [admin.Cluster].
+func (c adminCalls) Remove(ctx context.Context, node, by, reason string) error {
 	r := &txmgrv1.RemoveMemberRequest{Node: wire.Text(node), By: wire.Text(by), Reason: wire.Text(reason)}
 	return c.fanoutCall(ctx, "remove", txn.ID{}, func(ctx context.Context, e *endpoint) error {
 		_, err := e.cluster.Remove(ctx, r)
@@ -36,10 +34,8 @@ func (c *Client) Remove(ctx context.Context, node, by, reason string) error {
 	})
 }
 
-// TransferLeader hands the leadership to another node; if node is empty, to any that is up to
-// date. It is not repeated once it may have arrived: a second execution would transfer the
-// leadership again.
-func (c *Client) TransferLeader(ctx context.Context, node string) error {
+// TransferLeader implements [admin.Cluster].
+func (c adminCalls) TransferLeader(ctx context.Context, node string) error {
 	r := &txmgrv1.TransferLeaderRequest{Node: wire.Text(node)}
 	return c.callNonIdempotent(ctx, "transfer leader", func(ctx context.Context, e *endpoint) error {
 		_, err := e.cluster.TransferLeader(ctx, r)
@@ -47,9 +43,8 @@ func (c *Client) TransferLeader(ctx context.Context, node string) error {
 	})
 }
 
-// Leave removes the node that is called from the cluster permanently. With several addresses
-// it is [txn.ErrInvalid]: the node would be undefined.
-func (c *Client) Leave(ctx context.Context, by string) error {
+// Leave implements [admin.Cluster].
+func (c adminCalls) Leave(ctx context.Context, by string) error {
 	if len(c.endpoints) > 1 {
 		return newError("leave", txn.ID{}, fmt.Errorf("%w: %d addresses are given, and it is the node that is asked that leaves: give its own", txn.ErrInvalid, len(c.endpoints)))
 	}
@@ -60,9 +55,8 @@ func (c *Client) Leave(ctx context.Context, by string) error {
 	})
 }
 
-// ResumeRecovery resumes recovery, which is paused after a restore. If recovery is not
-// paused, nothing changes.
-func (c *Client) ResumeRecovery(ctx context.Context, by, reason string) error {
+// ResumeRecovery implements [admin.Cluster].
+func (c adminCalls) ResumeRecovery(ctx context.Context, by, reason string) error {
 	r := &txmgrv1.ResumeRequest{By: wire.Text(by), Reason: wire.Text(reason)}
 	return c.unaryCall(ctx, "resume", txn.ID{}, func(ctx context.Context, e *endpoint) error {
 		_, err := e.cluster.Resume(ctx, r)

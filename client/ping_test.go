@@ -63,11 +63,11 @@ func TestStatusOfANodeThatKnowsNoLeader(t *testing.T) {
 	starting, leads := servertest.New(), servertest.New()
 	starting.SetLeader("", false)
 	alone := serve(t, starting)
-	s, err := open(t, client.Config{Address: alone + "," + serve(t, leads)}).Status(t.Context())
+	s, err := open(t, client.Config{Address: alone + "," + serve(t, leads)}).Admin().Status(t.Context())
 	if err != nil || !s.Leader {
 		t.Errorf("the leader is %q, %v", s.LeaderID, err)
 	}
-	s, err = open(t, client.Config{Address: alone + ",http://" + freePort(t)}).Status(soon(t, time.Minute))
+	s, err = open(t, client.Config{Address: alone + ",http://" + freePort(t)}).Admin().Status(soon(t, time.Minute))
 	if err != nil || s.Leader || s.Node == "" {
 		t.Errorf("without another one: %+v, %v", s, err)
 	}
@@ -75,6 +75,8 @@ func TestStatusOfANodeThatKnowsNoLeader(t *testing.T) {
 
 // justStarted is a node that knows the leader's id, and has not applied the entries with the nodes.
 type justStarted struct{ *servertest.Fake }
+
+func (j justStarted) Admin() admin.Calls { return j }
 
 func (j justStarted) Status(ctx context.Context) (admin.Status, error) {
 	s, err := j.Fake.Status(ctx)
@@ -85,11 +87,11 @@ func (j justStarted) Status(ctx context.Context) (admin.Status, error) {
 // Status prefers a node that knows the other nodes to one that knows only their ids.
 func TestStatusOfANodeThatHasJustStarted(t *testing.T) {
 	starting := serve(t, justStarted{servertest.New()})
-	s, err := open(t, client.Config{Address: starting + "," + serve(t, servertest.New())}).Status(t.Context())
+	s, err := open(t, client.Config{Address: starting + "," + serve(t, servertest.New())}).Admin().Status(t.Context())
 	if err != nil || !s.Leader {
 		t.Errorf("the nodes are %+v, %v", s.Members, err)
 	}
-	s, err = open(t, client.Config{Address: starting}).Status(t.Context())
+	s, err = open(t, client.Config{Address: starting}).Admin().Status(t.Context())
 	if err != nil || s.Leader || len(s.Members) != 2 {
 		t.Errorf("without another one: %+v, %v", s, err)
 	}

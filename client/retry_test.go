@@ -394,7 +394,7 @@ func TestSeveralServers(t *testing.T) {
 		if _, err := c.Commit(t.Context(), b.ID, txn.CommitRequest{}); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.Status(t.Context()); err != nil {
+		if _, err := c.Admin().Status(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -524,7 +524,7 @@ func TestWrongSchemeFailsAtOnce(t *testing.T) {
 					_, err := c.Wait(ctx, newID(1), txn.UntilFinished)
 					return err
 				},
-				"transfer leader": func(ctx context.Context, c *client.Client) error { return c.TransferLeader(ctx, "") },
+				"transfer leader": func(ctx context.Context, c *client.Client) error { return c.Admin().TransferLeader(ctx, "") },
 				"ping":            func(ctx context.Context, c *client.Client) error { return c.Ping(ctx) },
 			} {
 				cfg.Address = address

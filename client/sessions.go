@@ -65,8 +65,8 @@ func (c *Client) CloseSession(ctx context.Context, id txn.SessionID) error {
 	})
 }
 
-// Sessions lists the client sessions.
-func (c *Client) Sessions(ctx context.Context, f admin.SessionFilter) ([]admin.ClientSession, error) {
+// Sessions implements [admin.Calls].
+func (c adminCalls) Sessions(ctx context.Context, f admin.SessionFilter) ([]admin.ClientSession, error) {
 	var res *txmgrv1.ListSessionsResponse
 	err := c.unaryCall(ctx, "list sessions", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.sessions.List(ctx, wire.FromSessionFilter(f))

@@ -9,9 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// CreateToken creates a token and returns its secret, which cannot be read again. The call is
-// not repeated once it may have arrived: a second execution would create another token.
-func (c *Client) CreateToken(ctx context.Context, r admin.TokenRequest) (admin.Token, string, error) {
+// CreateToken implements [admin.Tokens].
+func (c adminCalls) CreateToken(ctx context.Context, r admin.TokenRequest) (admin.Token, string, error) {
 	var res *txmgrv1.CreateTokenResponse
 	request := wire.FromTokenRequest(r)
 	err := c.callNonIdempotent(ctx, "create token", func(ctx context.Context, e *endpoint) (err error) {
@@ -25,8 +24,8 @@ func (c *Client) CreateToken(ctx context.Context, r admin.TokenRequest) (admin.T
 	return t, res.GetSecret(), err
 }
 
-// Tokens lists all tokens, without their secrets.
-func (c *Client) Tokens(ctx context.Context) ([]admin.Token, error) {
+// Tokens implements [admin.Tokens].
+func (c adminCalls) Tokens(ctx context.Context) ([]admin.Token, error) {
 	var res *txmgrv1.ListTokensResponse
 	err := c.unaryCall(ctx, "list tokens", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.tokens.List(ctx, &txmgrv1.ListTokensRequest{})
@@ -38,8 +37,8 @@ func (c *Client) Tokens(ctx context.Context) ([]admin.Token, error) {
 	return translated(wire.ToTokens(res))
 }
 
-// RevokeToken revokes a token, by its id or name.
-func (c *Client) RevokeToken(ctx context.Context, token, by, reason string) error {
+// RevokeToken implements [admin.Tokens].
+func (c adminCalls) RevokeToken(ctx context.Context, token, by, reason string) error {
 	r := &txmgrv1.RevokeTokenRequest{Token: wire.Text(token), By: wire.Text(by), Reason: wire.Text(reason)}
 	return c.unaryCall(ctx, "revoke token", txn.ID{}, func(ctx context.Context, e *endpoint) error {
 		_, err := e.tokens.Revoke(ctx, r)

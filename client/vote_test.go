@@ -91,14 +91,14 @@ func TestFanoutTimeout(t *testing.T) {
 	c := open(t, client.Config{Address: serve(t, fake), RequestTimeout: 5 * time.Second, FanoutTimeout: 100 * time.Second})
 	id := newID(1)
 	for name, call := range map[string]func() error{
-		"scan":             func() error { _, err := c.Scan(t.Context(), "", false); return err },
-		"explain":          func() error { _, err := c.Explain(t.Context(), id); return err },
-		"retry":            func() error { return c.Retry(t.Context(), txn.ID{}) },
-		"resolve":          func() error { _, err := c.Resolve(t.Context(), id, admin.Resolution{Reason: "x"}); return err },
-		"doctor":           func() error { _, err := c.Doctor(t.Context(), ""); return err },
-		"test participant": func() error { return c.TestParticipant(t.Context(), "bank") },
-		"doubts":           func() error { _, err := c.InDoubts(t.Context()); return err },
-		"audit":            func() error { _, err := c.Audit(t.Context(), admin.AuditFilter{}); return err },
+		"scan":             func() error { _, err := c.Admin().Scan(t.Context(), "", false); return err },
+		"explain":          func() error { _, err := c.Admin().Explain(t.Context(), id); return err },
+		"retry":            func() error { return c.Admin().Retry(t.Context(), txn.ID{}) },
+		"resolve":          func() error { _, err := c.Admin().Resolve(t.Context(), id, admin.Resolution{Reason: "x"}); return err },
+		"doctor":           func() error { _, err := c.Admin().Doctor(t.Context(), ""); return err },
+		"test participant": func() error { return c.Admin().TestParticipant(t.Context(), "bank") },
+		"doubts":           func() error { _, err := c.Admin().InDoubts(t.Context()); return err },
+		"audit":            func() error { _, err := c.Admin().Audit(t.Context(), admin.AuditFilter{}); return err },
 	} {
 		if err := call(); err != nil && !errors.Is(err, txn.ErrNotFound) {
 			t.Errorf("%s: %v", name, err)

@@ -17,7 +17,7 @@ func bootstrapped(t *testing.T, addr string) *Node {
 
 // configuredAddress is the address of a node in raft's configuration, as n knows it.
 func configuredAddress(n, of *Node) string {
-	for _, m := range n.Members() {
+	for _, m := range n.cluster.Members() {
 		if m.ID == string(of.env.ID) {
 			return m.RaftAddr
 		}

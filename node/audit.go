@@ -9,9 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// Audit lists the actions of operators on transactions and participants, oldest first: the
-// newest records that match, of the newest 10,000 that the log keeps.
-func (n *Node) Audit(ctx context.Context, f admin.AuditFilter) ([]admin.AuditRecord, error) {
+// Audit implements [admin.InDoubts].
+func (n adminCalls) Audit(ctx context.Context, f admin.AuditFilter) ([]admin.AuditRecord, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("audit list", txn.ID{}, err)
 	}

@@ -14,12 +14,8 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// Backup writes a copy of the whole current state to w, and returns its description. The copy
-// contains everything that was acknowledged before the call, unless [txn.AllowStale] permits the
-// state that this node has. The coordinator keeps serving meanwhile. The state is copied from a
-// snapshot on this node's disk, so that a slow receiver delays nothing and takes no memory.
-// After an error, what was written is unusable.
-func (n *Node) Backup(ctx context.Context, w io.Writer) (admin.Backup, error) {
+// Backup implements [admin.Cluster].
+func (n adminCalls) Backup(ctx context.Context, w io.Writer) (admin.Backup, error) {
 	b, err := n.backup(ctx, w)
 	if err != nil {
 		return b, txn.Wrap("snapshot save", txn.ID{}, err)

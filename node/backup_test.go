@@ -38,11 +38,11 @@ func backedUp(t *testing.T) (data []byte, described admin.Backup) {
 			finished(t, n, b.ID)
 		}
 	}
-	if _, _, err := n.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient}); err != nil {
+	if _, _, err := n.Admin().CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient}); err != nil {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
-	described, err := n.Backup(t.Context(), &file)
+	described, err := n.Admin().Backup(t.Context(), &file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestRestoredNode(t *testing.T) {
 			wantErr(t, "begin while held", err, txn.ErrUnavailable, "restored from a backup", "recover resume")
 			if restart == 2 {
 				var file bytes.Buffer
-				if described, err = n.Backup(t.Context(), &file); err != nil || described.Incarnation != incarnation || described.Index <= got.Index {
+				if described, err = n.Admin().Backup(t.Context(), &file); err != nil || described.Incarnation != incarnation || described.Index <= got.Index {
 					t.Errorf("%+v, %v", described, err)
 				}
 				data = file.Bytes()
@@ -215,7 +215,7 @@ func BenchmarkBackup(b *testing.B) {
 	for b.Loop() {
 		file.Reset()
 		start := time.Now()
-		if _, err := n.Backup(b.Context(), &file); err != nil {
+		if _, err := n.Admin().Backup(b.Context(), &file); err != nil {
 			b.Fatal(err)
 		}
 		taken := time.Since(start)
@@ -241,7 +241,7 @@ func TestBackupAfterAChangeOfMembers(t *testing.T) {
 	l := bootstrapped(t, addr[0])
 	openMember(t, t.TempDir(), Cluster{Listen: addr[1], Join: addr[:1]})
 	waittest.Until(t, "the second node votes", func() bool { return l.cluster.Voters() == 2 })
-	b, err := l.Backup(t.Context(), io.Discard)
+	b, err := l.Admin().Backup(t.Context(), io.Discard)
 	if err != nil || b.Cluster != l.clusterID() {
 		t.Errorf("%+v, %v", b, err)
 	}

@@ -64,7 +64,7 @@ func pairs(b *testing.B, n *Node, flying int) {
 
 func status(b *testing.B, n *Node) admin.Status {
 	b.Helper()
-	s, err := n.Status(context.Background())
+	s, err := n.Admin().Status(context.Background())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func TestClusterForms(t *testing.T) {
 	}
 	waittest.Until(t, "every node knows the three by name", func() bool {
 		for _, n := range nodes {
-			m := n.Members()
+			m := n.cluster.Members()
 			if len(m) != 3 || m[0].Name != "a" || m[1].Name != "b" || m[2].Name != "c" || m[0].API == "" {
 				return false
 			}
@@ -89,7 +89,7 @@ func TestClusterForms(t *testing.T) {
 	c.Expect = 0
 	fourth := openMember(t, dirs[3], c)
 	waittest.Until(t, "the fourth node votes, and has the state", func() bool {
-		for _, m := range l.Members() {
+		for _, m := range l.cluster.Members() {
 			if m.Name == "d" && m.Voter {
 				i, err := fourth.Get(txn.AllowStale(t.Context()), b.ID)
 				return err == nil && i.State == txn.Active
@@ -106,7 +106,7 @@ func TestClusterForms(t *testing.T) {
 		}
 	}
 	name := gone.conf.Cluster.Name
-	if err := l.Remove(t.Context(), name, "test", "a test"); err != nil {
+	if err := l.Admin().Remove(t.Context(), name, "test", "a test"); err != nil {
 		t.Fatal(err)
 	}
 	waittest.Until(t, "the removed node says so", func() bool { return strings.Contains(gone.cluster.WaitsFor(), "was removed") })
@@ -115,7 +115,7 @@ func TestClusterForms(t *testing.T) {
 	}
 	back := openMember(t, gone.conf.DataDir, *gone.conf.Cluster)
 	waittest.Until(t, "it is told that it was removed when it comes back", func() bool { return strings.Contains(back.cluster.WaitsFor(), "was removed") })
-	if m := l.Members(); len(m) != 3 {
+	if m := l.cluster.Members(); len(m) != 3 {
 		t.Errorf("%d members after one of four was removed", len(m))
 	}
 
@@ -125,7 +125,7 @@ func TestClusterForms(t *testing.T) {
 	}
 	again := openMember(t, filepath.Join(t.TempDir(), "new"), *gone.conf.Cluster)
 	waittest.Until(t, "it is a voter again", func() bool {
-		for _, m := range l.Members() {
+		for _, m := range l.cluster.Members() {
 			if m.Name == name && m.Voter && m.ID == string(again.env.ID) {
 				return true
 			}
@@ -136,7 +136,7 @@ func TestClusterForms(t *testing.T) {
 	// The leader leaves.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := l.Leave(ctx, ""); err != nil {
+	if err := l.Admin().Leave(ctx, ""); err != nil {
 		t.Fatal(err)
 	}
 	var rest []*Node
@@ -146,8 +146,8 @@ func TestClusterForms(t *testing.T) {
 		}
 	}
 	l2 := leaderOf(t, rest...)
-	if len(l2.Members()) != 3 {
-		t.Errorf("%d members", len(l2.Members()))
+	if len(l2.cluster.Members()) != 3 {
+		t.Errorf("%d members", len(l2.cluster.Members()))
 	}
 	if i, err := l2.Get(t.Context(), b.ID); err != nil || i.State != txn.Active {
 		t.Errorf("%v, %v", i.State, err)

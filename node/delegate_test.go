@@ -35,7 +35,7 @@ func TestOnlyTheBranchDecidesWhatWasDelegated(t *testing.T) {
 	wantErr(t, "extend", err, txn.ErrConflict, "delegated")
 	_, err = n.Enlist(ctx, b.ID, txn.Enlistment{Participant: "stock"})
 	wantErr(t, "enlist", err, txn.ErrConflict, "delegated")
-	_, err = n.Resolve(ctx, b.ID, admin.Resolution{Reason: "I know it"})
+	_, err = n.Admin().Resolve(ctx, b.ID, admin.Resolution{Reason: "I know it"})
 	wantErr(t, "resolve", err, txn.ErrConflict, "delegated")
 	if err := n.ReportCompletion(ctx, b.ID, txn.CompletionReport{Branch: 1, State: txn.BranchCommitted}); err != nil {
 		t.Fatal(err)
@@ -73,9 +73,9 @@ func TestDelegatedIsResolvedAtTheDeadline(t *testing.T) {
 				bank.byHand(b.Branches[0].XID, c.end)
 			}
 			pass(5 * time.Second)
-			err := n.Retry(t.Context(), b.ID)
+			err := n.Admin().Retry(t.Context(), b.ID)
 			wantErr(t, name+": retry before the deadline", err, txn.ErrConflict)
-			if err := n.Retry(t.Context(), txn.ID{}); err != nil {
+			if err := n.Admin().Retry(t.Context(), txn.ID{}); err != nil {
 				t.Error(err)
 			}
 			pass(4900 * time.Millisecond)
@@ -138,7 +138,7 @@ func TestDelegatedSurvivesARestart(t *testing.T) {
 		}
 		pass(time.Minute)
 		n = open(t, dir, slow, with(participantMap{"bank": bank}))
-		e, err := n.Explain(t.Context(), b.ID)
+		e, err := n.Admin().Explain(t.Context(), b.ID)
 		if err != nil || !strings.Contains(strings.Join(e.Summary, "\n"), "delegated to b1 at bank") || choice(e, "rollback").Allowed || choice(e, "retry").Allowed {
 			t.Errorf("%+v, %v", e, err)
 		}
@@ -182,17 +182,17 @@ func TestDelegatedWithoutAnAnswerIsInDoubt(t *testing.T) {
 		delegate(t, n, b)
 		bank.outage(errRefused)
 		pass(9 * time.Second)
-		if ds, err := n.InDoubts(t.Context()); err != nil || len(ds) != 0 {
+		if ds, err := n.Admin().InDoubts(t.Context()); err != nil || len(ds) != 0 {
 			t.Errorf("before the deadline: %+v, %v", ds, err)
 		}
 		pass(2 * time.Second)
-		ds, err := n.InDoubts(t.Context())
+		ds, err := n.Admin().InDoubts(t.Context())
 		if err != nil || len(ds) != 1 || ds[0].ID != b.ID || !strings.Contains(ds[0].Why, "bank: resolve outcome: connection refused (attempt ") {
 			t.Errorf("after it: %+v, %v", ds, err)
 		}
 		bank.byHand(b.Branches[0].XID, participant.Unknown)
 		bank.outage(nil)
-		if err := n.Retry(t.Context(), b.ID); err != nil {
+		if err := n.Admin().Retry(t.Context(), b.ID); err != nil {
 			t.Error(err)
 		}
 		info := finished(t, n, b.ID)
@@ -200,7 +200,7 @@ func TestDelegatedWithoutAnAnswerIsInDoubt(t *testing.T) {
 			t.Errorf("%v, heuristic %v", info.State, info.Heuristic)
 		}
 		bank.byHand(b.Branches[0].XID, participant.RolledBack)
-		if err := n.Retry(t.Context(), b.ID); err != nil {
+		if err := n.Admin().Retry(t.Context(), b.ID); err != nil {
 			t.Errorf("asking for the proof once more: %v", err)
 		}
 		if info, err := n.Get(t.Context(), b.ID); err != nil || info.Heuristic != 0 {

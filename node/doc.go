@@ -51,7 +51,7 @@
 //  6. A commit that is answered without error is decided. While the coordinator still collects
 //     votes, the call waits for the decision and blocks no other call.
 //
-//  7. [Node.Resolve] is accepted only if no participant can be asked, or none knows how the
+//  7. [admin.InDoubts.Resolve] is accepted only if no participant can be asked, or none knows how the
 //     branch ended: a branch that is prepared, or whose end is proved, cannot be resolved by
 //     an operator.
 //
@@ -70,11 +70,10 @@
 //
 // # Operators
 //
-// [Node.InDoubts] lists the transactions that may need an operator. [Node.Explain] returns
-// everything that the log, recovery and the participants know about one transaction, and the
-// possible actions; [Node.Resolve], [Node.Retry] and [Node.Forget] carry them out, and
-// [Node.Audit] lists who did. [Node.Doctor] checks for known problems before they cause a
-// failure.
+// [Node.Admin] has the calls of operators. [admin.InDoubts.InDoubts] lists the transactions that may
+// need one. [admin.InDoubts.Explain] returns everything that the log, recovery and the participants
+// know about a transaction, and the possible actions; Resolve, Retry and Forget carry them out, and
+// Audit lists who did. [admin.Cluster.Doctor] checks for known problems before they cause a failure.
 //
 // # Waiting
 //

@@ -10,15 +10,14 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// Doctor runs all health checks of one participant or, if name is empty, of this node and all
-// participants. It changes nothing. A check that cannot be run is a result, not an error.
-func (n *Node) Doctor(ctx context.Context, name string) ([]admin.Check, error) {
+// Doctor implements [admin.Cluster].
+func (n adminCalls) Doctor(ctx context.Context, name string) ([]admin.Check, error) {
 	if err := n.requireLeader(); err != nil && name != "" {
 		return nil, txn.Wrap("doctor", txn.ID{}, err)
 	}
 	p := health.Participants{Open: n.participants.Get, Quota: n.quotas.Usage, QuotaSetting: participants.QuotaSetting}
 	if name == "" {
-		names := recoveryLog{n}.Participants()
+		names := recoveryLog{n.Node}.Participants()
 		return health.CheckAll(ctx, n.healthFacts(names), p, names), nil
 	}
 	if _, ok := n.registration(name); !ok {

@@ -36,7 +36,7 @@ func TestDoctor(t *testing.T) {
 	bank := newFakeParticipant()
 	n := open(t, t.TempDir(), with(participantMap{"bank": bank, "post": checkedParticipant{newFakeParticipant()}}))
 	ctx := t.Context()
-	ds, err := n.Doctor(ctx, "")
+	ds, err := n.Admin().Doctor(ctx, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestDoctor(t *testing.T) {
 		{Participant: "post", Level: "warning", Subject: "ink", Message: "runs low", Remedy: "buy ink"},
 		{Participant: "post", Level: "failure", Subject: "lamp", Message: "broken", Remedy: "lamp --replace"},
 	}
-	post, err := n.Doctor(ctx, "post")
+	post, err := n.Admin().Doctor(ctx, "post")
 	if err != nil || !slices.Equal(post[:3], want) || !slices.Equal(ds[len(ds)-4:], post) {
 		t.Errorf("%+v, %v", post, err)
 	}
@@ -67,10 +67,10 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	bank.outage(errRefused)
-	if ds, err = n.Doctor(ctx, "bank"); err != nil || found(ds, "check").Level != "failure" || found(ds, "check").Message != "connection refused" {
+	if ds, err = n.Admin().Doctor(ctx, "bank"); err != nil || found(ds, "check").Level != "failure" || found(ds, "check").Message != "connection refused" {
 		t.Errorf("%+v, %v", ds, err)
 	}
-	_, err = n.Doctor(ctx, "nobody")
+	_, err = n.Admin().Doctor(ctx, "nobody")
 	wantErr(t, "a participant that is not registered", err, txn.ErrNotFound)
 }
 
@@ -85,7 +85,7 @@ func TestDoctorSeesWhatIsWrong(t *testing.T) {
 	var ds []admin.Check
 	waittest.Until(t, "the failing participant", func() bool {
 		var err error
-		if ds, err = n.Doctor(ctx, ""); err != nil {
+		if ds, err = n.Admin().Doctor(ctx, ""); err != nil {
 			t.Fatal(err)
 		}
 		return found(ds, "participants").Level == "failure"

@@ -119,7 +119,7 @@ func TestBeginOfATransactionThatABackupDoesNotKnow(t *testing.T) {
 			t.Fatal(err)
 		}
 		var file bytes.Buffer
-		if _, err := n.Backup(ctx, &file); err != nil {
+		if _, err := n.Admin().Backup(ctx, &file); err != nil {
 			t.Fatal(err)
 		}
 		pass(10 * time.Minute)
@@ -142,7 +142,7 @@ func TestBeginOfATransactionThatABackupDoesNotKnow(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantErr(t, "while it is held", second(n.Begin(ctx, lost)), txn.ErrUnavailable, "restored from a backup")
-			if err := n.ResumeRecovery(ctx, "ann", "compared"); err != nil {
+			if err := n.Admin().ResumeRecovery(ctx, "ann", "compared"); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := n.Begin(ctx, before); err != nil {

@@ -76,7 +76,7 @@ func TestHeuristicOutcomeIsNoRollback(t *testing.T) {
 				}
 				n = open(t, dir, opened)
 				wantHeuristic(t, n, id)
-				if _, err := n.Forget(t.Context(), id, "ann", "paid"); err != nil {
+				if _, err := n.Admin().Forget(t.Context(), id, "ann", "paid"); err != nil {
 					t.Fatal(err)
 				}
 				wantHeuristic(t, n, id)

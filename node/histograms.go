@@ -11,18 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// TimeoutLag is how long after the beginning of their expiry tick this node timed transactions
-// out while it led. It is measured on the node's monotonic clock, by which the tick begins after
-// the timeout has passed; so an election counts as far as it delayed this leader, and the time
-// of the deposed leader does not count.
-func (n *Node) TimeoutLag() admin.DurationHistogram { return n.timeoutLag.Read() }
-
-// EntryDurations is how long it took until the log entries that this node proposed were applied.
-func (n *Node) EntryDurations() admin.DurationHistogram { return n.proposals.EntryDurations() }
-
-// CallDurations is how long this node's calls to end branches took, whatever their result, by
-// registered participant.
-func (n *Node) CallDurations() map[string]admin.DurationHistogram {
+// Durations returns what this node has measured since it was opened.
+func (n *Node) Durations() admin.DurationHistograms {
 	var registered []string
 	n.fsm.View(func(m *machine.Machine) {
 		for _, p := range m.Participants() {
@@ -31,7 +21,9 @@ func (n *Node) CallDurations() map[string]admin.DurationHistogram {
 			}
 		}
 	})
-	return n.callTimes.read(registered)
+	return admin.DurationHistograms{
+		TimeoutLag: n.timeoutLag.Read(), Entries: n.proposals.EntryDurations(), Calls: n.callTimes.read(registered),
+	}
 }
 
 // callTimes holds the durations of calls, by participant. The zero value is empty.

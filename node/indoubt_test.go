@@ -49,7 +49,7 @@ func makeHeuristic(t *testing.T, n *Node, desks participantMap) txn.BeginResult 
 // explained is Explain without the parts that differ between calls.
 func explained(t *testing.T, n *Node, id txn.ID) admin.Explanation {
 	t.Helper()
-	e, err := n.Explain(t.Context(), id)
+	e, err := n.Admin().Explain(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,12 +70,12 @@ func TestInDoubtSurvivesRestarts(t *testing.T) {
 	ctx := t.Context()
 	b := makeHeuristic(t, n, desks)
 	open := beginAt(t, n, time.Hour, "bank")
-	if _, err := n.Resolve(ctx, open.ID, admin.Resolution{Reason: "the customer called", By: "alice"}); err != nil {
+	if _, err := n.Admin().Resolve(ctx, open.ID, admin.Resolution{Reason: "the customer called", By: "alice"}); err != nil {
 		t.Fatal(err)
 	}
 	finished(t, n, open.ID)
 
-	doubts, err := n.InDoubts(ctx)
+	doubts, err := n.Admin().InDoubts(ctx)
 	const why = "b2 at stock ended rolled-back although the decision was to commit (the desk's own book)"
 	if err != nil || len(doubts) != 1 || doubts[0].ID != b.ID || doubts[0].Why != why || doubts[0].Since.IsZero() {
 		t.Fatalf("%+v, %v", doubts, err)
@@ -96,7 +96,7 @@ func TestInDoubtSurvivesRestarts(t *testing.T) {
 		if n, err = tryOpen(t, dir, with(desks)); err != nil {
 			t.Fatal(err)
 		}
-		again, err := n.InDoubts(ctx)
+		again, err := n.Admin().InDoubts(ctx)
 		if diff := cmp.Diff(doubts, again); err != nil || diff != "" {
 			t.Errorf("doubts after a restart, snapshot %v: %v\n%s", snapshot, err, diff)
 		}
@@ -109,13 +109,13 @@ func TestInDoubtSurvivesRestarts(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if o, err := n.Forget(ctx, b.ID, "bob", "booked by hand"); err != nil || o.Heuristic != 0 {
+	if o, err := n.Admin().Forget(ctx, b.ID, "bob", "booked by hand"); err != nil || o.Heuristic != 0 {
 		t.Fatalf("%+v, %v", o, err)
 	}
-	if ds, err := n.InDoubts(ctx); err != nil || len(ds) != 0 {
+	if ds, err := n.Admin().InDoubts(ctx); err != nil || len(ds) != 0 {
 		t.Errorf("after the heuristic outcome was forgotten: %+v, %v", ds, err)
 	}
-	audit, err := n.Audit(ctx, admin.AuditFilter{})
+	audit, err := n.Admin().Audit(ctx, admin.AuditFilter{})
 	var did []string
 	for _, a := range audit {
 		did = append(did, strings.TrimSpace(a.Action+" "+a.By+" "+a.Reason))
@@ -131,12 +131,12 @@ func TestInDoubtSurvivesRestarts(t *testing.T) {
 		f    admin.AuditFilter
 		want int
 	}{{admin.AuditFilter{ID: b.ID}, 1}, {admin.AuditFilter{Limit: 3}, 3}, {admin.AuditFilter{Since: time.Hour}, 4}} {
-		if got, err := n.Audit(ctx, c.f); err != nil || len(got) != c.want {
+		if got, err := n.Admin().Audit(ctx, c.f); err != nil || len(got) != c.want {
 			t.Errorf("%+v: %d records, %v; want %d", c.f, len(got), err, c.want)
 		}
 	}
 	n.conf.wall = func() time.Time { return time.Now().Add(2 * time.Hour) }
-	if got, err := n.Audit(ctx, admin.AuditFilter{Since: time.Hour}); err != nil || len(got) != 0 {
+	if got, err := n.Admin().Audit(ctx, admin.AuditFilter{Since: time.Hour}); err != nil || len(got) != 0 {
 		t.Errorf("of the last hour, two hours later: %d records, %v", len(got), err)
 	}
 }
@@ -149,12 +149,12 @@ func TestInDoubtAtAnUnreachableLedger(t *testing.T) {
 	if err := txn.Run(ctx, n, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return bank.Add(ctx, tx, "a", -1) }); err != nil {
 		t.Fatal(err)
 	}
-	if ds, err := n.InDoubts(ctx); err != nil || len(ds) != 0 {
+	if ds, err := n.Admin().InDoubts(ctx); err != nil || len(ds) != 0 {
 		t.Errorf("nothing is wrong: %+v, %v", ds, err)
 	}
 	// The ledger's file has a path that cannot exist.
 	p := admin.Participant{Name: "stock", Kind: ledger.Kind, Settings: map[string]string{"path": "/dev/null/stock"}}
-	if err := n.AddParticipant(ctx, p, "", ""); err != nil {
+	if err := n.Admin().AddParticipant(ctx, p, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	b, err := n.Begin(ctx, txn.Options{Branches: []txn.Enlistment{{Participant: "stock"}}})
@@ -166,13 +166,13 @@ func TestInDoubtAtAnUnreachableLedger(t *testing.T) {
 	}
 	var ds []admin.InDoubt
 	waittest.Until(t, "the doubt", func() bool {
-		ds, err = n.InDoubts(ctx)
+		ds, err = n.Admin().InDoubts(ctx)
 		return err == nil && len(ds) == 1
 	})
 	if d := ds[0]; d.ID != b.ID || !strings.HasPrefix(d.Why, "stock: ") || !strings.Contains(d.Why, "not a directory (attempt ") {
 		t.Errorf("%+v", d)
 	}
-	e, err := n.Explain(ctx, b.ID)
+	e, err := n.Admin().Explain(ctx, b.ID)
 	if err != nil || e.Branches[0].Error == "" || len(e.Branches[0].Attempts) == 0 || !e.Branches[0].Attempts[0].Failed || e.Branches[0].Attempts[0].Call != "rollback" {
 		t.Errorf("%+v, %v", e.Branches, err)
 	}
@@ -180,7 +180,7 @@ func TestInDoubtAtAnUnreachableLedger(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	// The participant cannot be asked, so an operator may resolve the branch.
-	if o, err := n.Resolve(ctx, b.ID, admin.Resolution{Reason: "the disk is gone for good"}); err != nil || o.State != txn.RolledBack || o.Heuristic != 0 {
+	if o, err := n.Admin().Resolve(ctx, b.ID, admin.Resolution{Reason: "the disk is gone for good"}); err != nil || o.State != txn.RolledBack || o.Heuristic != 0 {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if b, err := stock.Balances(ctx); err != nil || b["a"] != 100 {
@@ -197,16 +197,16 @@ func TestInDoubtAfterFiveSeconds(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(4 * time.Second)
-		if ds, err := n.InDoubts(t.Context()); err != nil || len(ds) != 0 {
+		if ds, err := n.Admin().InDoubts(t.Context()); err != nil || len(ds) != 0 {
 			t.Errorf("after 4s: %+v, %v", ds, err)
 		}
 		pass(2 * time.Second)
-		ds, err := n.InDoubts(t.Context())
+		ds, err := n.Admin().InDoubts(t.Context())
 		if err != nil || len(ds) != 1 || ds[0].Why != "b1 at bank has not come to its end yet" {
 			t.Errorf("after 6s: %+v, %v", ds, err)
 		}
 		start := time.Now()
-		e, err := n.Explain(t.Context(), b.ID)
+		e, err := n.Admin().Explain(t.Context(), b.ID)
 		if took := time.Since(start); err != nil || took != 5*time.Second || e.Branches[0].Error != "no answer within 5s" {
 			t.Errorf("explained after %v: %+v, %v", took, e.Branches, err)
 		}
@@ -228,7 +228,7 @@ func TestInDoubtAfterAFailure(t *testing.T) {
 			at[name] = b.ID
 		}
 		pass(time.Second)
-		if ds, err := n.InDoubts(t.Context()); err != nil || len(ds) != 1 || ds[0].ID != at["bank"] {
+		if ds, err := n.Admin().InDoubts(t.Context()); err != nil || len(ds) != 1 || ds[0].ID != at["bank"] {
 			t.Errorf("%+v, %v", ds, err)
 		}
 	})
@@ -265,31 +265,31 @@ func TestResolve(t *testing.T) {
 
 	t.Run("not decided", func(t *testing.T) {
 		b := beginAt(t, n, time.Minute, "bank")
-		_, err := n.Resolve(ctx, b.ID, admin.Resolution{})
+		_, err := n.Admin().Resolve(ctx, b.ID, admin.Resolution{})
 		wantErr(t, "without a reason", err, txn.ErrInvalid, "no reason")
-		_, err = n.Resolve(ctx, b.ID, admin.Resolution{Reason: strings.Repeat("x", txn.MaxReason+1)})
+		_, err = n.Admin().Resolve(ctx, b.ID, admin.Resolution{Reason: strings.Repeat("x", txn.MaxReason+1)})
 		wantErr(t, "with a long reason", err, txn.ErrInvalid)
-		_, err = n.Resolve(ctx, b.ID, yes)
+		_, err = n.Admin().Resolve(ctx, b.ID, yes)
 		wantErr(t, "commit", err, txn.ErrConflict, "only votes can commit")
-		if o, err := n.Resolve(ctx, b.ID, no); err != nil || o.Cause != txn.CauseOperator {
+		if o, err := n.Admin().Resolve(ctx, b.ID, no); err != nil || o.Cause != txn.CauseOperator {
 			t.Errorf("rollback: %+v, %v", o, err)
 		}
 		finished(t, n, b.ID)
 		if e := explained(t, n, b.ID); !strings.Contains(strings.Join(e.Summary, "\n"), "an operator requested it: seen it") {
 			t.Errorf("%q", e.Summary)
 		}
-		_, err = n.Resolve(ctx, b.ID, admin.Resolution{Reason: "again"})
+		_, err = n.Admin().Resolve(ctx, b.ID, admin.Resolution{Reason: "again"})
 		wantErr(t, "what has ended as decided", err, txn.ErrConflict, "nothing is in doubt")
 	})
 	t.Run("prepared there", func(t *testing.T) {
 		b := stuck()
 		stock.outage(nil)
-		_, err := n.Resolve(ctx, b.ID, yes)
+		_, err := n.Admin().Resolve(ctx, b.ID, yes)
 		wantErr(t, "resolve", err, txn.ErrConflict, "b2 at stock is prepared there", "txmgr indoubt retry "+b.ID.String())
 		if c := choice(explained(t, n, b.ID), "commit"); c.Allowed || !strings.Contains(c.Why, "is prepared there") {
 			t.Errorf("%+v", c)
 		}
-		if err := n.Retry(ctx, b.ID); err != nil {
+		if err := n.Admin().Retry(ctx, b.ID); err != nil {
 			t.Error(err)
 		}
 		if info := finished(t, n, b.ID); info.Heuristic != 0 {
@@ -300,56 +300,56 @@ func TestResolve(t *testing.T) {
 		b := stuck()
 		stock.byHand(b.Branches[1].XID, participant.RolledBack)
 		stock.outage(nil)
-		_, err := n.Resolve(ctx, b.ID, yes)
+		_, err := n.Admin().Resolve(ctx, b.ID, yes)
 		wantErr(t, "resolve", err, txn.ErrConflict, "there is proof that it ended rolled-back")
-		if err := n.Retry(ctx, txn.ID{}); err != nil {
+		if err := n.Admin().Retry(ctx, txn.ID{}); err != nil {
 			t.Error(err)
 		}
 		if info := finished(t, n, b.ID); info.Heuristic != txn.HeuristicMixed {
 			t.Errorf("%+v", info)
 		}
-		_, err = n.Resolve(ctx, b.ID, yes)
+		_, err = n.Admin().Resolve(ctx, b.ID, yes)
 		wantErr(t, "what is proved", err, txn.ErrConflict, "nothing is in doubt")
 	})
 	t.Run("away, ended as decided", func(t *testing.T) {
 		b := stuck()
-		if o, err := n.Resolve(ctx, b.ID, yes); err != nil || o.State != txn.Committed || o.Heuristic != 0 {
+		if o, err := n.Admin().Resolve(ctx, b.ID, yes); err != nil || o.State != txn.Committed || o.Heuristic != 0 {
 			t.Errorf("%+v, %v", o, err)
 		}
 	})
 	t.Run("away, ended otherwise", func(t *testing.T) {
 		b := stuck()
-		_, err := n.Forget(ctx, b.ID, "bob", "no matter")
+		_, err := n.Admin().Forget(ctx, b.ID, "bob", "no matter")
 		wantErr(t, "forget before the end", err, txn.ErrConflict, "have to be finished first")
-		if o, err := n.Resolve(ctx, b.ID, admin.Resolution{Branch: 2, Reason: "seen it", By: "al\nice"}); err != nil || o.State != txn.Committed || o.Heuristic != txn.HeuristicMixed {
+		if o, err := n.Admin().Resolve(ctx, b.ID, admin.Resolution{Branch: 2, Reason: "seen it", By: "al\nice"}); err != nil || o.State != txn.Committed || o.Heuristic != txn.HeuristicMixed {
 			t.Errorf("%+v, %v", o, err)
 		}
 		if info, err := n.Get(ctx, b.ID); err != nil || info.Branches[1].Detail != "said by al ice: seen it" {
 			t.Errorf("%+v, %v", info, err)
 		}
-		_, err = n.Forget(ctx, b.ID, "bob", " ")
+		_, err = n.Admin().Forget(ctx, b.ID, "bob", " ")
 		wantErr(t, "forget without a reason", err, txn.ErrInvalid)
 	})
 	t.Run("nobody knows", func(t *testing.T) {
 		b := stuck()
 		stock.byHand(b.Branches[1].XID, participant.Unknown)
 		stock.outage(nil)
-		if err := n.Retry(ctx, b.ID); err != nil {
+		if err := n.Admin().Retry(ctx, b.ID); err != nil {
 			t.Error(err)
 		}
 		if info := finished(t, n, b.ID); info.Heuristic != txn.HeuristicHazard {
 			t.Errorf("%+v", info)
 		}
-		wantErr(t, "retry", n.Retry(ctx, b.ID), txn.ErrConflict, "no participant knows more")
-		if o, err := n.Resolve(ctx, b.ID, yes); err != nil || o.Heuristic != 0 {
+		wantErr(t, "retry", n.Admin().Retry(ctx, b.ID), txn.ErrConflict, "no participant knows more")
+		if o, err := n.Admin().Resolve(ctx, b.ID, yes); err != nil || o.Heuristic != 0 {
 			t.Errorf("%+v, %v", o, err)
 		}
 	})
 	for name, call := range map[string]func(txn.ID) error{
-		"resolve": func(id txn.ID) error { _, err := n.Resolve(ctx, id, no); return err },
-		"forget":  func(id txn.ID) error { _, err := n.Forget(ctx, id, "", "x"); return err },
-		"explain": func(id txn.ID) error { _, err := n.Explain(ctx, id); return err },
-		"retry":   func(id txn.ID) error { return n.Retry(ctx, id) },
+		"resolve": func(id txn.ID) error { _, err := n.Admin().Resolve(ctx, id, no); return err },
+		"forget":  func(id txn.ID) error { _, err := n.Admin().Forget(ctx, id, "", "x"); return err },
+		"explain": func(id txn.ID) error { _, err := n.Admin().Explain(ctx, id); return err },
+		"retry":   func(id txn.ID) error { return n.Admin().Retry(ctx, id) },
 	} {
 		wantErr(t, name+" of an unknown id", call(random.TransactionID()), txn.ErrNotFound)
 	}
@@ -448,7 +448,7 @@ func TestInDoubtListIsBounded(t *testing.T) {
 	var ds []admin.InDoubt
 	waittest.Until(t, "doubts", func() bool {
 		var err error
-		if ds, err = n.InDoubts(ctx); err != nil {
+		if ds, err = n.Admin().InDoubts(ctx); err != nil {
 			t.Fatal(err)
 		}
 		return len(ds) == admin.MaxInDoubt

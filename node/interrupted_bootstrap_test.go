@@ -106,13 +106,13 @@ func TestACrashInTheMiddleOfAVote(t *testing.T) {
 func TestNothingIsKnownYet(t *testing.T) {
 	n := openMember(t, t.TempDir(), Cluster{Listen: freePorts(t, 1)[0]})
 	ctx := txn.AllowStale(t.Context())
-	if d, err := n.InDoubts(ctx); err != nil || len(d) > 0 {
+	if d, err := n.Admin().InDoubts(ctx); err != nil || len(d) > 0 {
 		t.Errorf("doubts: %v, %v", d, err)
 	}
 	if l, err := n.List(ctx, admin.Filter{ExpiresWithin: time.Minute}); err != nil || len(l) > 0 {
 		t.Errorf("list: %v, %v", l, err)
 	}
-	if g, err := n.DeadlineGroups(ctx, admin.DeadlineGroupRange{}); err != nil || len(g.Groups) > 0 {
+	if g, err := n.Admin().DeadlineGroups(ctx, admin.DeadlineGroupRange{}); err != nil || len(g.Groups) > 0 {
 		t.Errorf("groups: %v, %v", g, err)
 	}
 }

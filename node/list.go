@@ -135,9 +135,8 @@ func (n *Node) expiryBound(f admin.Filter) survival.Tick {
 	return tick
 }
 
-// DeadlineGroups returns a part of the survival index: the groups that expire at the range's tick
-// or later, in the order of their expiry, at most as many as the range's limit.
-func (n *Node) DeadlineGroups(ctx context.Context, r admin.DeadlineGroupRange) (admin.DeadlineGroups, error) {
+// DeadlineGroups implements [admin.Calls].
+func (n adminCalls) DeadlineGroups(ctx context.Context, r admin.DeadlineGroupRange) (admin.DeadlineGroups, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return admin.DeadlineGroups{}, txn.Wrap("timeouts", txn.ID{}, err)
 	}

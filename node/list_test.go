@@ -127,13 +127,13 @@ func TestGroupsPageByPage(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	first, err := n.DeadlineGroups(t.Context(), admin.DeadlineGroupRange{})
+	first, err := n.Admin().DeadlineGroups(t.Context(), admin.DeadlineGroupRange{})
 	if err != nil || len(first.Groups) != admin.DefaultDeadlineGroups || first.Next <= first.Groups[admin.DefaultDeadlineGroups-1].ExpiryTick {
 		t.Fatalf("%d groups, next %d, %v", len(first.Groups), first.Next, err)
 	}
 	var ticks []uint64
 	for r, more := (admin.DeadlineGroupRange{Limit: 100}), true; more; more = r.From != 0 {
-		g, err := n.DeadlineGroups(t.Context(), r)
+		g, err := n.Admin().DeadlineGroups(t.Context(), r)
 		if err != nil || len(g.Groups) > 100 {
 			t.Fatalf("%d groups, %v", len(g.Groups), err)
 		}

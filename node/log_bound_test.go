@@ -182,7 +182,7 @@ func TestBackupsAndRestartsLeaveTheLogBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := n.Backup(t.Context(), io.Discard); err != nil {
+		if _, err := n.Admin().Backup(t.Context(), io.Discard); err != nil {
 			t.Fatal(err)
 		}
 		if _, size, err := n.logTail(0, 1<<40); err != nil || size > 2*bytes {

@@ -93,7 +93,7 @@ func TestLogTellsWhatHappened(t *testing.T) {
 		t.Fatal(err)
 	}
 	hurt := makeHeuristic(t, n, desks)
-	if _, err := n.Forget(t.Context(), hurt.ID, "ann", "booked by hand"); err != nil {
+	if _, err := n.Admin().Forget(t.Context(), hurt.ID, "ann", "booked by hand"); err != nil {
 		t.Fatal(err)
 	}
 	late, err := n.Begin(t.Context(), txn.Options{Timeout: 20 * time.Millisecond})

@@ -42,28 +42,21 @@ func (n *Node) bootstrapSettings() string {
 	return fmt.Sprintf("interval=%v retention=%v retain=%d", orElse(n.conf.Interval, DefaultInterval), orElse(n.conf.Retention, DefaultRetention), orElse(n.conf.Retain, 1_000_000))
 }
 
-// Members lists the nodes of the cluster by name, as this node knows them.
-func (n *Node) Members() []admin.Member { return n.cluster.Members() }
-
-// Join adds the node that listens for other nodes at the address: first as a learner, and as a
-// voter once it has caught up. A node that is a member already remains one.
-func (n *Node) Join(ctx context.Context, address, _ string) (admin.Member, error) {
+// Join implements [admin.Cluster].
+func (n adminCalls) Join(ctx context.Context, address, _ string) (admin.Member, error) {
 	return n.cluster.Join(ctx, address)
 }
 
-// Remove removes a node from the cluster for ever: its id is rejected from then on. A leader
-// that is to be removed transfers the leadership first, and returns [txn.ErrUnavailable].
-func (n *Node) Remove(ctx context.Context, node, by, reason string) error {
+// Remove implements [admin.Cluster].
+func (n adminCalls) Remove(ctx context.Context, node, by, reason string) error {
 	return n.cluster.Remove(ctx, node, audit.Operator(by), reason)
 }
 
-// Leave removes this node from the cluster for ever. The process keeps running, and can be
-// stopped.
-func (n *Node) Leave(ctx context.Context, _ string) error { return n.cluster.Leave(ctx) }
+// Leave implements [admin.Cluster].
+func (n adminCalls) Leave(ctx context.Context, _ string) error { return n.cluster.Leave(ctx) }
 
-// TransferLeader makes another node lead: the most up-to-date one when node is empty. It returns
-// when this node does not lead any more.
-func (n *Node) TransferLeader(ctx context.Context, node string) error {
+// TransferLeader implements [admin.Cluster].
+func (n adminCalls) TransferLeader(ctx context.Context, node string) error {
 	return n.cluster.TransferLeader(ctx, node)
 }
 

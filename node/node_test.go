@@ -122,7 +122,7 @@ func TestManyCallersShareEntries(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	s, err := n.Status(ctx)
+	s, err := n.Admin().Status(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,14 +23,14 @@ func TestAuditOfParticipants(t *testing.T) {
 	path := t.TempDir() + "/shelf.db"
 	add := func(by, reason string, settings map[string]string) {
 		t.Helper()
-		if err := n.AddParticipant(ctx, admin.Participant{Name: "shelf", Kind: ledger.Kind, Settings: settings}, by, reason); err != nil {
+		if err := n.Admin().AddParticipant(ctx, admin.Participant{Name: "shelf", Kind: ledger.Kind, Settings: settings}, by, reason); err != nil {
 			t.Fatal(err)
 		}
 	}
 	add("ann", "new", map[string]string{"path": path})
 	add("bob", "nothing changes", map[string]string{"path": path})
 	add("bob", "too many", map[string]string{"path": path, "quota": "7"})
-	if err := n.RemoveParticipant(ctx, "shelf", "ann", "not used"); err != nil {
+	if err := n.Admin().RemoveParticipant(ctx, "shelf", "ann", "not used"); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -39,7 +39,7 @@ func TestAuditOfParticipants(t *testing.T) {
 		"participant-remove|ann|shelf|not used",
 	}
 	for _, snapshot := range []bool{false, true, false} {
-		audit, err := n.Audit(ctx, admin.AuditFilter{Limit: 3})
+		audit, err := n.Admin().Audit(ctx, admin.AuditFilter{Limit: 3})
 		var got []string
 		for _, a := range audit {
 			got = append(got, fmt.Sprintf("%s|%s|%s|%s", a.Action, a.By, a.Subject, a.Reason))

@@ -13,11 +13,8 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// AddParticipant registers a participant after checking that it can be opened; TestParticipant
-// checks whether it can take part in transactions. Whether the coordinator prepares its branches
-// is detected: it does if the participant is a [participant.Preparer]. The audit records who
-// asked for it, at most 128 bytes, and why, at most 512; both may be empty.
-func (n *Node) AddParticipant(ctx context.Context, p admin.Participant, by, reason string) error {
+// AddParticipant implements [admin.Participants].
+func (n adminCalls) AddParticipant(ctx context.Context, p admin.Participant, by, reason string) error {
 	if err := p.Check(); err != nil {
 		return txn.Wrap("participant add", txn.ID{}, err)
 	}
@@ -75,9 +72,8 @@ func (n *Node) registerEmbedded() error {
 	return nil
 }
 
-// RemoveParticipant removes a registration. The audit records who asked for it and why, as in
-// [Node.AddParticipant].
-func (n *Node) RemoveParticipant(ctx context.Context, name, by, reason string) error {
+// RemoveParticipant implements [admin.Participants].
+func (n adminCalls) RemoveParticipant(ctx context.Context, name, by, reason string) error {
 	res, err := n.proposals.Propose(ctx, machine.UnregisterParticipant{Name: name, By: by, Reason: reason})
 	switch {
 	case err != nil:
@@ -90,8 +86,8 @@ func (n *Node) RemoveParticipant(ctx context.Context, name, by, reason string) e
 	return n.participants.Drop(name)
 }
 
-// TestParticipant checks whether a participant can take part in transactions.
-func (n *Node) TestParticipant(ctx context.Context, name string) error {
+// TestParticipant implements [admin.Participants].
+func (n adminCalls) TestParticipant(ctx context.Context, name string) error {
 	p, err := n.participants.Get(ctx, name)
 	if err == nil {
 		err = p.Check(ctx)

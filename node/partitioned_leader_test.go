@@ -42,15 +42,15 @@ func TestCutOffLeaderAnswersNoRead(t *testing.T) {
 			"get":  func(ctx context.Context) error { _, err := n.Get(ctx, b.ID); return err },
 			"list": func(ctx context.Context) error { _, err := n.List(ctx, admin.Filter{}); return err },
 			"groups": func(ctx context.Context) error {
-				_, err := n.DeadlineGroups(ctx, admin.DeadlineGroupRange{})
+				_, err := n.Admin().DeadlineGroups(ctx, admin.DeadlineGroupRange{})
 				return err
 			},
-			"doubts":       func(ctx context.Context) error { _, err := n.InDoubts(ctx); return err },
-			"audit":        func(ctx context.Context) error { _, err := n.Audit(ctx, admin.AuditFilter{}); return err },
-			"participants": func(ctx context.Context) error { _, err := n.Participants(ctx); return err },
-			"pools":        func(ctx context.Context) error { _, err := n.Pools(ctx, ""); return err },
-			"tokens":       func(ctx context.Context) error { _, err := n.Tokens(ctx); return err },
-			"backup":       func(ctx context.Context) error { _, err := n.Backup(ctx, io.Discard); return err },
+			"doubts":       func(ctx context.Context) error { _, err := n.Admin().InDoubts(ctx); return err },
+			"audit":        func(ctx context.Context) error { _, err := n.Admin().Audit(ctx, admin.AuditFilter{}); return err },
+			"participants": func(ctx context.Context) error { _, err := n.Admin().Participants(ctx); return err },
+			"pools":        func(ctx context.Context) error { _, err := n.Admin().Pools(ctx, ""); return err },
+			"tokens":       func(ctx context.Context) error { _, err := n.Admin().Tokens(ctx); return err },
+			"backup":       func(ctx context.Context) error { _, err := n.Admin().Backup(ctx, io.Discard); return err },
 		}
 		for name, read := range reads {
 			if err := read(t.Context()); err != nil {

@@ -13,10 +13,8 @@ import (
 // decisionsPerParticipant is how many decisions are listed of each participant when none is named.
 const decisionsPerParticipant = 10
 
-// Pools lists the concurrency limit of recovery's calls to a participant, or to each of them when
-// the name is empty, and the decisions that led to it: only the last few of each in the latter
-// case.
-func (n *Node) Pools(ctx context.Context, participant string) ([]admin.Pool, error) {
+// Pools implements [admin.Participants].
+func (n adminCalls) Pools(ctx context.Context, participant string) ([]admin.Pool, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("pools", txn.ID{}, err)
 	}
@@ -31,7 +29,7 @@ func (n *Node) Pools(ctx context.Context, participant string) ([]admin.Pool, err
 		return []admin.Pool{pool(r, participant, r.Decisions(participant))}, nil
 	}
 	out := []admin.Pool{}
-	for _, name := range (recoveryLog{n}).Participants() {
+	for _, name := range (recoveryLog{n.Node}).Participants() {
 		all := r.Decisions(name)
 		out = append(out, pool(r, name, all[max(0, len(all)-decisionsPerParticipant):]))
 	}

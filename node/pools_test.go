@@ -35,14 +35,14 @@ func TestPools(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(time.Second)
-		all, err := n.Pools(t.Context(), "")
+		all, err := n.Admin().Pools(t.Context(), "")
 		if err != nil || len(all) != 2 || all[0].Participant != "bank" || all[1].Participant != "shop" {
 			t.Fatalf("%+v, %v", all, err)
 		}
 		if bank, shop := all[0], all[1]; bank.Limit != 4 || len(bank.Decisions) != 0 || len(shop.Decisions) != decisionsPerParticipant || shop.Limit != 40 {
 			t.Errorf("bank %+v, shop %+v", bank, shop)
 		}
-		one, err := n.Pools(t.Context(), "shop")
+		one, err := n.Admin().Pools(t.Context(), "shop")
 		if err != nil || len(one) != 1 || one[0].Raised != 36 || len(one[0].Decisions) != 36 {
 			t.Fatalf("%+v, %v", one, err)
 		}
@@ -51,11 +51,11 @@ func TestPools(t *testing.T) {
 				t.Errorf("decision %d: %+v", i, d)
 			}
 		}
-		health, err := n.Participants(t.Context())
+		health, err := n.Admin().Participants(t.Context())
 		if err != nil || health[1].Limit != 40 || health[1].Raised != 36 || health[1].Decision == nil || health[1].Decision.To != 40 || health[0].Decision != nil {
 			t.Errorf("%+v, %v", health, err)
 		}
-		_, err = n.Pools(t.Context(), "nobody")
+		_, err = n.Admin().Pools(t.Context(), "nobody")
 		wantErr(t, "pools of a stranger", err, txn.ErrNotFound)
 	})
 }

@@ -26,7 +26,7 @@ func addLedger(t *testing.T, n *Node, name, quota string) error {
 	if quota != "" {
 		p.Settings[participants.QuotaSetting] = quota
 	}
-	return n.AddParticipant(t.Context(), p, "", "")
+	return n.Admin().AddParticipant(t.Context(), p, "", "")
 }
 
 func ledgers(c *Config) {
@@ -109,7 +109,7 @@ func TestQuotaHoldsBranchesBack(t *testing.T) {
 		t.Errorf("when one has ended: %v", err)
 	}
 	full("when another has come")
-	ds, err := n.Doctor(ctx, "bank")
+	ds, err := n.Admin().Doctor(ctx, "bank")
 	if err != nil || found(ds, participants.QuotaSetting).Level != "warning" || found(ds, participants.QuotaSetting).Message != "2 of 2 branches are unfinished: further ones will be refused" {
 		t.Errorf("%+v, %v", ds, err)
 	}
@@ -248,14 +248,14 @@ func TestWhoPreparesIsFoundOut(t *testing.T) {
 	})
 	ctx := t.Context()
 	for kind, prepares := range map[string]bool{"desk": false, "web": true} {
-		if err := n.AddParticipant(ctx, admin.Participant{Name: kind, Kind: kind, Settings: map[string]string{participants.QuotaSetting: "9"}}, "", ""); err != nil {
+		if err := n.Admin().AddParticipant(ctx, admin.Participant{Name: kind, Kind: kind, Settings: map[string]string{participants.QuotaSetting: "9"}}, "", ""); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 		if p, ok := n.registration(kind); !ok || p.CoordinatorPrepares != prepares {
 			t.Errorf("%+v", p)
 		}
 	}
-	err := n.AddParticipant(ctx, admin.Participant{Name: "other", Kind: "desk", CoordinatorPrepares: true}, "", "")
+	err := n.Admin().AddParticipant(ctx, admin.Participant{Name: "other", Kind: "desk", CoordinatorPrepares: true}, "", "")
 	wantErr(t, "a desk that the coordinator shall prepare", err, txn.ErrInvalid, "cannot ask kind")
 }
 

@@ -23,7 +23,7 @@ func TestAFollowerIsReadyWhenItKnowsTheLeader(t *testing.T) {
 	}
 	l := leaderOf(t, nodes...)
 	waittest.Until(t, "the leader knows all nodes", func() bool {
-		for _, m := range l.Members() {
+		for _, m := range l.cluster.Members() {
 			if m.Name == "" {
 				return false
 			}

@@ -15,11 +15,8 @@ func (n *Node) recoveryPaused() (paused bool) {
 	return paused
 }
 
-// ResumeRecovery resumes recovery after a restore: from now on decided transactions are completed,
-// and participants are swept. If recovery is not paused it changes nothing.
-//
-// [txn.ErrInvalid]: no reason was given, or it is too long.
-func (n *Node) ResumeRecovery(ctx context.Context, by, reason string) error {
+// ResumeRecovery implements [admin.Cluster].
+func (n adminCalls) ResumeRecovery(ctx context.Context, by, reason string) error {
 	const op = "recover resume"
 	reason, err := audit.Reason(op, txn.ID{}, reason)
 	if err != nil {

@@ -61,7 +61,7 @@ func runUntilBackup(t *testing.T) *backupScenario {
 	}
 	ctx := t.Context()
 	for _, name := range []string{"bank", "stock"} {
-		if err := n.AddParticipant(ctx, admin.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(dir, name)}}, "", ""); err != nil {
+		if err := n.Admin().AddParticipant(ctx, admin.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(dir, name)}}, "", ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,7 +74,7 @@ func runUntilBackup(t *testing.T) *backupScenario {
 	}
 	commit(y.decided)
 	var file bytes.Buffer
-	if _, err := n.Backup(ctx, &file); err != nil {
+	if _, err := n.Admin().Backup(ctx, &file); err != nil {
 		t.Fatal(err)
 	}
 	y.backup = file.Bytes()
@@ -142,8 +142,8 @@ func TestRestoreYesterdaysBackup(t *testing.T) {
 			t.Fatalf("touched while held (-before +after):\n%s", d)
 		}
 
-		wantErr(t, "resume without a reason", n.ResumeRecovery(ctx, "ann", " "), txn.ErrInvalid, "reason")
-		if err := n.ResumeRecovery(ctx, "ann", "compared with the ledgers"); err != nil {
+		wantErr(t, "resume without a reason", n.Admin().ResumeRecovery(ctx, "ann", " "), txn.ErrInvalid, "reason")
+		if err := n.Admin().ResumeRecovery(ctx, "ann", "compared with the ledgers"); err != nil {
 			t.Fatal(err)
 		}
 		if i := finished(t, n, y.decided); i.State != txn.Committed || i.Heuristic != 0 {
@@ -154,10 +154,10 @@ func TestRestoreYesterdaysBackup(t *testing.T) {
 		}
 		pass(5 * time.Hour) // the lost one is left, however often it is scanned
 		y.checkAfterResume(n)
-		if err := n.ResumeRecovery(ctx, "bob", "again"); err != nil {
+		if err := n.Admin().ResumeRecovery(ctx, "bob", "again"); err != nil {
 			t.Error("a repeat:", err)
 		}
-		records, err := n.Audit(ctx, admin.AuditFilter{})
+		records, err := n.Admin().Audit(ctx, admin.AuditFilter{})
 		if last := records[len(records)-1]; err != nil || last.Action != "resume" || last.By != "ann" || last.Reason != "compared with the ledgers" {
 			t.Errorf("%+v, %v", last, err)
 		}
@@ -168,9 +168,9 @@ func (y *backupScenario) checkWhilePaused(n *Node) {
 	t, ctx := y.t, y.t.Context()
 	_, err := n.Begin(ctx, txn.Options{})
 	wantErr(t, "begin", err, txn.ErrUnavailable, "recover scan", "recover resume")
-	_, err = n.Scan(ctx, "bank", true)
+	_, err = n.Admin().Scan(ctx, "bank", true)
 	wantErr(t, "scan that acts", err, txn.ErrUnavailable, "backup")
-	found, err := n.Scan(ctx, "", false)
+	found, err := n.Admin().Scan(ctx, "", false)
 	if err != nil || len(found) != 5 {
 		t.Errorf("scan: %+v, %v", found, err)
 	}
@@ -182,13 +182,13 @@ func (y *backupScenario) checkWhilePaused(n *Node) {
 	if i, err := n.Get(ctx, y.open); err != nil || i.State != txn.RollingBack || i.Cause != txn.CauseTimeout {
 		t.Errorf("open: %+v, %v", i, err)
 	}
-	if ds, err := n.InDoubts(ctx); err != nil || len(ds) != 2 {
+	if ds, err := n.Admin().InDoubts(ctx); err != nil || len(ds) != 2 {
 		t.Errorf("doubts: %+v, %v", ds, err)
 	}
-	if _, err := n.Status(ctx); err != nil {
+	if _, err := n.Admin().Status(ctx); err != nil {
 		t.Error(err)
 	}
-	_ = n.Retry(ctx, y.decided)
+	_ = n.Admin().Retry(ctx, y.decided)
 	pass(time.Minute)
 }
 
@@ -198,7 +198,7 @@ func (y *backupScenario) checkAfterResume(n *Node) {
 	if d := cmp.Diff(map[string]string{stock: "stock"}, y.prepared()); d != "" {
 		t.Errorf("prepared afterwards (-want +got):\n%s", d)
 	}
-	found, err := n.Scan(ctx, "", true)
+	found, err := n.Admin().Scan(ctx, "", true)
 	if err != nil || len(found) != 1 || found[0].ID != y.lost || found[0].Class != "leave" || !strings.Contains(found[0].Error, "restored from an old copy") {
 		t.Errorf("scan: %+v, %v", found, err)
 	}
@@ -226,7 +226,7 @@ func TestResumeFeedsRecovery(t *testing.T) {
 		}
 		n := open(t, dir, y.conf, func(c *Config) { c.Recovery.ClientGrace, c.Recovery.SweepEvery = -1, -1 })
 		pass(time.Minute)
-		if err := n.ResumeRecovery(t.Context(), "ann", "compared"); err != nil {
+		if err := n.Admin().ResumeRecovery(t.Context(), "ann", "compared"); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -251,7 +251,7 @@ func TestSlowTransactionOfTheLostTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		var file bytes.Buffer
-		if _, err := n.Backup(t.Context(), &file); err != nil {
+		if _, err := n.Admin().Backup(t.Context(), &file); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Hour)
@@ -266,7 +266,7 @@ func TestSlowTransactionOfTheLostTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		n = open(t, dir, short, with(desks))
-		if err := n.ResumeRecovery(t.Context(), "ann", "compared"); err != nil {
+		if err := n.Admin().ResumeRecovery(t.Context(), "ann", "compared"); err != nil {
 			t.Fatal(err)
 		}
 		pass(5 * time.Hour)

@@ -31,7 +31,7 @@ func TestNoWordIsTakenOfABranchThatHasNotEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, commit := range []bool{true, false} {
-		_, err := n.Resolve(t.Context(), b.ID, admin.Resolution{Commit: commit, Reason: "seen it"})
+		_, err := n.Admin().Resolve(t.Context(), b.ID, admin.Resolution{Commit: commit, Reason: "seen it"})
 		wantErr(t, "resolve", err, txn.ErrConflict, "has not ended there (connection 7 is at work)")
 	}
 }

@@ -24,7 +24,7 @@ func TestResolveBesideACommit(t *testing.T) {
 		var both sync.WaitGroup
 		var commit, resolve error
 		both.Go(func() { _, commit = n.Commit(t.Context(), b.ID, txn.CommitRequest{Votes: prepared(2)}) })
-		both.Go(func() { _, resolve = n.Resolve(t.Context(), b.ID, admin.Resolution{Reason: "stuck"}) })
+		both.Go(func() { _, resolve = n.Admin().Resolve(t.Context(), b.ID, admin.Resolution{Reason: "stuck"}) })
 		both.Wait()
 		info := finished(t, n, b.ID)
 		if info.Heuristic != 0 || info.State.Commits() != (commit == nil) || info.State.Commits() != errors.Is(resolve, txn.ErrConflict) {

@@ -55,7 +55,7 @@ func TestRestoreTheCoordinatorFromYesterdaysCopy(t *testing.T) {
 		}
 		n := open(t, dir, with(desks))
 		<-time.After(time.Minute) // many sweeps
-		found, err := n.Scan(t.Context(), "", true)
+		found, err := n.Admin().Scan(t.Context(), "", true)
 		if err != nil || len(found) != 1 || found[0].Class != "leave" || !strings.Contains(found[0].Error, "restored from an old copy") {
 			t.Errorf("%+v, %v", found, err)
 		}

@@ -46,7 +46,7 @@ func TestScanGoesOn(t *testing.T) {
 			leftBehind(t, n, map[string]*fakeParticipant{"a": a, "z": z})
 			m.outage(errors.New("dial postgres://app:s3cret@db/x: refused"))
 			start := time.Now()
-			fs, err := n.Scan(t.Context(), "", apply)
+			fs, err := n.Admin().Scan(t.Context(), "", apply)
 			if err != nil || len(fs) != 5 {
 				t.Fatalf("%+v, %v", fs, err)
 			}
@@ -69,7 +69,7 @@ func TestScanGoesOn(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 			for _, name := range []string{"dead", "hung"} {
-				_, err = n.Scan(t.Context(), name, apply)
+				_, err = n.Admin().Scan(t.Context(), name, apply)
 				wantErr(t, "scan "+name, err, `participant "`+name+`"`)
 			}
 		})
@@ -84,7 +84,7 @@ func TestScanThatIsGivenUp(t *testing.T) {
 		leftBehind(t, n, map[string]*fakeParticipant{"a": a})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		fs, err := n.Scan(ctx, "", false)
+		fs, err := n.Admin().Scan(ctx, "", false)
 		wantErr(t, "scan", err, txn.ErrUnavailable, context.DeadlineExceeded)
 		if len(fs) == 0 || fs[0].Participant != "a" || fs[0].Class != "rollback" {
 			t.Errorf("%+v", fs)

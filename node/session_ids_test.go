@@ -34,7 +34,7 @@ func TestRestartWhileASessionIsDrained(t *testing.T) {
 		}
 		n = open(t, dir, slow)
 		pass(2 * time.Second)
-		if s, _ := n.Status(context.Background()); s.Undecided != 0 || s.RolledBack != uint64(len(crowd)) {
+		if s, _ := n.Admin().Status(context.Background()); s.Undecided != 0 || s.RolledBack != uint64(len(crowd)) {
 			t.Errorf("%d open, %d rolled back", s.Undecided, s.RolledBack)
 		}
 	})

@@ -115,9 +115,8 @@ func (n *Node) CloseSession(ctx context.Context, id txn.SessionID) error {
 	return nil
 }
 
-// Sessions lists client sessions in the order of their ids: the newest ones when there are more
-// than the filter's limit.
-func (n *Node) Sessions(ctx context.Context, f admin.SessionFilter) ([]admin.ClientSession, error) {
+// Sessions implements [admin.Calls].
+func (n adminCalls) Sessions(ctx context.Context, f admin.SessionFilter) ([]admin.ClientSession, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("list sessions", txn.ID{}, err)
 	}

@@ -93,14 +93,14 @@ func TestNothingSilentNothingWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), slow)
 		s := openSession(t, n, time.Second)
-		before, _ := n.Status(context.Background())
+		before, _ := n.Admin().Status(context.Background())
 		for range 100 {
 			pass(300 * time.Millisecond)
 			if _, err := n.KeepAlive(context.Background(), s.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
-		after, _ := n.Status(context.Background())
+		after, _ := n.Admin().Status(context.Background())
 		if after.Entries != before.Entries || after.Sessions != 1 {
 			t.Errorf("100 signs of life wrote %d entries; %d sessions are open", after.Entries-before.Entries, after.Sessions)
 		}
@@ -147,10 +147,10 @@ func TestCloseSession(t *testing.T) {
 		if _, err := n.KeepAlive(context.Background(), txn.SessionID{1}); !errors.Is(err, txn.ErrNotFound) {
 			t.Errorf("keep alive of an unknown one: %v", err)
 		}
-		if all, err := n.Sessions(context.Background(), admin.SessionFilter{}); err != nil || len(all) != 0 {
+		if all, err := n.Admin().Sessions(context.Background(), admin.SessionFilter{}); err != nil || len(all) != 0 {
 			t.Errorf("open sessions: %v, %v", all, err)
 		}
-		if all, err := n.Sessions(context.Background(), admin.SessionFilter{Ended: true}); err != nil || len(all) != 1 || all[0].State != txn.SessionClosed {
+		if all, err := n.Admin().Sessions(context.Background(), admin.SessionFilter{Ended: true}); err != nil || len(all) != 1 || all[0].State != txn.SessionClosed {
 			t.Errorf("all sessions: %v, %v", all, err)
 		}
 	})
@@ -175,7 +175,7 @@ func TestACrowdOfOneSession(t *testing.T) {
 			t.Errorf("a commit behind the end of its session: %v", err)
 		}
 		pass(time.Second)
-		if s, _ := n.Status(context.Background()); s.Undecided != 0 || s.RolledBack != uint64(len(crowd)) {
+		if s, _ := n.Admin().Status(context.Background()); s.Undecided != 0 || s.RolledBack != uint64(len(crowd)) {
 			t.Errorf("%d open, %d rolled back", s.Undecided, s.RolledBack)
 		}
 	})

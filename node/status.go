@@ -13,8 +13,8 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// Participants lists the registered participants with their health as this node sees it.
-func (n *Node) Participants(ctx context.Context) ([]admin.ParticipantStatus, error) {
+// Participants implements [admin.Participants].
+func (n adminCalls) Participants(ctx context.Context) ([]admin.ParticipantStatus, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("participant list", txn.ID{}, err)
 	}
@@ -48,12 +48,8 @@ func (n *Node) Participants(ctx context.Context) ([]admin.ParticipantStatus, err
 // answer takes several call timeouts.
 const maxConcurrentScans = 8
 
-// Scan compares the prepared branches of a participant, or of all participants when the name is
-// empty, with the log. With apply it finishes those that it may; without, it also reports which
-// locks they hold, who waits for them, and what other applications have prepared there. When all
-// are scanned, one that cannot be scanned is reported as a result of its own, see
-// [recovery.Unreachable]; when one is named, as the error.
-func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]admin.ScanResult, error) {
+// Scan implements [admin.InDoubts].
+func (n adminCalls) Scan(ctx context.Context, participant string, apply bool) ([]admin.ScanResult, error) {
 	r := n.recovery.Load()
 	if r == nil {
 		return nil, &txn.Error{Op: "recover scan", Err: txn.ErrUnavailable, Detail: "this node does not lead"}
@@ -77,8 +73,8 @@ func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]admi
 
 // scanAll returns the results in the order of the participants. The error is not about a
 // participant.
-func (n *Node) scanAll(ctx context.Context, check func(context.Context, string) ([]admin.ScanResult, error)) ([]admin.ScanResult, error) {
-	names := recoveryLog{n}.Participants()
+func (n adminCalls) scanAll(ctx context.Context, check func(context.Context, string) ([]admin.ScanResult, error)) ([]admin.ScanResult, error) {
+	names := recoveryLog{n.Node}.Participants()
 	found := make([][]admin.ScanResult, len(names))
 	slots := make(chan struct{}, maxConcurrentScans)
 	var wg sync.WaitGroup
@@ -104,8 +100,8 @@ func (n *Node) scanAll(ctx context.Context, check func(context.Context, string) 
 	return all, nil
 }
 
-// Status returns the state of the node.
-func (n *Node) Status(ctx context.Context) (admin.Status, error) {
+// Status implements [admin.Cluster].
+func (n adminCalls) Status(ctx context.Context) (admin.Status, error) {
 	written := n.proposals.Stats()
 	leader, leaderID := n.raft.LeaderWithID()
 	tick, _ := n.clock.Now()
@@ -131,7 +127,7 @@ func (n *Node) Status(ctx context.Context) (admin.Status, error) {
 		}
 		s.Sessions, s.SessionsExpired = c.Sessions, c.SessionsExpired
 	})
-	s.Members = n.Members()
+	s.Members = n.cluster.Members()
 	s.WaitingFor = n.cluster.WaitsFor()
 	stats, err := n.env.Log.Stats()
 	if err != nil {

@@ -80,7 +80,7 @@ func TestDamagedDataDirectory(t *testing.T) {
 	}
 	dir, _ := history(t)
 	n := open(t, dir)
-	if s, err := n.Status(t.Context()); err != nil || s.Undecided != 40 {
+	if s, err := n.Admin().Status(t.Context()); err != nil || s.Undecided != 40 {
 		t.Errorf("undamaged: %d open, %v; want 40", s.Undecided, err)
 	}
 }
@@ -106,7 +106,7 @@ func TestOlderSnapshotIsEnough(t *testing.T) {
 	snapshots, _ := filepath.Glob(filepath.Join(dir, "snapshots", "*", "state.bin"))
 	flip(t, snapshots[1])
 	n = open(t, dir)
-	if s, err := n.Status(t.Context()); err != nil || s.Undecided != 2 {
+	if s, err := n.Admin().Status(t.Context()); err != nil || s.Undecided != 2 {
 		t.Errorf("%d open, %v; want 2", s.Undecided, err)
 	}
 }

@@ -110,7 +110,7 @@ func TestCommitOneTickAfterTheDeadlineBeforeTheSweep(t *testing.T) {
 				t.Error("at the deadline:", err)
 			}
 		})
-		s, err := n.Status(context.Background())
+		s, err := n.Admin().Status(context.Background())
 		if err != nil || s.Committed != 100 || s.TimedOut != late || s.Undecided != 0 {
 			t.Errorf("%d committed, %d timed out, %d open, %v", s.Committed, s.TimedOut, s.Undecided, err)
 		}
@@ -123,7 +123,7 @@ func TestIdleWritesCheckpointsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), slow)
 		entries := func() uint64 {
-			s, err := n.Status(context.Background())
+			s, err := n.Admin().Status(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +153,7 @@ func TestRetentionEndsWhileIdle(t *testing.T) {
 		const retention, late = time.Hour, 15*time.Second + 10*time.Second
 		n := open(t, t.TempDir(), slow, func(c *Config) { c.Retention = retention })
 		status := func() admin.Status {
-			s, err := n.Status(context.Background())
+			s, err := n.Admin().Status(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -239,7 +239,7 @@ func TestTimeoutsOutsideTheLimits(t *testing.T) {
 			t.Errorf("timeout %v: %v", timeout, err)
 		}
 	}
-	if s, _ := n.Status(context.Background()); s.Undecided != 0 {
+	if s, _ := n.Admin().Status(context.Background()); s.Undecided != 0 {
 		t.Errorf("%d transactions are open", s.Undecided)
 	}
 }
@@ -310,7 +310,7 @@ func TestRestartKeepsTheClusterTag(t *testing.T) {
 	}
 	register := func(n *Node) {
 		t.Helper()
-		if err := n.AddParticipant(ctx, admin.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""); err != nil {
+		if err := n.Admin().AddParticipant(ctx, admin.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -334,7 +334,7 @@ func TestRestartKeepsTheClusterTag(t *testing.T) {
 
 	outsider := open(t, t.TempDir(), conf)
 	register(outsider)
-	if _, err := outsider.Scan(ctx, "bank", true); err != nil {
+	if _, err := outsider.Admin().Scan(ctx, "bank", true); err != nil {
 		t.Error(err)
 	}
 	if outsider.clusterID() == tag {
@@ -344,7 +344,7 @@ func TestRestartKeepsTheClusterTag(t *testing.T) {
 	if n.clusterID() != tag || n.env.ID != name {
 		t.Errorf("cluster %s, node %s; were %s and %s", n.clusterID(), n.env.ID, tag, name)
 	}
-	fs, err := n.Scan(ctx, "bank", false)
+	fs, err := n.Admin().Scan(ctx, "bank", false)
 	if err != nil || len(fs) != 1 || fs[0].ID != id || fs[0].Class != "leave" {
 		t.Errorf("%+v, %v", fs, err)
 	}

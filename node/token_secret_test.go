@@ -10,7 +10,7 @@ import (
 // worthless.
 func TestSecretCountsToItsLastLetter(t *testing.T) {
 	n := open(t, t.TempDir())
-	_, secret, err := n.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient})
+	_, secret, err := n.Admin().CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,11 +24,8 @@ const (
 	secretLength  = len(secretPrefix) + tokenIDLength + 1 + secretLetters
 )
 
-// CreateToken creates a token, and returns its secret, which is stored nowhere.
-//
-// [txn.ErrInvalid]: see [admin.TokenRequest.Check], or there are too many.
-// [txn.ErrConflict]: a token has that name, expired or not.
-func (n *Node) CreateToken(ctx context.Context, r admin.TokenRequest) (admin.Token, string, error) {
+// CreateToken implements [admin.Tokens].
+func (n adminCalls) CreateToken(ctx context.Context, r admin.TokenRequest) (admin.Token, string, error) {
 	const op = "token create"
 	if err := r.Check(); err != nil {
 		return admin.Token{}, "", txn.Wrap(op, txn.ID{}, err)
@@ -73,8 +70,8 @@ func (n *Node) token(idOrName string) (t machine.Token, ok bool) {
 	return t, ok
 }
 
-// Tokens lists all tokens, in the order of their creation, expired ones included.
-func (n *Node) Tokens(ctx context.Context) ([]admin.Token, error) {
+// Tokens implements [admin.Tokens].
+func (n adminCalls) Tokens(ctx context.Context) ([]admin.Token, error) {
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("token list", txn.ID{}, err)
 	}
@@ -87,11 +84,8 @@ func (n *Node) Tokens(ctx context.Context) ([]admin.Token, error) {
 	return out, nil
 }
 
-// RevokeToken revokes a token by its id or, when no token has such an id, by its name. Each node
-// refuses it from the moment on at which it has applied the revocation.
-//
-// [txn.ErrNotFound]: there is no such token.
-func (n *Node) RevokeToken(ctx context.Context, token, by, reason string) error {
+// RevokeToken implements [admin.Tokens].
+func (n adminCalls) RevokeToken(ctx context.Context, token, by, reason string) error {
 	const op = "token revoke"
 	reason = strings.TrimSpace(reason)
 	if len(reason) > txn.MaxReason {

@@ -21,7 +21,7 @@ func TestTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := n.conf.wall().UTC()
-		app, secret, err := n.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient, Rate: 100, TTL: time.Hour, By: "ann"})
+		app, secret, err := n.Admin().CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient, Rate: 100, TTL: time.Hour, By: "ann"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,14 +31,14 @@ func TestTokens(t *testing.T) {
 		if app.Name != "app" || app.Role != admin.RoleClient || app.Rate != 100 || app.By != "ann" || app.Expires.Sub(start.Add(time.Hour)).Abs() > time.Second || app.Created.Sub(start).Abs() > time.Second {
 			t.Errorf("%+v", app)
 		}
-		root, rootSecret, err := n.CreateToken(t.Context(), admin.TokenRequest{Name: "root", Role: admin.RoleAdmin})
+		root, rootSecret, err := n.Admin().CreateToken(t.Context(), admin.TokenRequest{Name: "root", Role: admin.RoleAdmin})
 		if err != nil || !root.Expires.IsZero() {
 			t.Fatal(root, err)
 		}
-		_, _, err = n.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleReader})
+		_, _, err = n.Admin().CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleReader})
 		wantErr(t, "name taken", err, txn.ErrConflict, "txmgr token revoke app")
 		for _, bad := range []admin.TokenRequest{{}, {Name: "x"}, {Name: " x", Role: 1}, {Name: "x\ny", Role: 1}, {Name: "x", Role: 9}, {Name: "x", Role: 1, TTL: -1}} {
-			_, _, err := n.CreateToken(t.Context(), bad)
+			_, _, err := n.Admin().CreateToken(t.Context(), bad)
 			wantErr(t, "bad request", err, txn.ErrInvalid)
 		}
 		bears := func(secret string, want admin.Token, ok bool) {
@@ -53,7 +53,7 @@ func TestTokens(t *testing.T) {
 		for _, no := range []string{"", "txm_", secret + "a", secret[:44] + "!", "TXM_" + secret[4:], strings.Repeat("a", 1<<20)} {
 			bears(no, admin.Token{}, false)
 		}
-		if all, err := n.Tokens(t.Context()); err != nil || len(all) != 2 || all[0] != app || all[1] != root {
+		if all, err := n.Admin().Tokens(t.Context()); err != nil || len(all) != 2 || all[0] != app || all[1] != root {
 			t.Errorf("%+v, %v", all, err)
 		}
 		n.fsm.View(func(m *machine.Machine) {
@@ -70,19 +70,19 @@ func TestTokens(t *testing.T) {
 		bears(secret, app, true)
 		pass(2 * time.Second)
 		bears(secret, app, false)
-		wantErr(t, "unknown", n.RevokeToken(t.Context(), "nobody", "ann", ""), txn.ErrNotFound, "nobody")
-		wantErr(t, "long reason", n.RevokeToken(t.Context(), "root", "ann", strings.Repeat("r", txn.MaxReason+1)), txn.ErrInvalid)
-		if err := n.RevokeToken(t.Context(), "app", "bob", " over "); err != nil {
+		wantErr(t, "unknown", n.Admin().RevokeToken(t.Context(), "nobody", "ann", ""), txn.ErrNotFound, "nobody")
+		wantErr(t, "long reason", n.Admin().RevokeToken(t.Context(), "root", "ann", strings.Repeat("r", txn.MaxReason+1)), txn.ErrInvalid)
+		if err := n.Admin().RevokeToken(t.Context(), "app", "bob", " over "); err != nil {
 			t.Error(err)
 		}
-		if err := n.RevokeToken(t.Context(), root.ID, "bob", ""); err != nil {
+		if err := n.Admin().RevokeToken(t.Context(), root.ID, "bob", ""); err != nil {
 			t.Error(err)
 		}
 		bears(rootSecret, root, false)
-		if _, _, err = n.CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleReader}); err != nil {
+		if _, _, err = n.Admin().CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleReader}); err != nil {
 			t.Error("the name of a revoked token:", err)
 		}
-		records, err := n.Audit(t.Context(), admin.AuditFilter{})
+		records, err := n.Admin().Audit(t.Context(), admin.AuditFilter{})
 		var did []string
 		for _, a := range records {
 			did = append(did, strings.TrimSpace(a.Action+" "+a.Subject+" "+a.By+" "+a.Reason))
@@ -97,7 +97,7 @@ func TestTokens(t *testing.T) {
 // BenchmarkBearer is what every call pays.
 func BenchmarkBearer(b *testing.B) {
 	n := open(b, b.TempDir())
-	_, secret, err := n.CreateToken(b.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient})
+	_, secret, err := n.Admin().CreateToken(b.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient})
 	if err != nil {
 		b.Fatal(err)
 	}

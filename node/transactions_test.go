@@ -30,10 +30,10 @@ func withLedgers(t *testing.T, change ...func(*Config)) (n *Node, bank, stock *l
 			t.Fatal(err)
 		}
 		p := admin.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": path}}
-		if err := n.AddParticipant(t.Context(), p, "", ""); err != nil {
+		if err := n.Admin().AddParticipant(t.Context(), p, "", ""); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.TestParticipant(t.Context(), name); err != nil {
+		if err := n.Admin().TestParticipant(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestTransferBetweenLedgers(t *testing.T) {
 			t.Errorf("balances %v, %v; want %d", b, err, want)
 		}
 	}
-	if f, err := n.Scan(ctx, "", false); err != nil || len(f) != 0 {
+	if f, err := n.Admin().Scan(ctx, "", false); err != nil || len(f) != 0 {
 		t.Errorf("scan found %+v, %v", f, err)
 	}
 }
@@ -146,7 +146,7 @@ func TestListAndWatch(t *testing.T) {
 			t.Errorf("%+v: %d transactions, %v; want %d", c.f, len(got), err, c.want)
 		}
 	}
-	if g, err := n.DeadlineGroups(t.Context(), admin.DeadlineGroupRange{}); err != nil || len(g.Groups) != 9 {
+	if g, err := n.Admin().DeadlineGroups(t.Context(), admin.DeadlineGroupRange{}); err != nil || len(g.Groups) != 9 {
 		t.Errorf("%d groups, %v; want 9", len(g.Groups), err)
 	}
 }
@@ -181,11 +181,13 @@ func TestBadCallsChangeNothing(t *testing.T) {
 		"done before the decision": {func() error {
 			return n.ReportCompletion(ctx, b.ID, txn.CompletionReport{Branch: 1, State: txn.BranchCommitted})
 		}, txn.ErrConflict},
-		"remove what is used": {func() error { return n.RemoveParticipant(ctx, "bank", "", "") }, txn.ErrConflict},
-		"remove nobody":       {func() error { return n.RemoveParticipant(ctx, "x", "", "") }, txn.ErrNotFound},
-		"add an unknown kind": {func() error { return n.AddParticipant(ctx, admin.Participant{Name: "y", Kind: "oracle"}, "", "") }, txn.ErrInvalid},
-		"test nobody":         {func() error { return n.TestParticipant(ctx, "x") }, txn.ErrNotFound},
-		"scan nobody":         {func() error { _, err := n.Scan(ctx, "x", false); return err }, txn.ErrNotFound},
+		"remove what is used": {func() error { return n.Admin().RemoveParticipant(ctx, "bank", "", "") }, txn.ErrConflict},
+		"remove nobody":       {func() error { return n.Admin().RemoveParticipant(ctx, "x", "", "") }, txn.ErrNotFound},
+		"add an unknown kind": {func() error {
+			return n.Admin().AddParticipant(ctx, admin.Participant{Name: "y", Kind: "oracle"}, "", "")
+		}, txn.ErrInvalid},
+		"test nobody": {func() error { return n.Admin().TestParticipant(ctx, "x") }, txn.ErrNotFound},
+		"scan nobody": {func() error { _, err := n.Admin().Scan(ctx, "x", false); return err }, txn.ErrNotFound},
 	}
 	for name, c := range calls {
 		if err := c.call(); !errors.Is(err, c.want) {

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"connectrpc.com/connect"
@@ -14,30 +13,8 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// Cluster are the calls of the ClusterService.
-type Cluster interface {
-	// Status returns the node's status.
-	Status(ctx context.Context) (admin.Status, error)
-	// Doctor runs the health checks of one participant or, if the name is empty, of the
-	// coordinator and all participants.
-	Doctor(ctx context.Context, participant string) ([]admin.Check, error)
-	// Join adds the node whose peer port is at address.
-	Join(ctx context.Context, address, by string) (admin.Member, error)
-	// Remove removes a node from the cluster permanently. node is an id or a name.
-	Remove(ctx context.Context, node, by, reason string) error
-	// TransferLeader hands the leadership to another node; if node is empty, to any that is
-	// up to date.
-	TransferLeader(ctx context.Context, node string) error
-	// Leave removes this node from the cluster permanently.
-	Leave(ctx context.Context, by string) error
-	// Backup writes a copy of the whole state to w and returns its description.
-	Backup(ctx context.Context, w io.Writer) (admin.Backup, error)
-	// ResumeRecovery resumes recovery, which is paused after a restore.
-	ResumeRecovery(ctx context.Context, by, reason string) error
-}
-
 // clusterService is the ClusterService.
-type clusterService struct{ c Cluster }
+type clusterService struct{ c admin.Cluster }
 
 func (c *clusterService) Status(ctx context.Context, _ *txmgrv1.StatusRequest) (*txmgrv1.StatusResponse, error) {
 	s, err := c.c.Status(ctx)

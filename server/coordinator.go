@@ -5,20 +5,18 @@ import (
 
 	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// Coordinator is the service that a [Server] exposes: for each service of the API what it
-// calls, and what is asked before each call. Errors are those of package txn. All methods must
-// be safe for concurrent use.
+// Coordinator is the service that a [Server] exposes: the calls of applications and of operators,
+// and what is asked before each call. Errors are those of package txn. All methods must be safe for
+// concurrent use.
 type Coordinator interface {
 	Admission
 	Transactions
-	Timeouts
 	Sessions
-	InDoubts
-	Participants
-	Cluster
-	Tokens
+	// Admin returns the calls of operators. A server asks for them once.
+	Admin() admin.Calls
 }
 
 // Admission is what is asked before each call.

@@ -10,30 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// InDoubts are the calls of the InDoubtService.
-type InDoubts interface {
-	// Scan compares the prepared branches of a participant, or of all, with what the
-	// coordinator knows, and finishes them if apply is true.
-	Scan(ctx context.Context, participant string, apply bool) ([]admin.ScanResult, error)
-	// InDoubts lists the transactions that may need an operator.
-	InDoubts(ctx context.Context) ([]admin.InDoubt, error)
-	// Explain returns all that is known about a transaction, including the answers of its
-	// participants.
-	Explain(ctx context.Context, id txn.ID) (admin.Explanation, error)
-	// Retry drives a transaction to completion now, whatever its backoff; the zero id means
-	// all that are in doubt.
-	Retry(ctx context.Context, id txn.ID) error
-	// Resolve records an operator's statement of how branches of a transaction in doubt
-	// ended.
-	Resolve(ctx context.Context, id txn.ID, r admin.Resolution) (txn.Outcome, error)
-	// Forget removes the heuristic outcome of a finished transaction.
-	Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Outcome, error)
-	// Audit lists the actions of operators, oldest first.
-	Audit(ctx context.Context, f admin.AuditFilter) ([]admin.AuditRecord, error)
-}
-
 // inDoubtService is the InDoubtService.
-type inDoubtService struct{ c InDoubts }
+type inDoubtService struct{ c admin.InDoubts }
 
 func (d *inDoubtService) Scan(ctx context.Context, r *txmgrv1.ScanRequest) (*txmgrv1.ScanResponse, error) {
 	fs, err := d.c.Scan(ctx, r.GetParticipant(), r.GetApply())

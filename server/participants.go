@@ -8,23 +8,8 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// Participants are the calls of the ParticipantService.
-type Participants interface {
-	// AddParticipant registers a participant. The audit log records by and reason.
-	AddParticipant(ctx context.Context, p admin.Participant, by, reason string) error
-	// Participants lists the registered participants and their health.
-	Participants(ctx context.Context) ([]admin.ParticipantStatus, error)
-	// Pools returns the concurrency limits of one participant, or of all, and the decisions
-	// that led to them.
-	Pools(ctx context.Context, participant string) ([]admin.Pool, error)
-	// TestParticipant checks whether a participant can take part in transactions.
-	TestParticipant(ctx context.Context, name string) error
-	// RemoveParticipant unregisters a participant.
-	RemoveParticipant(ctx context.Context, name, by, reason string) error
-}
-
 // participantService is the ParticipantService.
-type participantService struct{ c Participants }
+type participantService struct{ c admin.Participants }
 
 func (p *participantService) Add(ctx context.Context, r *txmgrv1.AddRequest) (*txmgrv1.AddResponse, error) {
 	by := actor(ctx, r.GetBy())

@@ -75,7 +75,7 @@ func New(cfg Config, c Coordinator) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.forwarder = forward.New(forward.Config{Certificates: others, IdleTimeout: cfg.IdleTimeout, Draining: errDraining, Log: s.log}, c)
+	s.forwarder = forward.New(forward.Config{Certificates: others, IdleTimeout: cfg.IdleTimeout, Draining: errDraining, Log: s.log}, c.Admin())
 	s.metrics = newMetrics(s, own)
 
 	protocols := new(http.Protocols)

@@ -10,7 +10,7 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// Sessions are the calls of the SessionService.
+// Sessions are the calls of clients about their sessions.
 type Sessions interface {
 	// OpenSession opens a client session, or renews it if one with that id is open.
 	OpenSession(ctx context.Context, o txn.SessionOptions) (admin.ClientSession, error)
@@ -18,12 +18,13 @@ type Sessions interface {
 	KeepAlive(ctx context.Context, id txn.SessionID) (admin.ClientSession, error)
 	// CloseSession ends a client session and rolls back its undecided transactions.
 	CloseSession(ctx context.Context, id txn.SessionID) error
-	// Sessions lists the client sessions.
-	Sessions(ctx context.Context, f admin.SessionFilter) ([]admin.ClientSession, error)
 }
 
 // sessionService is the SessionService.
-type sessionService struct{ c Sessions }
+type sessionService struct {
+	c     Sessions
+	admin admin.Calls
+}
 
 func (s *sessionService) Open(ctx context.Context, r *txmgrv1.OpenSessionRequest) (*txmgrv1.Session, error) {
 	o, err := wire.ToSessionOptions(r)
@@ -54,7 +55,7 @@ func (s *sessionService) List(ctx context.Context, r *txmgrv1.ListSessionsReques
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.c.Sessions(ctx, f)
+	all, err := s.admin.Sessions(ctx, f)
 	return wire.FromSessions(all), err
 }
 

@@ -85,10 +85,10 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 		ends = float64(own.Expires().Unix())
 	}
 	ch <- prometheus.MustNewConstMetric(descCertificate, prometheus.GaugeValue, ends)
-	if tokens, err := c.c.Tokens(ctx); err == nil { // a node without a log has none
+	if tokens, err := c.c.Admin().Tokens(ctx); err == nil { // a node without a log has none
 		ch <- prometheus.MustNewConstMetric(descTokens, prometheus.GaugeValue, float64(len(tokens)))
 	}
-	s, err := c.c.Status(ctx)
+	s, err := c.c.Admin().Status(ctx)
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(descBuild, err)
 		return
@@ -140,12 +140,7 @@ func (c *statusCollector) members(ch chan<- prometheus.Metric, members []admin.M
 
 // DurationMetrics is a [Coordinator] that measures durations.
 type DurationMetrics interface {
-	// TimeoutLag is how late transactions were timed out. EntryDurations is how long entries
-	// of the log took until they were applied. CallDurations is how long calls to end
-	// branches took, by participant.
-	TimeoutLag() admin.DurationHistogram
-	EntryDurations() admin.DurationHistogram
-	CallDurations() map[string]admin.DurationHistogram
+	Durations() admin.DurationHistograms
 }
 
 // durations reports the histograms of [DurationMetrics], if the coordinator has them.
@@ -157,9 +152,10 @@ func (c *statusCollector) durations(ch chan<- prometheus.Metric) {
 	emit := func(desc *prometheus.Desc, r admin.DurationHistogram, labels ...string) {
 		ch <- prometheus.MustNewConstHistogram(desc, r.Count, r.Sum, r.Buckets, labels...)
 	}
-	emit(descTimeoutLag, m.TimeoutLag())
-	emit(descEntries, m.EntryDurations())
-	for name, r := range m.CallDurations() {
+	d := m.Durations()
+	emit(descTimeoutLag, d.TimeoutLag)
+	emit(descEntries, d.Entries)
+	for name, r := range d.Calls {
 		emit(descCalls, r, name)
 	}
 }

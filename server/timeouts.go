@@ -10,14 +10,8 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// Timeouts are the calls of the TimeoutService.
-type Timeouts interface {
-	// DeadlineGroups returns a part of the survival index.
-	DeadlineGroups(ctx context.Context, r admin.DeadlineGroupRange) (admin.DeadlineGroups, error)
-}
-
 // timeoutService is the TimeoutService.
-type timeoutService struct{ c Timeouts }
+type timeoutService struct{ c admin.Calls }
 
 func (t *timeoutService) Groups(ctx context.Context, r *txmgrv1.GroupsRequest) (*txmgrv1.GroupsResponse, error) {
 	if r.GetLimit() < 0 {

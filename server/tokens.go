@@ -11,18 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// Tokens are the calls of the TokenService.
-type Tokens interface {
-	// CreateToken creates a token and returns its secret, which cannot be read again.
-	CreateToken(ctx context.Context, r admin.TokenRequest) (t admin.Token, secret string, err error)
-	// Tokens lists all tokens.
-	Tokens(ctx context.Context) ([]admin.Token, error)
-	// RevokeToken revokes a token, by its id or name.
-	RevokeToken(ctx context.Context, token, by, reason string) error
-}
-
 // tokenService is the TokenService.
-type tokenService struct{ c Tokens }
+type tokenService struct{ c admin.Tokens }
 
 func (t *tokenService) Create(ctx context.Context, r *txmgrv1.CreateTokenRequest) (*txmgrv1.CreateTokenResponse, error) {
 	req, err := wire.ToTokenRequest(r)

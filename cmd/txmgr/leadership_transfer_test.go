@@ -174,7 +174,7 @@ func statusOf(t *testing.T, address string) (admin.Status, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	return openClient(t, address).Status(ctx)
+	return openClient(t, address).Admin().Status(ctx)
 }
 
 func openClient(t *testing.T, address string) *client.Client {

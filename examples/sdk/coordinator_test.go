@@ -29,7 +29,7 @@ func Example_embedded() {
 	}
 	defer n.Close()
 	for _, name := range []string{"left", "right"} {
-		err := n.AddParticipant(context.Background(), admin.Participant{
+		err := n.Admin().AddParticipant(context.Background(), admin.Participant{
 			Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": directory + "/" + name},
 		}, "", "")
 		if err != nil {

@@ -132,7 +132,7 @@ func coordinator(bank, stock, mailer string) (stop func() error, err error) {
 		{Name: "stock", Kind: mariadb.Kind, Settings: map[string]string{"dsn": stock}},
 		{Name: "mailer", Kind: web.Kind, Settings: map[string]string{"url": mailer + "/txmgr"}},
 	} {
-		if err := n.AddParticipant(background, p, "", ""); err != nil {
+		if err := n.Admin().AddParticipant(background, p, "", ""); err != nil {
 			return nil, errors.Join(err, n.Close())
 		}
 	}

@@ -26,7 +26,7 @@ func TestTransfer(t *testing.T) {
 		dsn[name] = db.DSN(db.NewDatabase(t, name))
 		exec(t, dsn[name], "CREATE TABLE account (id int PRIMARY KEY, balance int CHECK (balance >= 0))", "INSERT INTO account VALUES (1, 100)")
 		p := admin.Participant{Name: name, Kind: postgres.Kind, Settings: map[string]string{"dsn": dsn[name]}}
-		if err := n.AddParticipant(t.Context(), p, "", ""); err != nil {
+		if err := n.Admin().AddParticipant(t.Context(), p, "", ""); err != nil {
 			t.Fatal(err)
 		}
 	}

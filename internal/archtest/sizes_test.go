@@ -142,7 +142,7 @@ var sizeExceptions = []sizeException{
 	{"adaptive", "lines", 3200, "two dozen types of one pool, and the optimizers of the source beside it"},
 	{"adaptive.Pool", "fields", 20, "one mutex guards all of it, on purpose"},
 	{"adaptive.knee", "fields", 25, "the memory of one algorithm"},
-	{"client.Client", "methods", 44, divided},
+
 	{"internal/adaptivesim.simulation", "fields", 22, model},
 	{"internal/sim", "lines", 5400, model},
 	{"internal/sim.Outcome", "fields", 16, model},
@@ -150,7 +150,7 @@ var sizeExceptions = []sizeException{
 	{"node", "lines", 4187, divided},
 	{"node.Config", "fields", 20, settings},
 	{"node.Node", "fields", 36, divided},
-	{"node.Node", "methods", 52, divided},
+
 	{"node/peer.Server", "fields", 18, divided},
 	{"participant/postgres.serverInfo", "fields", 25, "one row of one query"},
 	{"raftfsm/logstore.Store", "fields", 19, divided},
@@ -158,7 +158,7 @@ var sizeExceptions = []sizeException{
 	{"recovery.Health", "fields", 17, fields},
 	{"server.Config", "fields", 20, settings},
 	{"server/servertest.Fake", "fields", 18, "it answers every call of the API"},
-	{"server/servertest.Fake", "methods", 50, "it answers every call of the API"},
+	{"server/servertest.Fake", "methods", 51, "it answers every call of the API"},
 	{"txn.Info", "fields", 18, fields},
 	{"txn.Manager", "interface", 10, "applications hold one value, and every call is about one transaction"},
 	{"txn/admin.ParticipantStatus", "fields", 16, fields},

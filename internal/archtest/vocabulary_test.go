@@ -137,7 +137,7 @@ func missingTerms(t *sourcetree.Tree) []string {
 						continue
 					}
 					for _, w := range splitWords(ts.Name.Name) {
-						if !known[w] && !known[strings.TrimSuffix(w, "s")] && !slices.Contains(generalWords, w) {
+						if singular := strings.TrimSuffix(w, "s"); !known[w] && !known[singular] && !slices.Contains(generalWords, w) && !slices.Contains(generalWords, singular) {
 							findings = append(findings, fmt.Sprintf("%s: %s.%s: docs/glossary.md does not have %q", t.Pos(ts), dir, ts.Name.Name, w))
 						}
 					}

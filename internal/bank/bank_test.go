@@ -203,7 +203,7 @@ func (b *testEnv) printDiagnostics() {
 		return
 	}
 	defer m.Close()
-	inDoubt, err := m.InDoubts(ctx)
+	inDoubt, err := m.Admin().InDoubts(ctx)
 	if err != nil {
 		b.t.Logf("no doubts can be told: %v", err)
 	}

@@ -92,7 +92,7 @@ func (b *testEnv) nothingOpen() error {
 
 // scanned makes the coordinator scan for orphans, as an operator would.
 func (b *testEnv) scanned(ctx context.Context) error {
-	findings, err := b.m.Scan(ctx, "", false)
+	findings, err := b.m.Admin().Scan(ctx, "", false)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (b *testEnv) checkHeuristics() {
 	// A list has the oldest [admin.MaxInDoubt]: the next ones show when those are forgotten.
 	got := map[txn.ID]string{}
 	for more := true; more; {
-		inDoubt, err := b.m.InDoubts(ctx)
+		inDoubt, err := b.m.Admin().InDoubts(ctx)
 		if err != nil {
 			b.t.Errorf("in doubt: %v", err)
 			return
@@ -151,14 +151,14 @@ func (b *testEnv) checkHeuristics() {
 	if diff := cmp.Diff(want, got); diff != "" {
 		b.t.Errorf("heuristic outcomes (-planted +found):\n%s", diff)
 	}
-	if left, err := b.m.InDoubts(ctx); err != nil || !b.t.Failed() && len(left) > 0 {
+	if left, err := b.m.Admin().InDoubts(ctx); err != nil || !b.t.Failed() && len(left) > 0 {
 		b.t.Errorf("after all were forgotten or resolved %d are left in doubt: %v", len(left), err)
 	}
 }
 
 // resolveHeuristic explains a heuristic outcome, and resolves or forgets it as an operator does.
 func (b *testEnv) resolveHeuristic(ctx context.Context, p heuristicCase, forget bool) error {
-	e, err := b.m.Explain(ctx, p.id)
+	e, err := b.m.Admin().Explain(ctx, p.id)
 	if err != nil {
 		return err
 	}
@@ -181,9 +181,9 @@ func (b *testEnv) resolveHeuristic(ctx context.Context, p heuristicCase, forget 
 	audit := "forget"
 	if unknown && !forget && !p.typed { // a typed COMMIT stays a heuristic outcome when it is resolved as one
 		audit = "resolve"
-		_, err = b.m.Resolve(ctx, p.id, admin.Resolution{Commit: true, Reason: "planted", By: "the bank test"})
+		_, err = b.m.Admin().Resolve(ctx, p.id, admin.Resolution{Commit: true, Reason: "planted", By: "the bank test"})
 	} else {
-		_, err = b.m.Forget(ctx, p.id, "the bank test", "planted")
+		_, err = b.m.Admin().Forget(ctx, p.id, "the bank test", "planted")
 	}
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (b *testEnv) resolveHeuristic(ctx context.Context, p heuristicCase, forget 
 	if err != nil || info.Heuristic != 0 {
 		return fmt.Errorf("after %s: heuristic %v, %w", audit, info.Heuristic, err)
 	}
-	records, err := b.m.Audit(ctx, admin.AuditFilter{ID: p.id})
+	records, err := b.m.Admin().Audit(ctx, admin.AuditFilter{ID: p.id})
 	if err != nil || !slices.ContainsFunc(records, func(r admin.AuditRecord) bool { return r.Action == audit && r.By == "the bank test" }) {
 		return fmt.Errorf("the audit has %+v, %w", records, err)
 	}
@@ -201,7 +201,7 @@ func (b *testEnv) resolveHeuristic(ctx context.Context, p heuristicCase, forget 
 
 // explain prints what the coordinator knows of a transaction.
 func (b *testEnv) explain(ctx context.Context, m *client.Client, id txn.ID) {
-	e, err := m.Explain(ctx, id)
+	e, err := m.Admin().Explain(ctx, id)
 	if err != nil {
 		b.t.Logf("%v cannot be explained: %v", id, err)
 		return

@@ -116,9 +116,9 @@ func (b *testEnv) register() {
 		}},
 		{Name: "clerk", Kind: "web", CoordinatorPrepares: true, Settings: map[string]string{"url": b.barrierDeleter.url()}},
 	} {
-		b.must(b.m.AddParticipant(b.t.Context(), p, "", ""))
+		b.must(b.m.Admin().AddParticipant(b.t.Context(), p, "", ""))
 	}
-	status, err := b.m.Status(b.t.Context())
+	status, err := b.m.Admin().Status(b.t.Context())
 	b.must(err)
 	b.cluster = status.Cluster
 }

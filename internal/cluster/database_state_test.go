@@ -48,7 +48,7 @@ func (m *money) awaitIdle() {
 		return err
 	})
 	b.must(m.untouched(b.t.Context()))
-	inDoubt, err := b.m.InDoubts(b.t.Context())
+	inDoubt, err := b.m.Admin().InDoubts(b.t.Context())
 	if err != nil || len(inDoubt) > 0 {
 		b.t.Errorf("nobody did anything by hand, and there are doubts: %+v, %v", inDoubt, err)
 	}

@@ -299,7 +299,7 @@ func TestFlippedBits(t *testing.T) {
 		t.Error("the refusal changed the file")
 	}
 	l := b.load(waitTimeout)
-	b.must(b.m.Remove(t.Context(), old, "the test", "its disk has failed"))
+	b.must(b.m.Admin().Remove(t.Context(), old, "the test", "its disk has failed"))
 	b.must(os.RemoveAll(victim.dir))
 	b.must(victim.Start(b.t.Context()))
 	b.awaitHealthy()

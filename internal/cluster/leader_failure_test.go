@@ -195,7 +195,7 @@ func TestHaltedLeader(t *testing.T) {
 		}
 		a, err := p.after(ctx, before)
 		b.must(err)
-		s, err := b.m.Status(ctx)
+		s, err := b.m.Admin().Status(ctx)
 		b.must(err)
 		t.Logf("halted for %v: the first commit after it began ended after %v; it led: %v, it leads: %v", d, a.ended.Sub(before).Round(time.Millisecond), old, s.LeaderID)
 		if d > 5*time.Second && s.LeaderID == old {
@@ -268,7 +268,7 @@ func TestFollowerComesBack(t *testing.T) {
 	}
 	var to admin.Status
 	b.eventually(3*waitTimeout, "enough was written", func(ctx context.Context) (err error) {
-		if to, err = c.Status(ctx); err == nil && to.LogIndex < from.LogIndex+away && failure.Load() == nil {
+		if to, err = c.Admin().Status(ctx); err == nil && to.LogIndex < from.LogIndex+away && failure.Load() == nil {
 			err = fmt.Errorf("entry %d of %d", to.LogIndex, from.LogIndex+away)
 		}
 		return err

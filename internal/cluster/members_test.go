@@ -33,7 +33,7 @@ func TestRemovedLeader(t *testing.T) {
 	b.eventually(waitTimeout, "it is removed", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		err := b.m.Remove(ctx, id, "the test", "its machine is gone")
+		err := b.m.Admin().Remove(ctx, id, "the test", "its machine is gone")
 		if errors.Is(err, txn.ErrNotFound) {
 			return nil // an earlier attempt has done it
 		}
@@ -114,7 +114,7 @@ func TestRestoredCluster(t *testing.T) {
 	file := filepath.Join(b.dir, "backup")
 	f, err := os.Create(file)
 	b.must(err)
-	backup, err := b.m.Backup(t.Context(), f)
+	backup, err := b.m.Admin().Backup(t.Context(), f)
 	b.must(errors.Join(err, f.Close()))
 	for _, n := range b.nodes {
 		n.Kill()
@@ -125,7 +125,7 @@ func TestRestoredCluster(t *testing.T) {
 		b.must(n.Start(b.t.Context()))
 	}
 	b.awaitHealthy()
-	s, err := b.m.Status(t.Context())
+	s, err := b.m.Admin().Status(t.Context())
 	b.must(err)
 	if s.Cluster != m.tag || s.Incarnation != backup.Incarnation+1 || !s.RecoveryPaused {
 		t.Errorf("restored: cluster %s, incarnation %d, held: %v; want %s, %d, true", s.Cluster, s.Incarnation, s.RecoveryPaused, m.tag, backup.Incarnation+1)
@@ -141,7 +141,7 @@ func TestRestoredCluster(t *testing.T) {
 			t.Fatalf("a held cluster has touched what was prepared: %q, %v", left, err)
 		}
 	}
-	b.must(b.m.ResumeRecovery(t.Context(), "the test", "compared with the books"))
+	b.must(b.m.Admin().ResumeRecovery(t.Context(), "the test", "compared with the books"))
 	b.eventually(waitTimeout, "what was open has ended", func(ctx context.Context) error {
 		info, err := b.m.Get(ctx, open.id)
 		if err == nil && info.State != txn.RolledBack {

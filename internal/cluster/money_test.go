@@ -103,9 +103,9 @@ func (m *money) register(pgName, mariaName string) {
 		{Name: inBank2, Kind: "postgres", Settings: map[string]string{"dsn": bank.String()}},
 		{Name: inSavings, Kind: "mariadb", Settings: map[string]string{"dsn": savings.FormatDSN()}},
 	} {
-		b.must(b.m.AddParticipant(b.t.Context(), p, "", ""))
+		b.must(b.m.Admin().AddParticipant(b.t.Context(), p, "", ""))
 	}
-	s, err := b.m.Status(b.t.Context())
+	s, err := b.m.Admin().Status(b.t.Context())
 	b.must(err)
 	m.tag = s.Cluster
 }

@@ -76,7 +76,7 @@ func (n *node) up() bool { return n.PID() != 0 }
 func (n *node) status(ctx context.Context) (admin.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	return n.m.Status(ctx)
+	return n.m.Admin().Status(ctx)
 }
 
 // saveOutput writes its output to a file.

@@ -32,7 +32,7 @@ func TestSessionOverAFailover(t *testing.T) {
 	b := newTestCluster(t)
 	b.form()
 	path := filepath.Join(b.dir, "till.ledger")
-	b.must(b.m.AddParticipant(t.Context(), admin.Participant{Name: "till", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""))
+	b.must(b.m.Admin().AddParticipant(t.Context(), admin.Participant{Name: "till", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""))
 	till := ledger.New("till", path)
 
 	c := b.dial(waitTimeout)
@@ -51,7 +51,7 @@ func TestSessionOverAFailover(t *testing.T) {
 	var elected admin.Status
 	for time.Since(killed) < 2*sessionTTL || elected.Term <= old.Term {
 		b.eventually(waitTimeout, "somebody leads", func(ctx context.Context) (err error) {
-			elected, err = b.m.Status(ctx)
+			elected, err = b.m.Admin().Status(ctx)
 			return err
 		})
 		b.must(b.checkSessionAlive(s, begun.ID, till))
@@ -94,7 +94,7 @@ func (b *testCluster) checkSessionAlive(s *client.Session, id txn.ID, till *ledg
 	if err != nil {
 		return err
 	}
-	open, err := b.m.Sessions(ctx, admin.SessionFilter{})
+	open, err := b.m.Admin().Sessions(ctx, admin.SessionFilter{})
 	if err != nil {
 		return err
 	}

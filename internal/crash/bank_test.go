@@ -80,7 +80,7 @@ func newBank(t *testing.T, c *coordinator) *bank {
 		b.exec(conn, "INSERT INTO foreign_work VALUES (1)")
 		b.exec(conn, fmt.Sprintf("PREPARE TRANSACTION 'foreign_%s'", filepath.Base(b.dsn[name])))
 		b.work[name] = conn
-		err := b.m.AddParticipant(t.Context(), admin.Participant{Name: name, Kind: "postgres", Settings: map[string]string{"dsn": b.dsn[name]}}, "", "")
+		err := b.m.Admin().AddParticipant(t.Context(), admin.Participant{Name: name, Kind: "postgres", Settings: map[string]string{"dsn": b.dsn[name]}}, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -164,7 +164,7 @@ func (s *shared) restore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "backup")
 	f, err := os.Create(path)
 	must(t, err)
-	_, err = s.c.dial().Backup(t.Context(), f)
+	_, err = s.c.dial().Admin().Backup(t.Context(), f)
 	must(t, errors.Join(err, f.Close()))
 	s.c.kill()
 	must(t, os.RemoveAll(s.c.data()))
@@ -199,7 +199,7 @@ func TestWebServiceThatEndsItsBranch(t *testing.T) {
 				},
 			}, web.Options{}))
 			t.Cleanup(service.Close)
-			must(t, s.b.m.AddParticipant(t.Context(), admin.Participant{Name: "mail", Kind: web.Kind, CoordinatorPrepares: true, Settings: map[string]string{"url": service.URL}}, "", ""))
+			must(t, s.b.m.Admin().AddParticipant(t.Context(), admin.Participant{Name: "mail", Kind: web.Kind, CoordinatorPrepares: true, Settings: map[string]string{"url": service.URL}}, "", ""))
 			s.outcomes["that began it"] = txn.Run(t.Context(), s.c.dial(), txn.Options{Timeout: waitTimeout}, func(ctx context.Context, tx *txn.Tx) error {
 				s.id = tx.ID()
 				if _, err := s.dbs["right"].Exec(ctx, tx, "UPDATE account SET balance = balance + 10"); err != nil {

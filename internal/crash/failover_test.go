@@ -60,7 +60,7 @@ func TestFailoverThatLosesAVote(t *testing.T) {
 	c.start("")
 	m := c.dial()
 	for _, p := range []string{"bank", "last"} {
-		must(t, m.AddParticipant(t.Context(), admin.Participant{Name: p, Kind: "postgres", Settings: map[string]string{"dsn": dsn}}, "", ""))
+		must(t, m.Admin().AddParticipant(t.Context(), admin.Participant{Name: p, Kind: "postgres", Settings: map[string]string{"dsn": dsn}}, "", ""))
 	}
 	db := postgres.New("bank", pool)
 	var number uint64

@@ -52,7 +52,7 @@ func TestRestoredClusterIsHeld(t *testing.T) {
 		if i, err := x.leader.node.Get(t.Context(), id); err != nil || i.State != txn.Committing {
 			t.Errorf("get while it is held: %v, %v; want it committing", i.State, err)
 		}
-		if err := x.leader.node.ResumeRecovery(t.Context(), "somebody", "the old cluster is gone for good"); err != nil {
+		if err := x.leader.node.Admin().ResumeRecovery(t.Context(), "somebody", "the old cluster is gone for good"); err != nil {
 			t.Fatal(err)
 		}
 		sleep(time.Minute)
@@ -131,7 +131,7 @@ func (x *testCluster) restore(t *testing.T) {
 
 func (x *testCluster) status(t *testing.T) admin.Status {
 	t.Helper()
-	s, err := x.leader.node.Status(txn.AllowStale(t.Context()))
+	s, err := x.leader.node.Admin().Status(txn.AllowStale(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func (w *World) pendingWork() string {
 	if len(open) > 0 {
 		return fmt.Sprintf("%v is %v: %+v", open[0].ID, open[0].State, open[0].Branches)
 	}
-	openSessions, err := l.node.Sessions(ctx, admin.SessionFilter{Limit: 1})
+	openSessions, err := l.node.Admin().Sessions(ctx, admin.SessionFilter{Limit: 1})
 	if err != nil {
 		return fmt.Sprintf("the leader does not answer: %v", err)
 	}
@@ -142,7 +142,7 @@ func (w *World) pendingWork() string {
 		if a == nil {
 			return h.name + " is down"
 		}
-		s, err := a.node.Status(txn.AllowStale(ctx))
+		s, err := a.node.Admin().Status(txn.AllowStale(ctx))
 		switch {
 		case err != nil:
 			return fmt.Sprintf("%s: %v", h.name, err)

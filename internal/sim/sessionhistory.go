@@ -189,13 +189,13 @@ func (w *World) anyOpenSession() bool {
 		if l == nil {
 			return false
 		}
-		open, err := l.node.Sessions(txn.AllowStale(context.Background()), admin.SessionFilter{Limit: 1})
+		open, err := l.node.Admin().Sessions(txn.AllowStale(context.Background()), admin.SessionFilter{Limit: 1})
 		return err != nil || len(open) > 0
 	})
 }
 
 func (w *World) compareSessions(l *process, want []machine.Session) {
-	got, err := l.node.Sessions(txn.AllowStale(context.Background()), admin.SessionFilter{Ended: true})
+	got, err := l.node.Admin().Sessions(txn.AllowStale(context.Background()), admin.SessionFilter{Ended: true})
 	var log []admin.ClientSession
 	for i := range want {
 		log = append(log, want[i].Public())

@@ -105,8 +105,8 @@ func (x *testCluster) awaitCaughtUp() (behind string) {
 // lag is how many entries the follower is behind what the leader has applied.
 func (x *testCluster) lag() (n int, text string) {
 	ctx := txn.AllowStale(context.Background())
-	a, err := x.leader.node.Status(ctx)
-	b, err2 := x.follower.running().node.Status(ctx)
+	a, err := x.leader.node.Admin().Status(ctx)
+	b, err2 := x.follower.running().node.Admin().Status(ctx)
 	if err != nil || err2 != nil {
 		return 1, fmt.Sprintf("status: %v, %v", err, err2)
 	}

@@ -110,77 +110,79 @@ func randomCalls() []randomCall {
 		{"List", 60, ask(list)},
 		{"Watch", 40, ask(watch)},
 		{"DeadlineGroups", 20, ask(func(ctx context.Context, m *recordingClient) error {
-			_, err := m.DeadlineGroups(ctx, admin.DeadlineGroupRange{})
+			_, err := m.Admin().DeadlineGroups(ctx, admin.DeadlineGroupRange{})
 			return err
 		})},
-		{"Status", 30, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.Status(ctx); return err })},
+		{"Status", 30, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.Admin().Status(ctx); return err })},
 		{"Ping", 15, ask(func(ctx context.Context, m *recordingClient) error { return m.Ping(ctx) })},
-		{"Participants", 20, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.Participants(ctx); return err })},
+		{"Participants", 20, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.Admin().Participants(ctx); return err })},
 		{"Pools", 10, ask(func(ctx context.Context, m *recordingClient) error {
-			_, err := m.Pools(ctx, oneOf("", inBank))
+			_, err := m.Admin().Pools(ctx, oneOf("", inBank))
 			return err
 		})},
-		{"InDoubts", 10, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.InDoubts(ctx); return err })},
+		{"InDoubts", 10, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.Admin().InDoubts(ctx); return err })},
 		{"Audit", 10, ask(func(ctx context.Context, m *recordingClient) error {
-			_, err := m.Audit(ctx, admin.AuditFilter{Limit: 100})
+			_, err := m.Admin().Audit(ctx, admin.AuditFilter{Limit: 100})
 			return err
 		})},
-		{"Tokens", 10, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.Tokens(ctx); return err })},
+		{"Tokens", 10, ask(func(ctx context.Context, m *recordingClient) error { _, err := m.Admin().Tokens(ctx); return err })},
 		{"CreateSession", 30, (*load).createSession},
 		{"KeepAlive", 60, (*load).keepAlive},
 		{"CloseSession", 15, (*load).closeSession},
 		{"Sessions", 20, ask(func(ctx context.Context, m *recordingClient) error {
-			_, err := m.Sessions(ctx, admin.SessionFilter{Ended: rand.IntN(2) == 0, Limit: 100})
+			_, err := m.Admin().Sessions(ctx, admin.SessionFilter{Ended: rand.IntN(2) == 0, Limit: 100})
 			return err
 		})},
 		{"CreateToken", 6, (*load).createToken},
 		{"RevokeToken", 8, (*load).revokeToken},
 		{"AddParticipant", 6, func(l *load, ctx context.Context, m *recordingClient) error {
-			return m.Client.AddParticipant(ctx, admin.Participant{Name: "spare", Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(l.b.dir, "spare.ledger")}}, "", "")
+			return m.Client.Admin().AddParticipant(ctx, admin.Participant{Name: "spare", Kind: ledger.Kind, Settings: map[string]string{"path": filepath.Join(l.b.dir, "spare.ledger")}}, "", "")
 		}},
 		{"RemoveParticipant", 5, ask(func(ctx context.Context, m *recordingClient) error {
-			return m.Client.RemoveParticipant(ctx, "spare", "", "")
+			return m.Client.Admin().RemoveParticipant(ctx, "spare", "", "")
 		})},
 		{"Backup", 4, ask(func(ctx context.Context, m *recordingClient) error {
-			_, err := m.Client.Backup(ctx, io.Discard)
+			_, err := m.Client.Admin().Backup(ctx, io.Discard)
 			return err
 		})},
 		{"Explain", 10, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
-			_, err := m.Client.Explain(ctx, id)
+			_, err := m.Client.Admin().Explain(ctx, id)
 			return err
 		})},
 		{"Doctor", 3, ask(func(ctx context.Context, m *recordingClient) error {
-			_, err := m.Client.Doctor(ctx, oneOf("", inBank, inSavings))
+			_, err := m.Client.Admin().Doctor(ctx, oneOf("", inBank, inSavings))
 			return err
 		})},
 		{"Scan", 5, ask(func(ctx context.Context, m *recordingClient) error {
-			_, err := m.Client.Scan(ctx, oneOf("", inBank, inSavings), rand.IntN(2) == 0)
+			_, err := m.Client.Admin().Scan(ctx, oneOf("", inBank, inSavings), rand.IntN(2) == 0)
 			return err
 		})},
 		{"TestParticipant", 6, ask(func(ctx context.Context, m *recordingClient) error {
-			return m.Client.TestParticipant(ctx, oneOf(inBank, inSavings))
+			return m.Client.Admin().TestParticipant(ctx, oneOf(inBank, inSavings))
 		})},
-		{"Retry", 5, ask(func(ctx context.Context, m *recordingClient) error { return m.Client.Retry(ctx, txn.ID{}) })},
+		{"Retry", 5, ask(func(ctx context.Context, m *recordingClient) error { return m.Client.Admin().Retry(ctx, txn.ID{}) })},
 		{"Resolve", 4, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
 			if info, err := m.Get(ctx, id); err != nil || !info.State.Finished() {
 				id = rig.NewID() // one in doubt would really be resolved
 			}
-			_, err := m.Client.Resolve(ctx, id, admin.Resolution{Commit: true, Reason: "a chore", By: "soak"})
+			_, err := m.Client.Admin().Resolve(ctx, id, admin.Resolution{Commit: true, Reason: "a chore", By: "soak"})
 			return err
 		})},
 		{"Forget", 4, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
-			_, err := m.Client.Forget(ctx, id, "soak", "a chore")
+			_, err := m.Client.Admin().Forget(ctx, id, "soak", "a chore")
 			return err
 		})},
 		{"ResumeRecovery", 4, ask(func(ctx context.Context, m *recordingClient) error {
-			return m.Client.ResumeRecovery(ctx, "soak", "a chore")
+			return m.Client.Admin().ResumeRecovery(ctx, "soak", "a chore")
 		})},
 		{"Remove", 4, ask(func(ctx context.Context, m *recordingClient) error {
-			return m.Client.Remove(ctx, "nobody", "soak", "a chore")
+			return m.Client.Admin().Remove(ctx, "nobody", "soak", "a chore")
 		})},
-		{"Leave", 4, func(l *load, ctx context.Context, _ *recordingClient) error { return l.all.Client.Leave(ctx, "soak") }},
+		{"Leave", 4, func(l *load, ctx context.Context, _ *recordingClient) error {
+			return l.all.Client.Admin().Leave(ctx, "soak")
+		}},
 		{"Join", 2, ask(func(ctx context.Context, m *recordingClient) error {
-			_, err := m.Client.Join(ctx, "127.0.0.1:9", "soak")
+			_, err := m.Client.Admin().Join(ctx, "127.0.0.1:9", "soak")
 			return err
 		})},
 	}

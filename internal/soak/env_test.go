@@ -197,7 +197,7 @@ func (b *testEnv) statuses(ctx context.Context) ([]admin.Status, error) {
 		asking.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 			defer cancel()
-			all[i], errs[i] = n.m.Status(ctx)
+			all[i], errs[i] = n.m.Admin().Status(ctx)
 		})
 	}
 	asking.Wait()

@@ -292,7 +292,7 @@ func (l *load) closeSession(ctx context.Context, m *recordingClient) error {
 }
 
 func (l *load) createToken(ctx context.Context, m *recordingClient) error {
-	token, _, err := m.Client.CreateToken(ctx, admin.TokenRequest{Name: fmt.Sprintf("soak-%v", rig.NewID()), Role: admin.RoleReader})
+	token, _, err := m.Client.Admin().CreateToken(ctx, admin.TokenRequest{Name: fmt.Sprintf("soak-%v", rig.NewID()), Role: admin.RoleReader})
 	if err == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -306,10 +306,10 @@ func (l *load) revokeToken(ctx context.Context, m *recordingClient) error {
 	l.mu.Lock()
 	if len(l.tokens) == 0 {
 		l.mu.Unlock()
-		return m.Client.RevokeToken(ctx, "nobody", "soak", "a chore")
+		return m.Client.Admin().RevokeToken(ctx, "nobody", "soak", "a chore")
 	}
 	token := l.tokens[0]
 	l.tokens = l.tokens[1:]
 	l.mu.Unlock()
-	return m.Client.RevokeToken(ctx, token, "soak", "a chore")
+	return m.Client.Admin().RevokeToken(ctx, token, "soak", "a chore")
 }

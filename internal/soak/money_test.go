@@ -83,9 +83,9 @@ func newMoney(b *testEnv) *money {
 		{Name: inSavings, Kind: "mariadb", Settings: map[string]string{"dsn": mariaServer.DSN(savings)}},
 		{Name: inVault, Kind: "web", CoordinatorPrepares: true, Settings: map[string]string{"url": m.vault.url, "list": "/prepared", "timeout": "1s"}},
 	} {
-		b.must(b.nodes[0].m.AddParticipant(b.t.Context(), p, "", ""))
+		b.must(b.nodes[0].m.Admin().AddParticipant(b.t.Context(), p, "", ""))
 	}
-	s, err := b.nodes[0].m.Status(b.t.Context())
+	s, err := b.nodes[0].m.Admin().Status(b.t.Context())
 	b.must(err)
 	m.tag = s.Cluster
 	return m
@@ -213,7 +213,7 @@ func (m *money) checkConsistency(all []*transfer) {
 	if wrong > 0 || len(found) > 0 {
 		t.Errorf("%d transfers are wrong, and %d are in the journals that nobody made", wrong, len(found))
 	}
-	inDoubt, err := m.b.nodes[0].m.InDoubts(ctx)
+	inDoubt, err := m.b.nodes[0].m.Admin().InDoubts(ctx)
 	if err != nil || len(inDoubt) > 0 {
 		t.Errorf("nobody did anything by hand, and there are doubts: %+v, %v", inDoubt, err)
 	}

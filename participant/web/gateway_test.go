@@ -95,7 +95,7 @@ func testGateway(t *testing.T, status int, end txn.State) {
 		if i, err := co.Get(t.Context(), id); err != nil || i.State.Finished() || i.Heuristic != 0 {
 			t.Fatalf("ended by an answer of the gateway: %v, heuristic %v, %v", i.State, i.Heuristic, err)
 		}
-		all, err := co.Participants(t.Context())
+		all, err := co.Admin().Participants(t.Context())
 		for _, p := range all {
 			if p.Name == "mail" && !p.Healthy && strings.Contains(p.LastError, fmt.Sprintf("the service answered %d", status)) && strings.Contains(p.LastError, HeaderOutcome) {
 				return err

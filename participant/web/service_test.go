@@ -40,7 +40,7 @@ func newAppFixture(t *testing.T, c callbacks) *appFixture {
 	co := &appFixture{Node: n, bank: ledger.New("bank", path), mail: onPostgres(t)}
 	_, err = co.bank.Local(t.Context(), "set alice 100")
 	check(t, err)
-	check(t, n.AddParticipant(t.Context(), admin.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""))
+	check(t, n.Admin().AddParticipant(t.Context(), admin.Participant{Name: "bank", Kind: ledger.Kind, Settings: map[string]string{"path": path}}, "", ""))
 	co.add(t, "mail", co.mail.handler(c, Options{}))
 	co.add(t, "news", onLedger(t).handler(callbacks{}, Options{}))
 	return co
@@ -50,7 +50,7 @@ func (c *appFixture) add(t *testing.T, name string, h http.Handler) {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	check(t, c.AddParticipant(t.Context(), admin.Participant{
+	check(t, c.Admin().AddParticipant(t.Context(), admin.Participant{
 		Name: name, Kind: Kind, CoordinatorPrepares: true, Settings: map[string]string{"url": s.URL, "list": "/prepared"},
 	}, "", ""))
 }
@@ -177,7 +177,7 @@ func TestSweepFindsOrphans(t *testing.T) {
 		prepare:  func(_ context.Context, do work, _ Branch) error { return do("held", 1) },
 		rollback: func(_ context.Context, do work, _ Branch) error { return do("given back", 1) },
 	})
-	status, err := c.Status(t.Context())
+	status, err := c.Admin().Status(t.Context())
 	check(t, err)
 	r := serving(t, c.mail.handler(callbacks{prepare: func(_ context.Context, do work, _ Branch) error { return do("held", 1) }}, Options{}), nil)
 	r.prefix = txn.ClusterPrefix(status.Cluster)

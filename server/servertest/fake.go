@@ -66,6 +66,9 @@ func New() *Fake {
 	}
 }
 
+// Admin implements [server.Coordinator]: the fake has the calls of operators as its own methods.
+func (f *Fake) Admin() admin.Calls { return f }
+
 // SetReady sets what Ready returns.
 func (f *Fake) SetReady(err error) {
 	f.mu.Lock()

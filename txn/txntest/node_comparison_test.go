@@ -59,6 +59,13 @@ type coordinator interface {
 	Sessions(ctx context.Context, f admin.SessionFilter) ([]admin.ClientSession, error)
 }
 
+// nodeCoordinator is a node as a [coordinator].
+type nodeCoordinator struct{ *node.Node }
+
+func (n nodeCoordinator) Sessions(ctx context.Context, f admin.SessionFilter) ([]admin.ClientSession, error) {
+	return n.Admin().Sessions(ctx, f)
+}
+
 // scenario is a list of calls, the same for every coordinator.
 type scenario struct {
 	calls []func(ctx context.Context, m coordinator) string
@@ -220,7 +227,7 @@ func TestAnswersAsANodeDoes(t *testing.T) {
 // compare runs the scenario on a node and on a manager. It returns their answers.
 func (s *scenario) compare(t *testing.T, r interface{ Fatalf(string, ...any) }, dir string) (answers []string) {
 	var want, got []string
-	synctest.Test(t, func(t *testing.T) { want = s.run(openNode(t, dir)) })
+	synctest.Test(t, func(t *testing.T) { want = s.run(nodeCoordinator{openNode(t, dir)}) })
 	var broken error
 	synctest.Test(t, func(t *testing.T) {
 		m := txntest.New(t)

@@ -81,7 +81,7 @@ func (w *worker) group(ctx context.Context, count, branches int, lead time.Durat
 	if err := w.begin(ctx, count-1, branches, func(int) time.Duration { return time.Until(deadline) }); err != nil {
 		return nil, fmt.Errorf("a longer -lead may help: %w", err)
 	}
-	g, err := w.node.DeadlineGroups(ctx, admin.DeadlineGroupRange{})
+	g, err := w.node.Admin().DeadlineGroups(ctx, admin.DeadlineGroupRange{})
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (w *worker) calibrate(ctx context.Context, branches int, lead time.Duration
 	if err != nil {
 		return 0, at, 0, err
 	}
-	g, err := w.node.DeadlineGroups(ctx, admin.DeadlineGroupRange{})
+	g, err := w.node.Admin().DeadlineGroups(ctx, admin.DeadlineGroupRange{})
 	if err != nil {
 		return 0, at, 0, err
 	}
@@ -118,7 +118,7 @@ func (w *worker) calibrate(ctx context.Context, branches int, lead time.Duration
 // watch reads every millisecond what has been decided.
 func (w *worker) watch(ctx context.Context, members, branches int, at time.Time) (*deadlineGroup, error) {
 	<-time.After(time.Until(at) - 100*time.Millisecond)
-	before, err := w.node.Status(ctx)
+	before, err := w.node.Admin().Status(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (w *worker) watch(ctx context.Context, members, branches int, at time.Time)
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
 	for range ticker.C {
-		s, err := w.node.Status(ctx)
+		s, err := w.node.Admin().Status(ctx)
 		if err != nil {
 			return nil, err
 		}

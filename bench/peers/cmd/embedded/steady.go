@@ -33,7 +33,7 @@ type reading struct {
 }
 
 func (w *worker) read(ctx context.Context) (r reading, err error) {
-	if r.status, err = w.node.Status(ctx); err != nil {
+	if r.status, err = w.node.Admin().Status(ctx); err != nil {
 		return r, err
 	}
 	if r.cpu, err = rig.OwnCPU(); err != nil {
@@ -77,7 +77,7 @@ const farAway = 2 * time.Hour
 
 // fill begins transactions that stay open.
 func (w *worker) fill(ctx context.Context, count, branches int) error {
-	s, err := w.node.Status(ctx)
+	s, err := w.node.Admin().Status(ctx)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (w *worker) memory() (*memory, error) {
 }
 
 func (w *worker) idle(ctx context.Context, span time.Duration) (*idle, error) {
-	groups, err := w.node.DeadlineGroups(ctx, admin.DeadlineGroupRange{})
+	groups, err := w.node.Admin().DeadlineGroups(ctx, admin.DeadlineGroupRange{})
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (w *worker) idle(ctx context.Context, span time.Duration) (*idle, error) {
 
 // restart closes the node and opens it again.
 func (w *worker) restart(ctx context.Context) (*restartResult, error) {
-	before, err := w.node.Status(ctx)
+	before, err := w.node.Admin().Status(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (w *worker) restart(ctx context.Context) (*restartResult, error) {
 		return nil, err
 	}
 	s.Took = time.Since(began)
-	after, err := w.node.Status(ctx)
+	after, err := w.node.Admin().Status(ctx)
 	if err != nil {
 		return nil, err
 	}

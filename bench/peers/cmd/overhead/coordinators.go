@@ -31,16 +31,15 @@ const (
 // manager is the part of a coordinator that this program needs.
 type manager interface {
 	txn.Manager
-	AddParticipant(ctx context.Context, p admin.Participant, by, reason string) error
-	Status(ctx context.Context) (admin.Status, error)
+	Admin() admin.Calls
 	Close() error
 }
 
 // register registers the databases with a coordinator.
 func register(ctx context.Context, m manager, p *pools) error {
 	return errors.Join(
-		m.AddParticipant(ctx, admin.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": p.pgDSN}}, "", ""),
-		m.AddParticipant(ctx, admin.Participant{Name: stockName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": p.myDSN}}, "", ""),
+		m.Admin().AddParticipant(ctx, admin.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": p.pgDSN}}, "", ""),
+		m.Admin().AddParticipant(ctx, admin.Participant{Name: stockName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": p.myDSN}}, "", ""),
 	)
 }
 

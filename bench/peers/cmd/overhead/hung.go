@@ -126,9 +126,9 @@ func (b *expiringSet) run(ctx context.Context) (e expiration, err error) {
 		return e, err
 	}
 	defer func() { err = errors.Join(err, b.server.Close()) }()
-	err = b.server.AddParticipant(ctx, admin.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": b.pg.DSN(bankName)}}, "", "")
+	err = b.server.Admin().AddParticipant(ctx, admin.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": b.pg.DSN(bankName)}}, "", "")
 	if err == nil && (b.Others > 0 || b.Same) {
-		err = b.server.AddParticipant(ctx, admin.Participant{Name: unresponsiveName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": b.deaf.dsn()}}, "", "")
+		err = b.server.Admin().AddParticipant(ctx, admin.Participant{Name: unresponsiveName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": b.deaf.dsn()}}, "", "")
 	}
 	if err != nil {
 		return e, err
@@ -269,7 +269,7 @@ func (b *expiringSet) watch(ctx context.Context, e expiration) (expiration, erro
 	serverNow, errServer := b.server.process.CPU()
 	pgNow, _, errPG := b.databases.cpu()
 	e.Coord, e.Postgres = serverNow-server, pgNow-pg
-	s, errStatus := b.server.Status(ctx)
+	s, errStatus := b.server.Admin().Status(ctx)
 	e.Completing = s.Completing
 	return e, errors.Join(errServer, errPG, errStatus)
 }

@@ -124,7 +124,7 @@ func (r *row) read(ctx context.Context, f *contest) (m reading, err error) {
 	}
 	if r.m != nil {
 		m.spent = r.m.read()
-		s, err := r.m.Status(ctx)
+		s, err := r.m.Admin().Status(ctx)
 		m.entries, m.syncs, errs[3] = s.Entries, uint64(s.Syncs), err
 	}
 	return m, errors.Join(errs[:]...)

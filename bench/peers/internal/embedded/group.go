@@ -25,7 +25,7 @@ func (w *worker) group(ctx context.Context, count int, lead time.Duration) (*Dea
 		return nil, err
 	}
 	filling := time.Since(began)
-	g, err := w.node.DeadlineGroups(ctx, admin.DeadlineGroupRange{})
+	g, err := w.node.Admin().DeadlineGroups(ctx, admin.DeadlineGroupRange{})
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (w *worker) calibrate(ctx context.Context, lead time.Duration) (b txn.Begin
 		return b, at, 0, err
 	}
 	now := time.Now() // before the call: times measured from here are rather too long
-	g, err := w.node.DeadlineGroups(ctx, admin.DeadlineGroupRange{})
+	g, err := w.node.Admin().DeadlineGroups(ctx, admin.DeadlineGroupRange{})
 	if err != nil {
 		return b, at, 0, err
 	}
@@ -96,7 +96,7 @@ func (w *worker) begin(ctx context.Context, count int, deadline time.Time) error
 func (w *worker) watch(ctx context.Context, first txn.ID, members int, at time.Time) (*DeadlineGroup, error) {
 	ctx = txn.AllowStale(ctx) // what is applied here is durable, and the reads do not delay the log
 	<-time.After(time.Until(at) - 100*time.Millisecond)
-	before, err := w.node.Status(ctx)
+	before, err := w.node.Admin().Status(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (w *worker) watch(ctx context.Context, first txn.ID, members int, at time.T
 				g.Decided, g.First = time.Since(at), info.DecidedIndex
 			}
 		}
-		s, err := w.node.Status(ctx)
+		s, err := w.node.Admin().Status(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -59,7 +59,7 @@ func (w *worker) execute(ctx context.Context, o request) (a response, err error)
 		err = w.open(ctx)
 	case "status":
 		var s admin.Status
-		s, err = w.node.Status(ctx)
+		s, err = w.node.Admin().Status(ctx)
 		a.Status = &s
 	case "pairs":
 		a.Pairs, err = w.pairs(ctx, o.Callers, o.Span)
@@ -106,7 +106,7 @@ func (w *worker) pairs(ctx context.Context, callers int, span time.Duration) (*P
 	n := 0
 	meter := func() {
 		var errs [2]error
-		read[n], errs[0] = w.node.Status(ctx)
+		read[n], errs[0] = w.node.Admin().Status(ctx)
 		cpu[n], errs[1] = rig.OwnCPU()
 		failed = errors.Join(failed, errs[0], errs[1])
 		n++
@@ -152,7 +152,7 @@ func (w *worker) caughtUp(ctx context.Context, index uint64) error {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for began := time.Now(); ; <-ticker.C {
-		s, err := w.node.Status(ctx)
+		s, err := w.node.Admin().Status(ctx)
 		if err != nil || s.LogIndex >= index {
 			return err
 		}

@@ -104,7 +104,7 @@ func (t *Txmgr) Ready(ctx context.Context, i int) error { return t.ready(ctx, i)
 func (t *Txmgr) Status(ctx context.Context, i int) (admin.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	return t.clients[i].Status(ctx)
+	return t.clients[i].Admin().Status(ctx)
 }
 
 // Leader returns the leader and its status.

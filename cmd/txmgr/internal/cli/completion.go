@@ -77,7 +77,7 @@ func (a *App) CompleteParticipants() cobra.CompletionFunc {
 }
 
 func participantNames(ctx context.Context, c *client.Client) []string {
-	all, err := c.Participants(ctx)
+	all, err := c.Admin().Participants(ctx)
 	if err != nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (a *App) CompleteSessions(flag bool) cobra.CompletionFunc {
 		if len(args) > 0 && !flag {
 			return nil
 		}
-		all, err := c.Sessions(ctx, admin.SessionFilter{})
+		all, err := c.Admin().Sessions(ctx, admin.SessionFilter{})
 		if err != nil {
 			return nil
 		}

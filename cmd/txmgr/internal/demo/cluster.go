@@ -85,7 +85,7 @@ func (f *coordinators) leader(ctx context.Context) (lead *coordinator, s admin.S
 		if c.run == nil {
 			continue
 		}
-		got, err := c.client.Status(ctx)
+		got, err := c.client.Admin().Status(ctx)
 		if err == nil && got.Leader && got.Cluster != "" && (lead == nil || got.Term > s.Term) {
 			lead, s = c, got
 		}
@@ -105,7 +105,7 @@ func (f *coordinators) awaitLeader(ctx context.Context) (lead *coordinator, s ad
 // awaitApplied waits until a node has applied the log up to index.
 func (f *coordinators) awaitApplied(ctx context.Context, c *coordinator, index uint64) error {
 	return f.poll(ctx, c.name+" does not catch up", func(ctx context.Context) bool {
-		s, err := c.client.Status(ctx)
+		s, err := c.client.Admin().Status(ctx)
 		return err == nil && s.LogIndex >= index
 	})
 }

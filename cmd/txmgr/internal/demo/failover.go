@@ -123,7 +123,7 @@ func (t *demo) checkDeadline(ctx context.Context, p openTransaction, late time.D
 
 // restartNode restarts a node, which has to catch up with the log.
 func (t *demo) restartNode(ctx context.Context, c, lead *coordinator) error {
-	missed, err := lead.client.Status(ctx)
+	missed, err := lead.client.Admin().Status(ctx)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (t *demo) restartNode(ctx context.Context, c, lead *coordinator) error {
 	if err := t.nodes.awaitApplied(ctx, c, missed.LogIndex); err != nil {
 		return err
 	}
-	s, err := c.client.Status(ctx)
+	s, err := c.client.Admin().Status(ctx)
 	if err != nil {
 		return err
 	}

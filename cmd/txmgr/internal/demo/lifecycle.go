@@ -36,20 +36,20 @@ func (t *demo) open(ctx context.Context) error {
 			return fmt.Errorf("create the accounts of %s: %w", db.name(), err)
 		}
 		p := db.registration()
-		if err := t.m.AddParticipant(ctx, p, "", ""); err != nil {
+		if err := t.m.Admin().AddParticipant(ctx, p, "", ""); err != nil {
 			return err
 		}
-		if err := t.m.TestParticipant(ctx, p.Name); err != nil {
+		if err := t.m.Admin().TestParticipant(ctx, p.Name); err != nil {
 			return err
 		}
 		t.summary.Databases = append(t.summary.Databases, Database{Name: p.Name, Kind: p.Kind, What: db.describe()})
 	}
 	p := t.service.registration()
 	t.summary.Databases = append(t.summary.Databases, Database{Name: p.Name, Kind: p.Kind, What: t.service.describe()})
-	if err := t.m.AddParticipant(ctx, p, "", ""); err != nil {
+	if err := t.m.Admin().AddParticipant(ctx, p, "", ""); err != nil {
 		return err
 	}
-	return t.m.TestParticipant(ctx, p.Name)
+	return t.m.Admin().TestParticipant(ctx, p.Name)
 }
 
 // close finishes open transactions, of which there are several only after an interruption, and

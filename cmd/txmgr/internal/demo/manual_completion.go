@@ -63,7 +63,7 @@ func (t *demo) killAll() error {
 
 // checkHeuristic checks that the heuristic outcome is reported, with the branch that caused it.
 func (t *demo) checkHeuristic(ctx context.Context, info txn.Info) error {
-	inDoubt, err := t.m.InDoubts(ctx)
+	inDoubt, err := t.m.Admin().InDoubts(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (t *demo) checkHeuristic(ctx context.Context, info txn.Info) error {
 	t.reporter.printf("txmgr indoubt list: %s", why)
 	t.check(info.State == txn.Committed && info.Heuristic != 0 && len(inDoubt) == 1 && why != "none",
 		"the heuristic outcome is reported, and the transaction stays in doubt", fmt.Sprintf("%v, heuristic %v, %d in doubt", info.State, info.Heuristic, len(inDoubt)))
-	e, err := t.m.Explain(ctx, info.ID)
+	e, err := t.m.Admin().Explain(ctx, info.ID)
 	if err != nil {
 		return err
 	}
@@ -94,14 +94,14 @@ func (t *demo) repair(ctx context.Context, id txn.ID, amount int64) error {
 		return fmt.Errorf("repair the damage: %w", err)
 	}
 	t.expected.add(0, alice, -amount)
-	if _, err := t.m.Forget(ctx, id, "the demo", "corrected the balance"); err != nil {
+	if _, err := t.m.Admin().Forget(ctx, id, "the demo", "corrected the balance"); err != nil {
 		return err
 	}
-	inDoubt, err := t.m.InDoubts(ctx)
+	inDoubt, err := t.m.Admin().InDoubts(ctx)
 	if err != nil {
 		return err
 	}
-	records, err := t.m.Audit(ctx, admin.AuditFilter{ID: id})
+	records, err := t.m.Admin().Audit(ctx, admin.AuditFilter{ID: id})
 	if err != nil {
 		return err
 	}

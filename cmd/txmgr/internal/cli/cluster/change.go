@@ -39,7 +39,7 @@ A node that is started with --join asks to be added without this command.`,
 			}
 			ctx, cancel := context.WithTimeout(ctx, max(a.RequestTimeout, joinTimeout))
 			defer cancel()
-			m, err := c.Join(ctx, args[0], a.OperatorName())
+			m, err := c.Admin().Join(ctx, args[0], a.OperatorName())
 			if txn.CodeOf(err) == txn.CodeUnavailable {
 				f := *output.Explain(err)
 				f.Hint = "is the node running, with --raft-listen and certificates of this cluster, and can the leader reach it at " + args[0] + "?"
@@ -80,7 +80,7 @@ The command is refused if the other nodes could not decide without the removed o
 		}
 		ctx, cancel := a.WithTimeout(ctx)
 		defer cancel()
-		if err := c.Remove(ctx, args[0], a.OperatorName(), reason); err != nil {
+		if err := c.Admin().Remove(ctx, args[0], a.OperatorName(), reason); err != nil {
 			return nodeFailure(err)
 		}
 		a.Print.Note("the data directory of the node is of no use any more")
@@ -115,7 +115,7 @@ fraction of a second that the transfer takes.`,
 			if len(args) == 1 {
 				node = args[0]
 			}
-			if err := c.TransferLeader(ctx, node); err != nil {
+			if err := c.Admin().TransferLeader(ctx, node); err != nil {
 				return nodeFailure(err)
 			}
 			s, err := statusAfterElection(ctx, c)
@@ -149,7 +149,7 @@ func statusAfterElection(ctx context.Context, c *client.Client) (admin.Status, e
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for {
-		s, err := c.Status(ctx)
+		s, err := c.Admin().Status(ctx)
 		if err != nil || leaderID(s) != "" {
 			return s, err
 		}
@@ -177,7 +177,7 @@ stopped afterwards. To stop a node does not remove it: a stopped node is still c
 			}
 			ctx, cancel := a.WithTimeout(ctx)
 			defer cancel()
-			s, err := c.Status(ctx)
+			s, err := c.Admin().Status(ctx)
 			if err != nil {
 				return err
 			}
@@ -190,7 +190,7 @@ stopped afterwards. To stop a node does not remove it: a stopped node is still c
 			if err := a.Confirm(fmt.Sprintf("Remove node %s from the cluster permanently?", name)); err != nil {
 				return err
 			}
-			if err := c.Leave(ctx, a.OperatorName()); err != nil {
+			if err := c.Admin().Leave(ctx, a.OperatorName()); err != nil {
 				return err
 			}
 			a.Print.Note("the node can be stopped now; its data directory is of no use any more")

@@ -47,7 +47,7 @@ Without a leader the exit code is 10.`,
 		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: a.ShortCmd(func(ctx context.Context, c *client.Client, _ []string) error {
-			s, err := c.Status(ctx)
+			s, err := c.Admin().Status(ctx)
 			if err != nil {
 				return err
 			}
@@ -81,7 +81,7 @@ func leaderStatus(ctx context.Context, a *cli.App, s admin.Status) admin.Status 
 	defer func() { _ = c.Close() }() // the status was received, or the call failed
 	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
 	defer cancel()
-	if better, err := c.Status(ctx); err == nil && better.Cluster == s.Cluster && better.Leader {
+	if better, err := c.Admin().Status(ctx); err == nil && better.Cluster == s.Cluster && better.Leader {
 		for i := range better.Members {
 			better.Members[i].Self = better.Members[i].ID == s.Node
 		}
@@ -165,7 +165,7 @@ func completeNodes(a *cli.App) cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil
 		}
-		s, err := c.Status(ctx)
+		s, err := c.Admin().Status(ctx)
 		if err != nil {
 			return nil
 		}

@@ -32,7 +32,7 @@ recovery is not paused since a restore.`,
 	}
 	cmd.Flags().BoolVar(&ready, "ready", false, "exit with 10 unless there is a leader, all participants are healthy, and recovery is not paused")
 	cmd.RunE = a.ShortCmd(func(ctx context.Context, c *client.Client, _ []string) error {
-		s, err := c.Status(ctx)
+		s, err := c.Admin().Status(ctx)
 		if err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ is printed, for a file. NAME is the name of the token's users in the audit.`,
 		if err := r.Check(); err != nil {
 			return err
 		}
-		made, secret, err := c.CreateToken(ctx, r)
+		made, secret, err := c.Admin().CreateToken(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func tokenListCommand(a *cli.App) *cobra.Command {
 		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: a.ShortCmd(func(ctx context.Context, c *client.Client, _ []string) error {
-			all, err := c.Tokens(ctx)
+			all, err := c.Admin().Tokens(ctx)
 			if err != nil {
 				return err
 			}
@@ -175,7 +175,7 @@ received the revocation.`,
 		}
 		ctx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 		defer cancel()
-		if err := c.RevokeToken(ctx, args[0], a.OperatorName(), reason); err != nil {
+		if err := c.Admin().RevokeToken(ctx, args[0], a.OperatorName(), reason); err != nil {
 			if txn.CodeOf(err) != txn.CodeNotFound {
 				return err
 			}
@@ -195,7 +195,7 @@ func completeTokens(a *cli.App) cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil
 		}
-		all, err := c.Tokens(ctx)
+		all, err := c.Admin().Tokens(ctx)
 		if err != nil {
 			return nil
 		}

@@ -52,7 +52,7 @@ time in the queue.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			pools, err := c.Pools(ctx, name)
+			pools, err := c.Admin().Pools(ctx, name)
 			if err != nil {
 				return err
 			}

@@ -90,7 +90,7 @@ and every client can read it.`,
 		}
 		calling, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 		defer cancel()
-		if err := c.AddParticipant(calling, p, a.OperatorName(), o.reason); err != nil {
+		if err := c.Admin().AddParticipant(calling, p, a.OperatorName(), o.reason); err != nil {
 			return err
 		}
 		if o.skipChecks {
@@ -98,7 +98,7 @@ and every client can read it.`,
 		}
 		fanoutCtx, cancel := a.WithTimeout(ctx)
 		defer cancel()
-		found, err := c.Doctor(fanoutCtx, p.Name)
+		found, err := c.Admin().Doctor(fanoutCtx, p.Name)
 		if err != nil {
 			f := *output.Explain(err)
 			f.State = p.Name + " is registered"

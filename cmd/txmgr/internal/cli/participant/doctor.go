@@ -38,7 +38,7 @@ With a failure the exit code is 10. -o id prints where the failures are.`,
 		Args:              cli.ArgCount(0, 1, "at most PARTICIPANT"),
 		ValidArgsFunction: a.CompleteParticipants(),
 		RunE: a.FanoutCmd(func(ctx context.Context, c *client.Client, args []string) error {
-			found, err := c.Doctor(ctx, strings.Join(args, ""))
+			found, err := c.Admin().Doctor(ctx, strings.Join(args, ""))
 			if err != nil {
 				return err
 			}

@@ -41,7 +41,7 @@ func participantListCommand(a *cli.App) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = a.ReadCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
-		all, err := c.Participants(ctx)
+		all, err := c.Admin().Participants(ctx)
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ quick test; txmgr doctor runs all health checks.`,
 			var results []result
 			var bad []string
 			for _, name := range args {
-				err := c.TestParticipant(ctx, name)
+				err := c.Admin().TestParticipant(ctx, name)
 				switch txn.CodeOf(err) {
 				case txn.CodeOK:
 					t.Add(name, "yes", "")
@@ -159,7 +159,7 @@ finished (exit code 6). Prepared transactions of other owners stay at the partic
 			}
 			ctx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 			defer cancel()
-			if err := c.RemoveParticipant(ctx, args[0], a.OperatorName(), reason); err != nil {
+			if err := c.Admin().RemoveParticipant(ctx, args[0], a.OperatorName(), reason); err != nil {
 				return err
 			}
 			t := output.Table{Columns: output.Columns("PARTICIPANT", "REMOVED")}

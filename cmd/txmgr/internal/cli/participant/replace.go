@@ -19,7 +19,7 @@ import (
 func confirmReplace(ctx context.Context, a *cli.App, c *client.Client, p admin.Participant) (changes []string, err error) {
 	calling, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 	defer cancel()
-	all, err := c.Participants(calling)
+	all, err := c.Admin().Participants(calling)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ nodes removed, and recovery resumed in a restored cluster. The log keeps the new
 				return err
 			}
 		}
-		found, err := c.Audit(ctx, filter)
+		found, err := c.Admin().Audit(ctx, filter)
 		if err != nil {
 			return err
 		}

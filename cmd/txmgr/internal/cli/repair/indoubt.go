@@ -46,7 +46,7 @@ The exit code is 0 also if the list is not empty.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = a.ReadCmd(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
-		found, err := c.InDoubts(ctx)
+		found, err := c.Admin().InDoubts(ctx)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ It changes nothing.`,
 			if err != nil {
 				return err
 			}
-			e, err := c.Explain(ctx, id)
+			e, err := c.Admin().Explain(ctx, id)
 			if err != nil {
 				return err
 			}
@@ -132,7 +132,7 @@ The command does not wait for the transaction to complete: txmgr wait TX does.`,
 		if err != nil {
 			return err
 		}
-		if err := c.Retry(ctx, id); err != nil {
+		if err := c.Admin().Retry(ctx, id); err != nil {
 			return explainNext(id, err)
 		}
 		return printRetried(a, []string{id.String()})
@@ -142,7 +142,7 @@ The command does not wait for the transaction to complete: txmgr wait TX does.`,
 
 // retryAll lists the transactions first, so that it can report which ones are retried.
 func retryAll(ctx context.Context, a *cli.App, c *client.Client) error {
-	found, err := c.InDoubts(ctx)
+	found, err := c.Admin().InDoubts(ctx)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func retryAll(ctx context.Context, a *cli.App, c *client.Client) error {
 			ids = append(ids, d.ID.String())
 		}
 	}
-	if err := c.Retry(ctx, txn.ID{}); err != nil {
+	if err := c.Admin().Retry(ctx, txn.ID{}); err != nil {
 		return err
 	}
 	return printRetried(a, ids)
@@ -188,7 +188,7 @@ func completeInDoubt(a *cli.App, heuristicsOnly bool) cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil
 		}
-		found, err := c.InDoubts(ctx)
+		found, err := c.Admin().InDoubts(ctx)
 		if err != nil {
 			return nil
 		}

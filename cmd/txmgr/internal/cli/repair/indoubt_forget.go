@@ -36,7 +36,7 @@ The command repairs nothing: repair the damage first.`,
 		}
 		calling, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 		defer cancel()
-		if _, err := c.Forget(calling, id, a.OperatorName(), reason); err != nil {
+		if _, err := c.Admin().Forget(calling, id, a.OperatorName(), reason); err != nil {
 			return explainNext(id, err)
 		}
 		return printResolved(ctx, a, c, id, "FORGOTTEN")

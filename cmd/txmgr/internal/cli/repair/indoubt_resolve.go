@@ -69,7 +69,7 @@ shows it.`,
 		}
 		fanoutCtx, cancel := a.WithTimeout(ctx)
 		defer cancel()
-		if _, err := c.Resolve(fanoutCtx, id, r); err != nil {
+		if _, err := c.Admin().Resolve(fanoutCtx, id, r); err != nil {
 			return explainNext(id, err)
 		}
 		return printResolved(ctx, a, c, id, "RESOLVED")

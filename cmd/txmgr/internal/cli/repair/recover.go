@@ -59,7 +59,7 @@ branches of this cluster are listed.`,
 		if len(args) == 1 {
 			name = args[0]
 		}
-		found, scanErr := c.Scan(ctx, name, apply)
+		found, scanErr := c.Admin().Scan(ctx, name, apply)
 		if scanErr != nil && len(found) == 0 {
 			return scanErr
 		}

@@ -37,10 +37,10 @@ the cluster would do with them; txmgr indoubt list and explain show the details.
 		}
 		ctx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 		defer cancel()
-		if err := c.ResumeRecovery(ctx, a.OperatorName(), reason); err != nil {
+		if err := c.Admin().ResumeRecovery(ctx, a.OperatorName(), reason); err != nil {
 			return err
 		}
-		s, err := c.Status(ctx)
+		s, err := c.Admin().Status(ctx)
 		if err != nil {
 			return err
 		}

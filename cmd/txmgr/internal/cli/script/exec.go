@@ -216,7 +216,7 @@ func execFailure(err error) error {
 func openExecutors(ctx context.Context, a *cli.App, c *client.Client, s script, dsns []string) (map[string]branchexec.Executor, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 	defer cancel()
-	registered, err := c.Participants(ctx)
+	registered, err := c.Admin().Participants(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func seedDemoData(ctx context.Context, n *node.Node, data string) error {
 			}
 		}
 		p := admin.Participant{Name: name, Kind: ledger.Kind, Settings: map[string]string{"path": path}}
-		if err := n.AddParticipant(ctx, p, "txmgr dev", ""); err != nil {
+		if err := n.Admin().AddParticipant(ctx, p, "txmgr dev", ""); err != nil {
 			return err
 		}
 	}

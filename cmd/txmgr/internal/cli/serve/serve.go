@@ -145,7 +145,10 @@ func serveUntil(ctx context.Context, s *server.Server, n *node.Node, l net.Liste
 // transferLeadership transfers leadership to another node, if one is able to lead, and waits until
 // this node knows the new leader. It ends with ctx.
 func transferLeadership(ctx context.Context, n *node.Node) {
-	if _, here := n.Leader(); !here || len(n.Members()) < 2 {
+	if _, here := n.Leader(); !here {
+		return
+	}
+	if s, err := n.Admin().Status(ctx); err != nil || len(s.Members) < 2 {
 		return
 	}
 	n.StepDown()

@@ -83,7 +83,7 @@ func save(ctx context.Context, a *cli.App, c *client.Client, file string) (b adm
 	defer func() { err = errors.Join(err, w.Cleanup()) }()
 	counted := &countingWriter{to: w}
 	stop := reportProgress(a, counted)
-	b, err = c.Backup(ctx, counted)
+	b, err = c.Admin().Backup(ctx, counted)
 	stop()
 	if err != nil {
 		return b, err

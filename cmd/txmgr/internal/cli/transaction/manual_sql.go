@@ -44,7 +44,7 @@ func printManualSQL(ctx context.Context, a *cli.App, c *client.Client, id txn.ID
 }
 
 func findParticipant(ctx context.Context, c *client.Client, name string) (admin.Participant, error) {
-	all, err := c.Participants(ctx)
+	all, err := c.Admin().Participants(ctx)
 	if err != nil {
 		return admin.Participant{}, err
 	}

@@ -137,7 +137,7 @@ func sessionListCommand(a *cli.App) *cobra.Command {
 		if f.Limit < 0 {
 			return output.Usage("omit it for the default", "--limit %d is negative", f.Limit)
 		}
-		all, err := c.Sessions(ctx, f)
+		all, err := c.Admin().Sessions(ctx, f)
 		if err != nil {
 			return err
 		}

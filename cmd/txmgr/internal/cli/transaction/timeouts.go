@@ -32,7 +32,7 @@ without looking at any other group. The groups that expire first come first.`,
 		if r.Limit < 1 || r.Limit > admin.MaxDeadlineGroups {
 			return output.Usage("", "--limit must be from 1 to %d", admin.MaxDeadlineGroups)
 		}
-		g, err := c.DeadlineGroups(ctx, r)
+		g, err := c.Admin().DeadlineGroups(ctx, r)
 		if err != nil {
 			return err
 		}
