@@ -17,7 +17,7 @@ func (n adminCalls) Doctor(ctx context.Context, name string) ([]admin.Check, err
 	}
 	p := health.Participants{Open: n.participants.Get, Quota: n.quotas.Usage, QuotaSetting: participants.QuotaSetting}
 	if name == "" {
-		names := recoveryLog{n.Node}.Participants()
+		names := recoveryLog(n).Participants()
 		return health.CheckAll(ctx, n.healthFacts(names), p, names), nil
 	}
 	if _, ok := n.registration(name); !ok {

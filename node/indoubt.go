@@ -13,7 +13,7 @@ import (
 
 // inDoubt returns the calls of operators about transactions in doubt.
 func (n adminCalls) inDoubt() indoubt.Calls {
-	return indoubt.Calls{Node: inDoubtNode{n}, Log: recoveryLog{n.Node}, Clock: n.clock, View: n.fsm.View}
+	return indoubt.Calls{Node: inDoubtNode{n}, Log: recoveryLog(n), Clock: n.clock, View: n.fsm.View}
 }
 
 // InDoubts implements [admin.InDoubts].

@@ -29,7 +29,7 @@ func (n adminCalls) Pools(ctx context.Context, participant string) ([]admin.Pool
 		return []admin.Pool{pool(r, participant, r.Decisions(participant))}, nil
 	}
 	out := []admin.Pool{}
-	for _, name := range (recoveryLog{n.Node}).Participants() {
+	for _, name := range recoveryLog(n).Participants() {
 		all := r.Decisions(name)
 		out = append(out, pool(r, name, all[max(0, len(all)-decisionsPerParticipant):]))
 	}

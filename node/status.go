@@ -74,7 +74,7 @@ func (n adminCalls) Scan(ctx context.Context, participant string, apply bool) ([
 // scanAll returns the results in the order of the participants. The error is not about a
 // participant.
 func (n adminCalls) scanAll(ctx context.Context, check func(context.Context, string) ([]admin.ScanResult, error)) ([]admin.ScanResult, error) {
-	names := recoveryLog{n.Node}.Participants()
+	names := recoveryLog(n).Participants()
 	found := make([][]admin.ScanResult, len(names))
 	slots := make(chan struct{}, maxConcurrentScans)
 	var wg sync.WaitGroup
