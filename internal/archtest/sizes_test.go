@@ -153,7 +153,6 @@ var sizeExceptions = []sizeException{
 	{"node.Node", "methods", 52, divided},
 	{"node/peer.Server", "fields", 18, divided},
 	{"participant/postgres.serverInfo", "fields", 25, "one row of one query"},
-	{"raftfsm/logstore.Store", "fields", 19, divided},
 	{"recovery.Config", "fields", 20, settings},
 	{"recovery.Health", "fields", 17, fields},
 	{"server.Config", "fields", 20, settings},
