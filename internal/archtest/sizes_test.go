@@ -151,7 +151,6 @@ var sizeExceptions = []sizeException{
 	{"node.Config", "fields", 20, settings},
 	{"node.Node", "fields", 36, divided},
 	{"node.Node", "methods", 52, divided},
-	{"node/peer.Server", "fields", 18, divided},
 	{"participant/postgres.serverInfo", "fields", 25, "one row of one query"},
 	{"recovery.Config", "fields", 20, settings},
 	{"recovery.Health", "fields", 17, fields},
