@@ -20,8 +20,8 @@ var ofTheLog = []plant{
 	{
 		name:   "the log goes on after an I/O error",
 		breaks: "nothing is acknowledged after the first I/O error",
-		file:   "raftfsm/logstore/store.go",
-		old:    "if s.failed.CompareAndSwap(nil, f) {",
+		file:   "raftfsm/logstore/failstop.go",
+		old:    "if s.first.CompareAndSwap(nil, f) {",
 		bug:    "if new(atomic.Pointer[failure]).CompareAndSwap(nil, f) {",
 		pkg:    "raftfsm/logstore", test: "TestFirstErrorStops", says: "acknowledged after the error true",
 	},

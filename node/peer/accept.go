@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -58,15 +57,11 @@ func (p *Server) serveConn(g *pendingConn) {
 // acceptHandshake performs the acceptor's side of the handshake.
 func (p *Server) acceptHandshake(raw net.Conn) (*conn, error) {
 	_ = raw.SetDeadline(time.Now().Add(handshakeTimeout))
-	c := &conn{Conn: raw, raw: raw, server: p, accepted: true}
-	if p.server != nil {
-		t := tls.Server(raw, p.server)
-		if err := t.Handshake(); err != nil {
-			rejectPlaintext(raw, err)
-			return nil, fmt.Errorf("%w: %w", errTLS, err)
-		}
-		c.Conn = t
+	inner, err := p.certificates.accept(raw)
+	if err != nil {
+		return nil, err
 	}
+	c := &conn{Conn: inner, raw: raw, server: p, accepted: true}
 	h, err := readHello(c.Conn)
 	if errors.Is(err, errVersion) {
 		_ = writeFrame(c.Conn, frameHelloReply, helloReply{p.conf.Self().handshakeIdentity(), faultOf(err)})
@@ -76,7 +71,7 @@ func (p *Server) acceptHandshake(raw net.Conn) (*conn, error) {
 	}
 	c.kind, c.other = h.kind, h.from
 	self := p.conf.Self()
-	if err = p.register(c); err == nil {
+	if err = p.conns.add(c); err == nil {
 		err = p.authorize(self, c.kind, h.from)
 	}
 	if err == nil && c.kind == frameRaft && !p.streamLayer.open.Load() {
@@ -86,19 +81,11 @@ func (p *Server) acceptHandshake(raw net.Conn) (*conn, error) {
 		err = sent
 	}
 	if err != nil {
-		p.unregister(c)
+		p.conns.remove(c)
 		return nil, fmt.Errorf("node %q: %w", h.from.ID, err)
 	}
 	_ = raw.SetDeadline(time.Time{})
 	return c, nil
-}
-
-// rejectPlaintext reports to a node that connects without TLS what is missing. Other callers get no
-// answer.
-func rejectPlaintext(raw net.Conn, err error) {
-	if e := (tls.RecordHeaderError{}); errors.As(err, &e) && string(e.RecordHeader[:len(magic)]) == magic {
-		_ = writeFrame(raw, frameHelloReply, helloReply{Fault: faultOf(fmt.Errorf("%w: this port wants TLS, and certificates", txn.ErrDenied))})
-	}
 }
 
 // logRejected logs for operators which connection was refused, but not those that disconnect

@@ -157,7 +157,7 @@ func TestRecheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Reauthorize()
-	if n := len(b.identified()); n != 2 {
+	if n := len(b.conns.identified()); n != 2 {
 		t.Fatalf("%d connections after a recheck that finds nothing, want 2", n)
 	}
 	b.remove("n_a")
@@ -167,7 +167,7 @@ func TestRecheck(t *testing.T) {
 			t.Errorf("the connection that was %s still lives", name)
 		}
 	}
-	waittest.Until(t, "no connections", func() bool { return len(b.identified()) == 0 })
+	waittest.Until(t, "no connections", func() bool { return len(b.conns.identified()) == 0 })
 	in.Close()
 }
 

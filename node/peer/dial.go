@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -102,20 +101,18 @@ func (p *Server) dial(ctx context.Context, addr string, kind byte, want string) 
 
 // dialHandshake performs the dialer's side of the handshake.
 func (p *Server) dialHandshake(ctx context.Context, c *conn, want string) error {
-	if err := p.register(c); err != nil {
+	if err := p.conns.add(c); err != nil {
 		return err
 	}
 	_ = c.raw.SetDeadline(time.Now().Add(handshakeTimeout))
 	defer context.AfterFunc(ctx, func() { _ = c.raw.SetDeadline(longAgo) })()
-	if p.client != nil {
-		t := tls.Client(c.raw, p.client)
-		if err := t.Handshake(); err != nil {
-			return fmt.Errorf("%w: %w", errTLS, err)
-		}
-		c.Conn = t
+	inner, err := p.certificates.dial(c.raw)
+	if err != nil {
+		return err
 	}
+	c.Conn = inner
 	self := p.conf.Self()
-	err := writeFrame(c.Conn, c.kind, self.handshakeIdentity())
+	err = writeFrame(c.Conn, c.kind, self.handshakeIdentity())
 	var w helloReply
 	if err == nil {
 		w, err = readHelloReply(c.Conn)
@@ -132,7 +129,7 @@ func (p *Server) dialHandshake(ctx context.Context, c *conn, want string) error 
 	if want != "" && w.Self.ID != want {
 		return fmt.Errorf("%w: node %s instead of %s", ErrIDMismatch, w.Self.ID, want)
 	}
-	p.setIdentity(c, w.Self)
+	p.conns.setIdentity(c, w.Self)
 	if err := p.authorize(self, c.kind, w.Self); err != nil {
 		return err
 	}

@@ -2,12 +2,10 @@ package peer
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -24,10 +22,6 @@ const (
 	maxConns              = 256 // admitted, at once
 	maxConcurrentRequests = 32  // being served, at once
 )
-
-// keepAlive detects within half a minute that the other side is gone, when no message of it is
-// awaited.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // Config is the configuration for [Open]. Self has no default.
 type Config struct {
@@ -64,13 +58,11 @@ type Config struct {
 // Server serves a node's port for other nodes.
 type Server struct {
 	conf         Config
-	certs        *certs.PeerStore // nil: no TLS
-	server       *tls.Config
-	client       *tls.Config
-	listener     net.Listener
-	advertise    string
+	certificates *certificates // nil: no TLS
+	listener     *listener
 	sampler      *logsample.Sampler
 	handshakes   handshakeLimiter
+	conns        connTable
 	streamLayer  *streamLayer
 	requestSlots chan struct{} // capacity maxConcurrentRequests
 
@@ -78,10 +70,8 @@ type Server struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup // the goroutines of this package
 
-	mu        sync.Mutex // guards all below
+	mu        sync.Mutex // guards all below; never held together with that of handshakes or conns
 	closed    bool
-	conns     map[*conn]bool // the admitted ones, accepted or dialed
-	accepted  int            // how many of them the other side dialed
 	transport Transport
 }
 
@@ -108,16 +98,13 @@ func Open(c Config) (*Server, error) {
 		return nil, fmt.Errorf("%w: a port for peers needs to know whose it is", txn.ErrInvalid)
 	}
 	p := &Server{
-		conf: c, sampler: logsample.New(logsample.Minute, 1), conns: map[*conn]bool{}, requestSlots: make(chan struct{}, maxConcurrentRequests),
+		conf: c, sampler: logsample.New(logsample.Minute, 1), requestSlots: make(chan struct{}, maxConcurrentRequests),
 	}
-	if c.TLS != nil {
-		store, err := certs.OpenPeer(*c.TLS, c.Logger)
-		if err != nil {
-			return nil, fmt.Errorf("TLS between nodes: %w", err)
-		}
-		p.certs, p.server, p.client = store, store.Server(), store.Client()
+	var err error
+	if p.certificates, err = openCertificates(c); err != nil {
+		return nil, err
 	}
-	if err := p.listen(); err != nil {
+	if p.listener, err = listen(c); err != nil {
 		return nil, err
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -126,65 +113,23 @@ func Open(c Config) (*Server, error) {
 	return p, nil
 }
 
-func (p *Server) listen() error {
-	host, _, err := net.SplitHostPort(p.conf.Listen)
-	if err != nil {
-		return fmt.Errorf("%w: the address to listen on for peers: %w", txn.ErrInvalid, err)
-	}
-	addr, err := net.ResolveTCPAddr("tcp", p.conf.Listen)
-	if err != nil {
-		return fmt.Errorf("%w: the address to listen on for peers: %w", txn.ErrInvalid, err)
-	}
-	if p.conf.TLS == nil && !p.conf.Insecure && !addr.IP.IsLoopback() {
-		return fmt.Errorf("%w: without certificates the port for peers listens on loopback only, and %s is not: any host that reaches it could take over the cluster; give it certificates (txmgr config init makes some)", txn.ErrInvalid, p.conf.Listen)
-	}
-	if p.conf.Advertise == "" && (addr.IP == nil || addr.IP.IsUnspecified()) {
-		return fmt.Errorf("%w: %s is no address at which other nodes reach this one: say which to advertise", txn.ErrInvalid, p.conf.Listen)
-	}
-	if p.conf.Advertise != "" {
-		if h, port, err := net.SplitHostPort(p.conf.Advertise); err != nil || h == "" || port == "" || port == "0" || len(p.conf.Advertise) > maxText {
-			return fmt.Errorf("%w: the address to advertise to peers is %q: want host:port", txn.ErrInvalid, p.conf.Advertise)
-		}
-	}
-	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
-	l, err := lc.Listen(context.Background(), "tcp", addr.String())
-	if err != nil {
-		return fmt.Errorf("the port for peers: %w", err)
-	}
-	p.listener, p.advertise = l, p.conf.Advertise
-	if p.advertise == "" {
-		p.advertise = net.JoinHostPort(host, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-	}
-	return nil
-}
-
 // Addr is the address at which other nodes reach this one.
-func (p *Server) Addr() string { return p.advertise }
+func (p *Server) Addr() string { return p.listener.advertise }
 
 // Reload reads the certificate files again, as on SIGHUP; without TLS it does nothing.
 // They are also checked when connections are made, at most once a second.
-func (p *Server) Reload() error {
-	if p.certs == nil {
-		return nil
-	}
-	return p.certs.Reload()
-}
+func (p *Server) Reload() error { return p.certificates.reload() }
 
 // CertificateExpires returns when the node's certificate expires; zero without TLS.
-func (p *Server) CertificateExpires() time.Time {
-	if p.certs == nil {
-		return time.Time{}
-	}
-	return p.certs.Expires()
-}
+func (p *Server) CertificateExpires() time.Time { return p.certificates.expires() }
 
 // Reauthorize checks all admitted nodes again, and closes the connections of those that it would
 // refuse now. Call it when a node was removed, and when this node learns its cluster.
 func (p *Server) Reauthorize() {
 	self := p.conf.Self()
-	for c, other := range p.identified() {
+	for c, other := range p.conns.identified() {
 		if err := p.authorize(self, c.kind, other); err != nil {
-			p.warn("recheck "+other.ID, "closed a connection with a node that is closed the connection of a node that is no longer admitted", "node", other.ID, "remote", c.RemoteAddr(), "error", err)
+			p.warn("recheck "+other.ID, "closed the connection of a node that is no longer admitted", "node", other.ID, "remote", c.RemoteAddr(), "error", err)
 			_ = c.Close()
 		}
 	}
@@ -202,6 +147,7 @@ func (p *Server) Close() error {
 	transport := p.transport
 	p.mu.Unlock()
 
+	p.conns.refuse()
 	p.cancel()
 	err := p.listener.Close()
 	if transport != nil {
@@ -209,7 +155,7 @@ func (p *Server) Close() error {
 	}
 	err = errors.Join(err, p.streamLayer.Close())
 	p.handshakes.close()
-	for _, c := range p.list(func(*conn) bool { return true }) {
+	for _, c := range p.conns.list(func(*conn) bool { return true }) {
 		_ = c.Close()
 	}
 	p.work.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,8 +18,8 @@ type streamLayer struct {
 	server  *Server
 	open    atomic.Bool // raft was given the transport
 	streams chan net.Conn
-	done    chan struct{} // closed with closed
-	closed  bool          // guarded by Server.mu
+	close   sync.Once     // of done
+	done    chan struct{} // closed: raft has stopped
 }
 
 // idleTimeoutConn is a stream that another node dialed. raft reads a snapshot in its main loop,
@@ -72,20 +73,16 @@ func (l *streamLayer) Accept() (net.Conn, error) {
 
 // Close implements net.Listener. It ends all streams, those of raft's pool included.
 func (l *streamLayer) Close() error {
-	l.server.mu.Lock()
-	if !l.closed {
-		l.closed = true
-		close(l.done)
-	}
-	l.server.mu.Unlock()
-	for _, c := range l.server.list(func(c *conn) bool { return c.kind == frameRaft }) {
+	l.server.conns.refuseRaft()
+	l.close.Do(func() { close(l.done) })
+	for _, c := range l.server.conns.list(func(c *conn) bool { return c.kind == frameRaft }) {
 		_ = c.Close()
 	}
 	return nil
 }
 
 // Addr implements net.Listener. It returns the advertised address.
-func (l *streamLayer) Addr() net.Addr { return address(l.server.advertise) }
+func (l *streamLayer) Addr() net.Addr { return address(l.server.listener.advertise) }
 
 // Dial implements raft.StreamLayer. The target comes from targetedTransport.
 func (l *streamLayer) Dial(target raft.ServerAddress, timeout time.Duration) (net.Conn, error) {

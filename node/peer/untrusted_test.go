@@ -51,7 +51,7 @@ func TestGarbage(t *testing.T) {
 			if n := b.log.count("level=WARN"); n != 1 {
 				t.Errorf("%d warnings, want 1:\n%v", n, b.log)
 			}
-			if n := len(b.list(func(*conn) bool { return true })); n != 0 {
+			if n := len(b.conns.list(func(*conn) bool { return true })); n != 0 {
 				t.Errorf("%d connections were let in", n)
 			}
 		})
@@ -183,24 +183,24 @@ func (f connFromHost) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseI
 
 func TestFull(t *testing.T) {
 	a, b := start(t, "n_a"), start(t, "n_b")
-	b.Server.mu.Lock()
-	b.accepted = maxConns
-	b.Server.mu.Unlock()
+	b.conns.mu.Lock()
+	b.conns.accepted = maxConns
+	b.conns.mu.Unlock()
 	if _, err := a.Hello(testContext(t), b.Addr()); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "connected already") {
 		t.Errorf("one more than there may be: %v", err)
 	}
-	b.Server.mu.Lock()
-	b.accepted = 0
-	b.Server.mu.Unlock()
+	b.conns.mu.Lock()
+	b.conns.accepted = 0
+	b.conns.mu.Unlock()
 	for range 3 {
 		if _, err := a.Hello(testContext(t), b.Addr()); err != nil {
 			t.Error(err)
 		}
 	}
 	waittest.Until(t, "all connections given back", func() bool {
-		b.Server.mu.Lock()
-		defer b.Server.mu.Unlock()
-		return b.accepted == 0 && len(b.conns) == 0
+		b.conns.mu.Lock()
+		defer b.conns.mu.Unlock()
+		return b.conns.accepted == 0 && len(b.conns.conns) == 0
 	})
 }
 

@@ -124,4 +124,4 @@ func (s *Store) StageCommitIndex(index uint64) error {
 
 // GetCommitIndex returns the commit index that was stored with the last entries; it is at most the
 // last index, and 0 when none was stored.
-func (s *Store) GetCommitIndex() (uint64, error) { return s.commit.Load(), s.usable() }
+func (s *Store) GetCommitIndex() (uint64, error) { return s.committed.commit.Load(), s.usable() }

@@ -42,7 +42,7 @@ func TestCorruptionWhileOpen(t *testing.T) {
 	if !errors.As(err, &where) || where.File != path || where.Bucket != "log" || where.Key != "index 17" {
 		t.Errorf("entry 17: %v, want its place", err)
 	}
-	if mine, err := s.failLocked("test", io.EOF); mine != nil || !errors.Is(err, ErrCorrupt) { // a second reader met damage at the same time
+	if mine, err := s.failStop.fail("test", io.EOF); mine != nil || !errors.Is(err, ErrCorrupt) { // a second reader met damage at the same time
 		t.Errorf("a second failure: %v, %v, want the first one", mine, err)
 	}
 	for name, err := range callAll(s) {

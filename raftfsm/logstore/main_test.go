@@ -33,7 +33,7 @@ func open(t testing.TB, path string, opts Options) *Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if s.failed.Load() != nil {
+		if s.failStop.failure() != nil {
 			s.Close()
 			return
 		}

@@ -79,8 +79,8 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	if s.panicked.Load() {
-		return s.failed.Load()
+	if s.failStop.panicked.Load() {
+		return s.failStop.failure()
 	}
 	err := s.db.Close()
 	if lockErr := s.lock.Close(); err == nil {

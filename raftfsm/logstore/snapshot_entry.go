@@ -23,7 +23,7 @@ const snapshotEntryType = raft.LogType(255)
 // a snapshot ends at S. A leader cannot send the snapshot entry on as an entry, since for that it
 // would need entry S-1. An append after S removes that one: see entryBeforeGap.
 func (s *Store) snapshotEntry(index uint64, log *raft.Log) error {
-	if s.opts.Snapshots == nil || index < 2 || index >= s.last.Load() {
+	if s.opts.Snapshots == nil || index < 2 || index >= s.committed.last.Load() {
 		return raft.ErrLogNotFound
 	}
 	edge := false
@@ -70,7 +70,7 @@ func (s *Store) snapshotAt(index uint64) (term uint64, found bool, err error) {
 // without a snapshot entry, if an answer is lost, raft sends the entries again from further and
 // further back, each time some seconds later, and never gets past the hole.
 func (s *Store) entryBeforeGap(index uint64) (uint64, error) {
-	last := s.last.Load()
+	last := s.committed.last.Load()
 	if s.opts.Snapshots == nil || last == 0 || index != last+2 {
 		return 0, nil
 	}

@@ -28,8 +28,8 @@ type Stats struct {
 // Stats returns the present figures.
 func (s *Store) Stats() (Stats, error) {
 	st := Stats{
-		Entries: s.entries.Load(), First: s.first.Load(), Last: s.last.Load(),
-		Commit: s.commit.Load(), Commits: s.commits.Load(), Compaction: s.compactErr,
+		Entries: s.committed.entries.Load(), First: s.committed.first.Load(), Last: s.committed.last.Load(),
+		Commit: s.committed.commit.Load(), Commits: s.committed.count.Load(), Compaction: s.compactErr,
 	}
 	err := s.view("read its own size", func(tx *bbolt.Tx) error {
 		info, err := os.Stat(s.path)

@@ -1,11 +1,8 @@
 package logstore
 
 import (
-	"fmt"
 	"os"
-	"runtime/debug"
 	"sync"
-	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 	"go.etcd.io/bbolt"
@@ -34,12 +31,9 @@ type Store struct {
 	buf       []byte         // encoded entries of one StoreLogs
 	deleteBuf []deletedEntry // entries of one step of DeleteRange
 
-	// Copies of current for readers, written under mu after a commit.
-	first, last, commit, entries, commits atomic.Uint64
-
-	failed     atomic.Pointer[failure]
-	panicked   atomic.Bool // bbolt's own locks may still be held
-	compactErr error       // written by Open alone
+	committed  committed // the part of current that readers need; written under mu
+	failStop   failStop
+	compactErr error // written by Open alone
 }
 
 var (
@@ -48,20 +42,14 @@ var (
 	_ raft.CommitTrackingLogStore = (*Store)(nil)
 )
 
-// state is the part of the file's content that is kept in memory.
-type state struct {
-	record
-	first, last uint64
-}
-
 // change is the body of one transaction. It updates next to what the file will hold.
 type change func(tx *bbolt.Tx, next *state) error
 
 // FirstIndex returns the lowest stored index, 0 for an empty log.
-func (s *Store) FirstIndex() (uint64, error) { return s.first.Load(), s.usable() }
+func (s *Store) FirstIndex() (uint64, error) { return s.committed.first.Load(), s.usable() }
 
 // LastIndex returns the highest stored index, 0 for an empty log.
-func (s *Store) LastIndex() (uint64, error) { return s.last.Load(), s.usable() }
+func (s *Store) LastIndex() (uint64, error) { return s.committed.last.Load(), s.usable() }
 
 // GetLog fills log with a copy of the entry. An index that is not stored gives raft.ErrLogNotFound, with one
 // exception: see [Options].Snapshots.
@@ -69,7 +57,7 @@ func (s *Store) GetLog(index uint64, log *raft.Log) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	if index < s.first.Load() || index > s.last.Load() {
+	if index < s.committed.first.Load() || index > s.committed.last.Load() {
 		return s.snapshotEntry(index, log)
 	}
 	found := false
@@ -104,7 +92,7 @@ func storedEntry(log *bbolt.Bucket, key []byte) []byte {
 
 // usable returns the failure of the store, if it has one, or ErrClosed.
 func (s *Store) usable() error {
-	if f := s.failed.Load(); f != nil {
+	if f := s.failStop.failure(); f != nil {
 		return f
 	}
 	s.closeMu.RLock()
@@ -123,7 +111,7 @@ func (s *Store) view(op string, fn func(*bbolt.Tx) error) error {
 		if err := s.usableLocked(); err != nil {
 			return nil, err
 		}
-		return s.failLocked(op, s.guard(func() error { return s.db.View(fn) }))
+		return s.failStop.fail(op, s.guard(func() error { return s.db.View(fn) }))
 	})
 }
 
@@ -154,10 +142,10 @@ func (s *Store) change(op string, plan func() (change, error)) error {
 			})
 		})
 		if err != nil {
-			return s.failLocked(op, err)
+			return s.failStop.fail(op, err)
 		}
 		s.publishLocked(next)
-		s.commits.Add(1)
+		s.committed.count.Add(1)
 		return nil, nil
 	})
 }
@@ -173,7 +161,7 @@ func (s *Store) notifyFailure(fn func() (*failure, error)) error {
 }
 
 func (s *Store) usableLocked() error {
-	if f := s.failed.Load(); f != nil {
+	if f := s.failStop.failure(); f != nil {
 		return f
 	}
 	if s.closed {
@@ -182,40 +170,15 @@ func (s *Store) usableLocked() error {
 	return nil
 }
 
-// failLocked makes err the failure of the store, unless it is nil. The first result is set for the first
-// failure only.
-func (s *Store) failLocked(op string, err error) (*failure, error) {
-	if err == nil {
-		return nil, nil
-	}
-	f := &failure{op: op, cause: err}
-	if s.failed.CompareAndSwap(nil, f) {
-		return f, f
-	}
-	return nil, s.failed.Load()
-}
-
 // publishLocked makes a committed state visible to readers.
 func (s *Store) publishLocked(next state) {
 	if next.last < s.current.last {
 		s.staged = min(s.staged, next.last) // it may concern entries that are gone
 	}
 	s.current = next
-	s.first.Store(next.first)
-	s.last.Store(next.last)
-	s.commit.Store(next.commit)
-	s.entries.Store(next.entries)
+	s.committed.set(next)
 }
 
-// guard turns a panic of bbolt, and a fault while it touches the mapped file (a read error of the disk is
-// delivered as SIGBUS), into an error.
-func (s *Store) guard(fn func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			s.panicked.Store(true)
-			err = fmt.Errorf("bbolt panicked on %s: %v", s.path, r)
-		}
-	}()
-	return fn()
-}
+// guard turns a panic of bbolt, and a fault while it touches the mapped file, into an error. See
+// [failStop.guard].
+func (s *Store) guard(fn func() error) error { return s.failStop.guard(s.path, fn) }
