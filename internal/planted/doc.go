@@ -14,9 +14,9 @@
 //     not end in time or fails with another message, is no catch, and fails the run.
 //  2. Without a bug every named test passes, in the same run, and no test of that package
 //     says the message.
-//  3. The text of every bug stands in its file exactly once, and its test exists. That
-//     is looked at in every run of the tests, so that the table does not go stale; the
-//     bugs themselves are tried by make planted, which takes minutes.
+//  3. The text of every bug stands in its file exactly once, the package compiles with the
+//     bug in it, and the test exists. Every run of the tests checks this in seconds, so that
+//     the table does not go stale; make planted, which takes minutes, tries the bugs.
 //
 // # What it does not do
 //

@@ -11,7 +11,7 @@ var ofTheDoors = []plant{
 	},
 	{
 		name:   "a commit that may have arrived is said to be of no transaction",
-		breaks: "in doubt is told as in doubt",
+		breaks: "in doubt is reported as in doubt",
 		file:   "client/retry.go",
 		old:    "if maybe && wire.Decides(op) && isInconclusive(err) {",
 		bug:    "if maybe && wire.Decides(op) && isInconclusive(err) && n < 0 {",
@@ -66,8 +66,8 @@ var ofTheDoors = []plant{
 		pkg:    "server", test: "TestEveryRouteHasARole", says: "ClusterService/Resume has no role",
 	},
 	{
-		name:   "a lost answer to a commit is told as unavailable",
-		breaks: "who is told that nothing was done can rely on it",
+		name:   "a lost answer to a commit is reported as unavailable",
+		breaks: "an answer that nothing was done is reliable",
 		file:   "client/retry.go",
 		old:    "maybe = maybe || noAnswer && l.sent || errors.Is(err, txn.ErrInDoubt)",
 		bug:    "maybe = errors.Is(err, txn.ErrInDoubt)",

@@ -5,7 +5,7 @@ package planted
 var ofOwnStatements = []plant{
 	{
 		name:   "postgres: a failed transaction counts as the branch's, whoever had the connection",
-		breaks: "only what surely was not applied is told as rolled back",
+		breaks: "only what surely was not applied is reported as rolled back",
 		file:   "participant/postgres/ended_by_application.go",
 		old:    "case failed && b.connExposed.Load():",
 		bug:    "case failed && b.connExposed.Load() && b.phase == phaseEnded:",
@@ -13,7 +13,7 @@ var ofOwnStatements = []plant{
 	},
 	{
 		name:   "postgres: a connection that was given out and lost had the branch's transaction",
-		breaks: "only what surely was not applied is told as rolled back",
+		breaks: "only what surely was not applied is reported as rolled back",
 		file:   "participant/postgres/ended_by_application.go",
 		old:    "if !b.connExposed.Load() {",
 		bug:    "if err != nil {",
@@ -21,7 +21,7 @@ var ofOwnStatements = []plant{
 	},
 	{
 		name:   "postgres: a transaction that cannot be prepared counts as the branch's",
-		breaks: "only what surely was not applied is told as rolled back",
+		breaks: "only what surely was not applied is reported as rolled back",
 		file:   "participant/postgres/branch.go",
 		old:    "case len(results) == 0 || single(results[0]) != fmt.Sprint(b.sessionRef.XID):",
 		bug:    "case len(results) == 0:",
@@ -77,7 +77,7 @@ var ofOwnStatements = []plant{
 	},
 	{
 		name:   "mariadb: a connection that is lost has rolled back whatever was sent",
-		breaks: "only what surely was not applied is told as rolled back",
+		breaks: "only what surely was not applied is reported as rolled back",
 		file:   "participant/mariadb/vote.go",
 		old:    "if err == nil || prepared {",
 		bug:    "if err == nil || !prepared {",
@@ -85,7 +85,7 @@ var ofOwnStatements = []plant{
 	},
 	{
 		name:   "mariadb: a lost commit in one phase is settled whatever was sent",
-		breaks: "only what surely was not applied is told as rolled back, and only what surely was as committed",
+		breaks: "only what surely was not applied is reported as rolled back, and only what surely was as committed",
 		file:   "participant/mariadb/onephase.go",
 		old:    "return 0, b.unprovenError(fmt.Errorf(\"commit: %w\", err))",
 		bug:    "return 0, fmt.Errorf(\"commit: %w\", err)",
@@ -93,7 +93,7 @@ var ofOwnStatements = []plant{
 	},
 	{
 		name:   "mariadb: ANALYZE TABLE cannot end a transaction",
-		breaks: "only what surely was not applied is told as rolled back",
+		breaks: "only what surely was not applied is reported as rolled back",
 		file:   "participant/mariadb/internal/sqltext/tx_control.go",
 		old:    "\"WITH\", \"FORMAT\"}, second)",
 		bug:    "\"WITH\", \"FORMAT\", \"TABLE\"}, second)",
@@ -109,7 +109,7 @@ var ofOwnStatements = []plant{
 	},
 	{
 		name:   "mariadb: a branch is rolled back whatever its transaction is",
-		breaks: "only what surely was not applied is told as rolled back",
+		breaks: "only what surely was not applied is reported as rolled back",
 		file:   "participant/mariadb/vote.go",
 		old:    "err := b.runFinal(ctx, \"XA END \"+b.name+\"; \"+xaRollback+\" \"+b.name)",
 		bug:    "err := b.run(ctx, \"BEGIN NOT ATOMIC XA END \"+b.name+\"; \"+xaRollback+\" \"+b.name+\"; END\")",
@@ -117,7 +117,7 @@ var ofOwnStatements = []plant{
 	},
 	{
 		name:   "mariadb: a branch is committed in one phase whatever its transaction is",
-		breaks: "only what surely was committed is told as committed",
+		breaks: "only what surely was committed is reported as committed",
 		file:   "participant/mariadb/onephase.go",
 		old:    "err := b.runFinal(ctx, \"XA END \"+b.name+\"; \"+xaCommit+\" \"+b.name+\" ONE PHASE\")",
 		bug:    "err := b.run(ctx, \"BEGIN NOT ATOMIC XA END \"+b.name+\"; \"+xaCommit+\" \"+b.name+\" ONE PHASE; END\")",
@@ -125,7 +125,7 @@ var ofOwnStatements = []plant{
 	},
 	{
 		name:   "mariadb: a deadlock is the branch's own, whatever was sent before",
-		breaks: "only what surely was not applied is told as rolled back",
+		breaks: "only what surely was not applied is reported as rolled back",
 		file:   "participant/mariadb/vote.go",
 		old:    "if !errno.IsRollbackOnly(ended) || b.mayHaveEnded.Load() {",
 		bug:    "if !errno.IsRollbackOnly(ended) {",
@@ -133,7 +133,7 @@ var ofOwnStatements = []plant{
 	},
 	{
 		name:   "mariadb: a statement's limit of time says that the savepoint was there",
-		breaks: "only what surely was not applied is told as rolled back",
+		breaks: "only what surely was not applied is reported as rolled back",
 		file:   "participant/mariadb/vote.go",
 		old:    "} else if b.mayHaveEnded.Load() && !errno.FailedAfterSavepoint(why) {",
 		bug:    "} else if b.mayHaveEnded.Load() && errno.IsStatementError(why) == errno.FailedAfterSavepoint(why) {",
@@ -149,7 +149,7 @@ var ofOwnStatements = []plant{
 	},
 	{
 		name:   "mariadb: what fails among rows that are left unread is not looked at",
-		breaks: "what the server rolled back is not told as ended by hand, and nothing is autocommitted afterwards",
+		breaks: "what the server rolled back is not reported as ended by the application, and nothing is autocommitted afterwards",
 		file:   "participant/mariadb/managed_rows.go",
 		old:    "range []error{r.failed, err} {",
 		bug:    "range []error{r.failed} {",
@@ -157,7 +157,7 @@ var ofOwnStatements = []plant{
 	},
 	{
 		name:   "mariadb: rows of DB.Query are not looked at",
-		breaks: "what the server rolled back is not told as ended by hand, and nothing is autocommitted afterwards",
+		breaks: "what the server rolled back is not reported as ended by the application, and nothing is autocommitted afterwards",
 		file:   "participant/mariadb/branch.go",
 		old:    "if b.readOnly { // what fails",
 		bug:    "if b.readOnly && b.phase == phaseEnded { // what fails",
@@ -197,14 +197,14 @@ var ofOwnStatements = []plant{
 	},
 	{
 		name:   "web: a no is final whatever became of the transaction",
-		breaks: "only what surely was not applied is told as rolled back",
+		breaks: "only what surely was not applied is reported as rolled back",
 		file:   "participant/web/sql_failure.go",
 		old:    "if !r.txReplaced(ctx, tx) {",
 		bug:    "if !r.txReplaced(ctx, tx) || failure != nil {",
 		pkg:    "participant/web", test: "TestCallbackThatEndsItsTransaction", says: "voted no, \"boom\"; want ended-by-application",
 	},
 	{
-		name:   "web: a deadlock of MariaDB that the callback returns is ended by hand",
+		name:   "web: a deadlock of MariaDB that the callback returns is ended by the application",
 		breaks: "what was undone is done again, and bothers nobody",
 		file:   "participant/web/sql_failure.go",
 		old:    "&& last != codeDeadlock",

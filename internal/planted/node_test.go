@@ -155,7 +155,7 @@ var ofTheNode = []plant{
 	},
 	{
 		name:   "a held cluster drives its branches",
-		breaks: "a cluster that was restored from a backup touches nothing before it is told to",
+		breaks: "a cluster that was restored from a backup touches nothing before an operator resumes recovery",
 		file:   "node/recovery_log.go",
 		old:    "if !known || m.RecoveryPaused() || o.State.Finished()",
 		bug:    "if !known || o.State.Finished()",

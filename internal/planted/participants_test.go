@@ -79,7 +79,7 @@ var ofParticipants = []plant{
 	},
 	{
 		name:   "postgres: one number of a timeline counts as one history",
-		breaks: "what was done on one of two promoted standbys is not told by the other",
+		breaks: "what was done on one of two promoted standbys is not reported by the other",
 		file:   "participant/postgres/timeline.go",
 		old:    "e.crashRecovered && now.replayed != 0 && lsn(s.Written) > now.replayed:",
 		bug:    "e.crashRecovered && now.replayed == 1:",
@@ -106,7 +106,7 @@ var ofParticipants = []plant{
 	},
 	{
 		name:   "postgres: a possible recovery counts as one",
-		breaks: "a commit that the application typed is not told as rolled back",
+		breaks: "a commit that the application typed is not reported as rolled back",
 		file:   "participant/postgres/finish.go",
 		old:    "(e.certain && !e.received || e.status != xactCommitted)",
 		bug:    "(e.certain && !e.received || e.status != xactForgotten)",
@@ -172,7 +172,7 @@ var ofParticipants = []plant{
 	},
 	{
 		name:   "postgres: a rollback does not ask which transaction it ended",
-		breaks: "only what surely was not applied is told as rolled back",
+		breaks: "only what surely was not applied is reported as rolled back",
 		file:   "participant/postgres/ended_by_application.go",
 		old:    "case value != want:",
 		bug:    "case value == want+\"x\":",
@@ -187,8 +187,8 @@ var ofParticipants = []plant{
 		pkg:    "participant/postgres", test: "TestTxControlIsRefused", says: "ended by statements of the application's own",
 	},
 	{
-		name:   "sdk: a branch that was ended by the application is told as rolled back",
-		breaks: "only what surely was not applied is told as rolled back",
+		name:   "sdk: a branch that was ended by the application is reported as rolled back",
+		breaks: "only what surely was not applied is reported as rolled back",
 		file:   "txn/commit.go",
 		old:    "if tx.applicationEndError() != nil {\n\t\treturn tx.reportEndedByApplication(ctx, op, no, reports, why)\n\t}",
 		bug:    "if tx.applicationEndError() != nil {\n\t\tno.Reason = why.Error()\n\t}",
@@ -196,7 +196,7 @@ var ofParticipants = []plant{
 	},
 	{
 		name:   "mariadb: a lock timeout is not looked at in a transaction that only reads",
-		breaks: "what the server rolled back is not told as ended by hand, and nothing is autocommitted afterwards",
+		breaks: "what the server rolled back is not reported as ended by the application, and nothing is autocommitted afterwards",
 		file:   "participant/mariadb/server_rollback.go",
 		old:    "if b.readOnly && !b.inTransaction(ctx) {",
 		bug:    "if b.readOnly && errno.Of(err) == errno.Deadlock {",
@@ -212,7 +212,7 @@ var ofParticipants = []plant{
 	},
 	{
 		name:   "mariadb: a transaction that only reads is rolled back without a look",
-		breaks: "only what surely was not applied is told as rolled back",
+		breaks: "only what surely was not applied is reported as rolled back",
 		file:   "participant/mariadb/vote.go",
 		old:    "err := b.runFinal(ctx, \"ROLLBACK\")",
 		bug:    "err := b.run(ctx, \"ROLLBACK\")",

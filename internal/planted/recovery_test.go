@@ -35,7 +35,7 @@ var ofRecovery = []plant{
 	},
 	{
 		name:   "a sweep acts although the log is held",
-		breaks: "a cluster that was restored from a backup touches nothing before it is told to",
+		breaks: "a cluster that was restored from a backup touches nothing before an operator resumes recovery",
 		file:   "recovery/sweep.go",
 		old:    "if apply && r.log.RecoveryPaused() {",
 		bug:    "if apply && r.log == nil {",
@@ -51,7 +51,7 @@ var ofRecovery = []plant{
 	},
 	{
 		name:   "a lost answer does not count as an attempt",
-		breaks: "a participant is told that it may have ended the branch itself",
+		breaks: "a participant learns that it may have ended the branch itself",
 		file:   "recovery/call_result.go",
 		old:    "t.uncertain++",
 		bug:    "t.uncertain = 0",

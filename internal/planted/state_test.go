@@ -218,7 +218,7 @@ var ofSnapshots = []plant{
 	},
 	{
 		name:   "a restored cluster is not held",
-		breaks: "a cluster that was restored from a backup touches nothing before it is told to",
+		breaks: "a cluster that was restored from a backup touches nothing before an operator resumes recovery",
 		file:   "txn/machine/snapshot.go",
 		old:    "m.incarnation, m.recoveryPaused, m.resumedAt = h.Incarnation, h.RecoveryPaused, h.ResumedAt",
 		bug:    "m.incarnation, m.recoveryPaused, m.resumedAt = h.Incarnation, false, h.ResumedAt",

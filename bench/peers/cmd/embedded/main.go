@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -67,16 +68,16 @@ func measure(ctx context.Context, o options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	r := report{Condition: rig.RecordCondition(dir).Named("go -C bench/peers run ./cmd/embedded")}
-	empty, err := startWorker(ctx, dir, "empty")
+	empty, err := rig.StartWorker[request, response](ctx, "empty", "-worker", "-dir", filepath.Join(dir, "empty"))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, empty.stop()) }()
-	full, err := startWorker(ctx, dir, "full")
+	defer func() { err = errors.Join(err, empty.Stop()) }()
+	full, err := rig.StartWorker[request, response](ctx, "full", "-worker", "-dir", filepath.Join(dir, "full"))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, full.stop()) }()
+	defer func() { err = errors.Join(err, full.Stop()) }()
 	if err := r.take(o, empty, full); err != nil {
 		return err
 	}

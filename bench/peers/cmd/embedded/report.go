@@ -43,19 +43,19 @@ func (r *report) take(o options, empty, full *workerProcess) error {
 }
 
 func (r *report) fill(o options, _, full *workerProcess) error {
-	a, err := full.call(request{Do: "memory"})
+	a, err := full.Call(request{Do: "memory"})
 	if err != nil {
 		return err
 	}
 	r.Before, r.Opened = a.Memory, o.open
 	progressf("opening %d transactions of two branches", o.open)
 	began := time.Now()
-	if _, err := full.call(request{Do: "fill", Count: o.open, Branches: 2}); err != nil {
+	if _, err := full.Call(request{Do: "fill", Count: o.open, Branches: 2}); err != nil {
 		return err
 	}
 	r.Filling = time.Since(began)
 	progressf("opened in %v; memory", r.Filling.Round(time.Millisecond))
-	a, err = full.call(request{Do: "memory"})
+	a, err = full.Call(request{Do: "memory"})
 	r.After = a.Memory
 	return err
 }
@@ -65,7 +65,7 @@ func (r *report) rest(o options, empty, full *workerProcess) error {
 		return err
 	}
 	progressf("idling for %v", o.idle)
-	a, err := full.call(request{Do: "idle", Span: o.idle})
+	a, err := full.Call(request{Do: "idle", Span: o.idle})
 	r.Idle = a.Idle
 	return err
 }
@@ -83,12 +83,12 @@ func (r *report) throughput(o options, empty, full *workerProcess) error {
 				into[0], into[1] = into[1], into[0]
 			}
 			for _, i := range into {
-				a, err := i.who.call(request{Do: "pairs", Callers: c, Span: span})
+				a, err := i.who.Call(request{Do: "pairs", Callers: c, Span: span})
 				if err != nil {
 					return err
 				}
 				i.got[c] = append(i.got[c], a.Pairs)
-				progressf("round %d of %d: %-5s node, %4d callers: %7.0f pairs/s, %v", n+1, o.rounds, i.who.name, c, a.Pairs.PerSecond, a.Pairs.Latencies)
+				progressf("round %d of %d: %-5s node, %4d callers: %7.0f pairs/s, %v", n+1, o.rounds, i.who.Name, c, a.Pairs.PerSecond, a.Pairs.Latencies)
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func (r *report) throughput(o options, empty, full *workerProcess) error {
 func (r *report) stalls(o options, _, full *workerProcess) error {
 	for n := range o.rounds {
 		progressf("snapshot %d of %d under load", n+1, o.rounds)
-		a, err := full.call(request{Do: "snapshot", Callers: loaded})
+		a, err := full.Call(request{Do: "snapshot", Callers: loaded})
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (r *report) stalls(o options, _, full *workerProcess) error {
 func (r *report) deadlines(o options, _, full *workerProcess) error {
 	for _, branches := range []int{0, 2} {
 		progressf("%d transactions of %d branches run into one deadline", o.due, branches)
-		a, err := full.call(request{Do: "group", Count: o.due, Branches: branches, Lead: o.lead})
+		a, err := full.Call(request{Do: "group", Count: o.due, Branches: branches, Lead: o.lead})
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (r *report) deadlines(o options, _, full *workerProcess) error {
 
 func (r *report) restart(_ options, _, full *workerProcess) error {
 	progressf("restart")
-	a, err := full.call(request{Do: "restart"})
+	a, err := full.Call(request{Do: "restart"})
 	if err == nil {
 		r.Restarts = append(r.Restarts, a.Restart)
 	}

@@ -6,8 +6,10 @@ import (
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
-// request is a line that a worker reads, and response the line that it writes. The fields in use
-// depend on Do.
+// workerProcess is a worker in a process of its own.
+type workerProcess = rig.Worker[request, response]
+
+// request is what a worker reads, and response what it answers. The fields in use depend on Do.
 type request struct {
 	Do       string        `json:"do"` // the kind of the request
 	Callers  int           `json:"callers,omitempty"`
@@ -17,8 +19,9 @@ type request struct {
 	Lead     time.Duration `json:"lead,omitempty"`
 }
 
+func (r request) String() string { return r.Do }
+
 type response struct {
-	Error   string         `json:"error,omitempty"`
 	Pairs   *pairs         `json:"pairs,omitempty"`
 	Memory  *memory        `json:"memory,omitempty"`
 	Pauses  *pauses        `json:"pauses,omitempty"`

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
+	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
@@ -38,22 +37,7 @@ func work(orders io.Reader, answers io.Writer, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.node.Close()) }()
-	lines, out := json.NewDecoder(bufio.NewReader(orders)), json.NewEncoder(answers)
-	for {
-		var o request
-		if err := lines.Decode(&o); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		a, err := w.execute(context.Background(), o)
-		if err != nil {
-			a.Error = err.Error()
-		}
-		if err := out.Encode(a); err != nil {
-			return err
-		}
-	}
+	return rig.Serve(orders, answers, w.execute)
 }
 
 func (w *worker) execute(ctx context.Context, o request) (a response, err error) {

@@ -2,14 +2,10 @@ package embedded
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
+	"sync"
 	"time"
 
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
@@ -22,21 +18,13 @@ type Cluster struct {
 	members []*workerProcess
 }
 
-// workerProcess is a worker in a process of its own.
-type workerProcess struct {
-	name  string
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	lines *json.Decoder
-}
-
 // Start starts three processes of this program, with args and the data directory after them, and
 // forms a cluster of them. It returns what has been started even if it fails.
 func Start(ctx context.Context, dir string, args ...string) (*Cluster, error) {
 	c := new(Cluster)
 	var join []string
 	for _, name := range []string{"one", "two", "three"} {
-		m, err := startWorker(name, append(args, filepath.Join(dir, "inside-"+name)))
+		m, err := rig.StartWorker[request, response](context.WithoutCancel(ctx), name, append(args, filepath.Join(dir, "inside-"+name))...)
 		if err != nil {
 			return c, err
 		}
@@ -48,47 +36,12 @@ func Start(ctx context.Context, dir string, args ...string) (*Cluster, error) {
 		join = append(join, fmt.Sprintf("127.0.0.1:%d", port))
 	}
 	for i, m := range c.members {
-		conf := node.Cluster{Listen: join[i], Name: m.name, Expect: len(join), Join: join}
-		if _, err := m.call(request{Do: "open", Cluster: &conf}); err != nil {
+		conf := node.Cluster{Listen: join[i], Name: m.Name, Expect: len(join), Join: join}
+		if _, err := m.Call(request{Do: "open", Cluster: &conf}); err != nil {
 			return c, err
 		}
 	}
 	return c, c.complete(ctx)
-}
-
-func startWorker(name string, args []string) (*workerProcess, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	m := &workerProcess{name: name, cmd: exec.Command(self, args...)}
-	m.cmd.Stderr = os.Stderr
-	// The process that sends the requests handles an interrupt at the terminal.
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if m.stdin, err = m.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	stdout, err := m.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	m.lines = json.NewDecoder(stdout)
-	return m, m.cmd.Start()
-}
-
-// call sends a request and waits for the response.
-func (m *workerProcess) call(o request) (a response, err error) {
-	err = json.NewEncoder(m.stdin).Encode(o)
-	if err == nil {
-		err = m.lines.Decode(&a)
-	}
-	if err == nil && a.Error != "" {
-		err = errors.New(a.Error)
-	}
-	if err != nil {
-		err = fmt.Errorf("node %s: %s: %w", m.name, o.Do, err)
-	}
-	return a, err
 }
 
 // complete waits until a leader has three voters.
@@ -121,7 +74,7 @@ var errNoLeader = errors.New("no node leads")
 // leader finds the leader.
 func (c *Cluster) leader() (of *workerProcess, s admin.Status, err error) {
 	for _, m := range c.members {
-		a, err := m.call(request{Do: "status"})
+		a, err := m.Call(request{Do: "status"})
 		if err != nil {
 			return nil, s, err
 		}
@@ -163,7 +116,7 @@ func (c *Cluster) Pairs(ctx context.Context, callers int, span time.Duration) (*
 	if err != nil {
 		return nil, err
 	}
-	a, failed := m.call(request{Do: "pairs", Callers: callers, Span: span})
+	a, failed := m.Call(request{Do: "pairs", Callers: callers, Span: span})
 	_, after, err := c.awaitLeader(ctx)
 	if err != nil {
 		return nil, errors.Join(failed, err)
@@ -186,7 +139,7 @@ func (c *Cluster) followerCPU(m *workerProcess) (sum time.Duration, err error) {
 		if other == m {
 			continue
 		}
-		t, err := rig.CPUOf(other.cmd.Process.Pid)
+		t, err := other.CPU()
 		if err != nil {
 			return 0, err
 		}
@@ -202,7 +155,7 @@ func (c *Cluster) DeadlineGroup(ctx context.Context, count int, lead time.Durati
 	if err != nil {
 		return nil, err
 	}
-	a, err := m.call(request{Do: "group", Count: count, Lead: lead})
+	a, err := m.Call(request{Do: "group", Count: count, Lead: lead})
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +170,7 @@ func (c *Cluster) DeadlineGroup(ctx context.Context, count int, lead time.Durati
 
 // readEntrySizes reads the sizes of the entries from the log of a follower.
 func (g *DeadlineGroup) readEntrySizes(m *workerProcess) error {
-	a, err := m.call(request{Do: "sizes", First: g.First, Last: g.Last})
+	a, err := m.Call(request{Do: "sizes", First: g.First, Last: g.Last})
 	if err != nil {
 		return err
 	}
@@ -233,7 +186,7 @@ func (g *DeadlineGroup) readEntrySizes(m *workerProcess) error {
 func (c *Cluster) Profile(ctx context.Context, file string) error {
 	if file == "" {
 		for _, m := range c.members {
-			if _, err := m.call(request{Do: "profile"}); err != nil {
+			if _, err := m.Call(request{Do: "profile"}); err != nil {
 				return err
 			}
 		}
@@ -244,27 +197,24 @@ func (c *Cluster) Profile(ctx context.Context, file string) error {
 		return err
 	}
 	for _, m := range c.members {
-		name := file + "." + m.name + ".follower"
+		name := file + "." + m.Name + ".follower"
 		if m == leader {
-			name = file + "." + m.name + ".leader"
+			name = file + "." + m.Name + ".leader"
 		}
-		if _, err := m.call(request{Do: "profile", File: name}); err != nil {
+		if _, err := m.Call(request{Do: "profile", File: name}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Stop stops the processes.
+// Stop stops the processes, all at once.
 func (c *Cluster) Stop() error {
-	var errs []error
-	for _, m := range c.members {
-		errs = append(errs, m.stdin.Close())
+	errs := make([]error, len(c.members))
+	var wg sync.WaitGroup
+	for i, m := range c.members {
+		wg.Go(func() { errs[i] = m.Stop() })
 	}
-	for _, m := range c.members {
-		if err := m.cmd.Wait(); err != nil {
-			errs = append(errs, fmt.Errorf("node %s: %w", m.name, err))
-		}
-	}
+	wg.Wait()
 	return errors.Join(errs...)
 }

@@ -8,8 +8,10 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
-// request is a line that a worker reads, and response the line that it writes. The fields in use
-// depend on Do.
+// workerProcess is a worker in a process of its own.
+type workerProcess = rig.Worker[request, response]
+
+// request is what a worker reads, and response what it answers. The fields in use depend on Do.
 type request struct {
 	Do      string        `json:"do"`
 	Cluster *node.Cluster `json:"cluster,omitempty"`
@@ -22,8 +24,9 @@ type request struct {
 	File    string        `json:"file,omitempty"`
 }
 
+func (r request) String() string { return r.Do }
+
 type response struct {
-	Error  string         `json:"error,omitempty"`
 	Status *admin.Status  `json:"status,omitempty"`
 	Pairs  *Pairs         `json:"pairs,omitempty"`
 	Group  *DeadlineGroup `json:"group,omitempty"`

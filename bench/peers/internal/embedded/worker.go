@@ -1,9 +1,7 @@
 package embedded
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,22 +32,7 @@ type worker struct {
 func Work(orders io.Reader, answers io.Writer, dir string) (err error) {
 	w := &worker{dir: dir}
 	defer func() { err = errors.Join(err, w.close()) }()
-	lines, out := json.NewDecoder(bufio.NewReader(orders)), json.NewEncoder(answers)
-	for {
-		var o request
-		if err := lines.Decode(&o); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		a, err := w.execute(context.Background(), o)
-		if err != nil {
-			a.Error = err.Error()
-		}
-		if err := out.Encode(a); err != nil {
-			return err
-		}
-	}
+	return rig.Serve(orders, answers, w.execute)
 }
 
 func (w *worker) execute(ctx context.Context, o request) (a response, err error) {

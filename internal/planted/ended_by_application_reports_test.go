@@ -1,10 +1,10 @@
 package planted
 
-// ofByHand are about branches that statements of the application's own have ended: who
-// is told of them.
-var ofByHand = []plant{
+// ofReports are about branches that statements of the application have ended: what is
+// reported of them, and to whom.
+var ofReports = []plant{
 	{
-		name:   "the machine forgets in a snapshot that a branch was ended by hand",
+		name:   "the machine forgets in a snapshot that a branch was ended by the application",
 		breaks: "a snapshot and the entries after it give the same state as all entries",
 		file:   "txn/machine/snapshot.go",
 		old:    "if t.Vote == txn.VoteEndedByApplication {",
@@ -12,16 +12,16 @@ var ofByHand = []plant{
 		pkg:    "txn/machine", test: "TestEveryCallerGetsEndedByApplication", says: ": ended by the application is false",
 	},
 	{
-		name:   "a branch that is found ended by hand late leaves the outcome as it was",
-		breaks: "from when the session has said it on, everybody is told",
+		name:   "a branch that is found ended by the application late leaves the outcome as it was",
+		breaks: "from when the session has said it on, it is reported to everybody",
 		file:   "txn/machine/ended_by_application.go",
 		old:    "case r.isFinal():",
 		bug:    "case r.isFinal() && len(c.Reason) == 0:",
 		pkg:    "txn/machine", test: "TestEveryCallerGetsEndedByApplication", says: "ended before, applied: ",
 	},
 	{
-		name:   "a second application is told that a branch ended by the application is rolled back",
-		breaks: "only what surely has not been applied is told as rolled back",
+		name:   "a second application learns that a branch ended by the application is rolled back",
+		breaks: "only what surely has not been applied is reported as rolled back",
 		file:   "txn/machine/result_error.go",
 		old:    "r.State.Decided() && r.EndedByApplication:",
 		bug:    "r.State.Decided() && r.EndedByApplication && r.Heuristic != 0:",
@@ -29,7 +29,7 @@ var ofByHand = []plant{
 	},
 	{
 		name:   "a heuristic outcome that a person has forgotten never was",
-		breaks: "only what surely has not been applied is told as rolled back",
+		breaks: "only what surely has not been applied is reported as rolled back",
 		file:   "txn/machine/heuristic.go",
 		old:    "if r.heuristic != 0 || r.state.Commits() || !r.state.Decided() {",
 		bug:    "if true {",
@@ -37,7 +37,7 @@ var ofByHand = []plant{
 	},
 	{
 		name:   "sdk: who takes part without a branch is missed",
-		breaks: "only what surely has not been applied is told as rolled back",
+		breaks: "only what surely has not been applied is reported as rolled back",
 		file:   "txn/commit.go",
 		old:    "case out.State.Decided() && !out.State.Commits():\n\t\t\treturn withCause(tx.rolledBack(op, out), why)",
 		bug:    "case true:\n\t\t\treturn withCause(tx.rolledBack(op, out), why)",
@@ -45,7 +45,7 @@ var ofByHand = []plant{
 	},
 	{
 		name:   "sdk: what other applications have done needs no coordinator",
-		breaks: "only what surely has not been applied is told as rolled back",
+		breaks: "only what surely has not been applied is reported as rolled back",
 		file:   "txn/commit.go",
 		old:    "case err != nil && tx.othersMayTakePart():\n\t\tend =",
 		bug:    "case err == nil && tx.othersMayTakePart() && why == nil:\n\t\tend =",
@@ -53,7 +53,7 @@ var ofByHand = []plant{
 	},
 	{
 		name:   "sdk: the vote of a branch that was ended by the application is not handed in",
-		breaks: "the others that take part are told",
+		breaks: "the others that take part learn of it",
 		file:   "txn/ended_by_application.go",
 		old:    "no.Votes = append(tx.endedByApplicationVotes(), no.Votes...)",
 		bug:    "no.Votes = append(tx.endedByApplicationVotes()[:0], no.Votes...)",
@@ -61,14 +61,14 @@ var ofByHand = []plant{
 	},
 	{
 		name:   "a rollback that finds a branch ended by the application is good news",
-		breaks: "only what surely has not been applied is told as rolled back",
+		breaks: "only what surely has not been applied is reported as rolled back",
 		file:   "node/transactions.go",
 		old:    "if err == nil && res.EndedByApplication {",
 		bug:    "if err != nil && res.EndedByApplication {",
 		pkg:    "node", test: "TestServiceThatEndsItsBranchIsNoNo", says: "rollback is told that <nil>",
 	},
 	{
-		name:   "web: that a branch was ended by hand counts as a no",
+		name:   "web: that a branch was ended by the application counts as a no",
 		breaks: "after a no nothing of the branch is applied",
 		file:   "participant/web/response.go",
 		old:    "return txn.VoteEndedByApplication, a.reason(",
@@ -76,7 +76,7 @@ var ofByHand = []plant{
 		pkg:    "participant/web", test: "TestVotes", says: `voted no, "COMMIT was typed"`,
 	},
 	{
-		name:   "recovery takes a branch that was ended by hand for a no",
+		name:   "recovery takes a branch that was ended by the application for a no",
 		breaks: "after a no nothing of the branch is applied",
 		file:   "recovery/call/call.go",
 		old:    "Vote: txn.VoteEndedByApplication, Detail:",
@@ -84,7 +84,7 @@ var ofByHand = []plant{
 		pkg:    "node", test: "TestServiceThatEndsItsBranchIsNoNo", says: "commit is told that nothing was applied",
 	},
 	{
-		name:   "inspect says that nothing was applied of a branch that was ended by hand",
+		name:   "inspect says that nothing was applied of a branch that was ended by the application",
 		breaks: "an answer never claims more than is known",
 		file:   "cmd/txmgr/internal/output/failure.go",
 		old:    "if i.EndedByApplication() && i.Heuristic == 0 &&",
