@@ -1,44 +1,34 @@
-package adaptive
+package adaptive_test
 
 import (
-	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
-)
 
-var (
-	nan = math.NaN()
-	inf = math.Inf(1)
+	"github.com/txmgr/txmgr/adaptive"
+	"github.com/txmgr/txmgr/adaptive/costa"
 )
-
-// refused checks that the error is an ErrConfig, and that there is no optimizer.
-func refused(t *testing.T, name string, of func() (Optimizer, error)) {
-	t.Helper()
-	if o, err := of(); o != nil || !errors.Is(err, ErrConfig) {
-		t.Errorf("%s: %v, %v", name, o, err)
-	}
-}
 
 // anyWindow is a random window, consistent or not.
-func anyWindow(limit int) *rapid.Generator[*Window] {
+func anyWindow(limit int) *rapid.Generator[*adaptive.Window] {
 	some := rapid.OneOf(rapid.Int64Range(0, 1000), rapid.SampledFrom([]int64{-1, math.MinInt64, math.MaxInt64, 0}))
 	times := rapid.Custom(func(t *rapid.T) time.Duration {
 		return time.Duration(rapid.OneOf(rapid.Int64Range(0, int64(20*time.Second)), some).Draw(t, "time"))
 	})
-	histograms := rapid.Custom(func(t *rapid.T) *Histogram {
+	histograms := rapid.Custom(func(t *rapid.T) *adaptive.Histogram {
 		if rapid.IntRange(0, 9).Draw(t, "nil") == 0 {
 			return nil
 		}
-		h := new(Histogram)
+		h := new(adaptive.Histogram)
 		h.RecordN(times.Draw(t, "took"), uint32(some.Draw(t, "n")))
 		return h
 	})
-	return rapid.Custom(func(t *rapid.T) *Window {
+	return rapid.Custom(func(t *rapid.T) *adaptive.Window {
 		start := times.Draw(t, "start")
-		w := &Window{
+		w := &adaptive.Window{
 			Start: start, End: start + times.Draw(t, "length"),
 			Limit:   limit,
 			Arrived: uint64(some.Draw(t, "arrived")), Completed: uint64(some.Draw(t, "completed")),
@@ -46,7 +36,7 @@ func anyWindow(limit int) *rapid.Generator[*Window] {
 			BusyMax: int(some.Draw(t, "most busy")), QueueMax: int(some.Draw(t, "longest")), QueueLen: int(some.Draw(t, "queued")),
 			BoundTime: times.Draw(t, "bound"), BoundCompleted: uint64(some.Draw(t, "completed meanwhile")),
 			Service: histograms.Draw(t, "service"), Sojourn: histograms.Draw(t, "sojourn"),
-			CPU: rapid.SampledFrom([]float64{nan, inf, -inf, 0, 0.5, 1, 2}).Draw(t, "cpu"),
+			CPU: rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, 0.5, 1, 2}).Draw(t, "cpu"),
 		}
 		if rapid.IntRange(0, 9).Draw(t, "other limit") == 0 {
 			w.Limit = int(some.Draw(t, "limit"))
@@ -62,19 +52,29 @@ func anyWindow(limit int) *rapid.Generator[*Window] {
 // there is a reason for every change, and another optimizer of the same kind decides the same.
 // Invariants 7 and 8.
 func TestAnyWindows(t *testing.T) {
-	kinds := map[string]func(t *rapid.T) Optimizer{
-		"Knee": func(t *rapid.T) Optimizer {
-			o, err := NewKnee(Knee{Min: 2, Max: 50, ProbeAfter: time.Second, MaxCPU: 0.9})
+	kinds := map[string]func(t *rapid.T) adaptive.Optimizer{
+		"Knee": func(t *rapid.T) adaptive.Optimizer {
+			o, err := adaptive.NewKnee(adaptive.Knee{Min: 2, Max: 50, ProbeAfter: time.Second, MaxCPU: 0.9})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return o
 		},
 	}
-	for _, algorithm := range []string{"T", "M", "99P"} {
-		kinds[algorithm] = func(t *rapid.T) Optimizer { return makeCosta(t, algorithm, CostaConfig{Min: 2, Max: 50}) }
-		kinds[algorithm+" strict"] = func(t *rapid.T) Optimizer {
-			return makeCosta(t, algorithm, CostaConfig{Min: 2, Max: 50, Strict: true})
+	for _, strict := range []bool{false, true} {
+		c := costa.Config{Min: 2, Max: 50, Strict: strict}
+		for algorithm, make := range map[string]func() (adaptive.Optimizer, error){
+			"T":   func() (adaptive.Optimizer, error) { return costa.NewThroughput(costa.Throughput{Config: c}) },
+			"M":   func() (adaptive.Optimizer, error) { return costa.NewMeanLatency(costa.MeanLatency{Config: c}) },
+			"99P": func() (adaptive.Optimizer, error) { return costa.NewP99Latency(costa.P99Latency{Config: c}) },
+		} {
+			kinds[fmt.Sprintf("%s, strict %v", algorithm, strict)] = func(t *rapid.T) adaptive.Optimizer {
+				o, err := make()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return o
+			}
 		}
 	}
 	for name, kind := range kinds {

@@ -15,8 +15,9 @@ const (
 	MinPeriod = time.Millisecond
 )
 
-// checkCommon checks the settings that every optimizer has.
-func checkCommon(period time.Duration, least, most int) error {
+// CheckOptimizer checks the settings that every [Optimizer] has: the period, and the smallest and the
+// largest limit. The error is an [ErrConfig].
+func CheckOptimizer(period time.Duration, least, most int) error {
 	switch {
 	case period < MinPeriod:
 		return fmt.Errorf("%w: a period of %v, which must be at least %v", ErrConfig, period, MinPeriod)

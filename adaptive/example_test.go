@@ -121,53 +121,6 @@ func ExampleNewKnee() {
 	// 30s: 8 -> 8, instead of 9: 8 completes +0.0%, wanted was -2.0%
 }
 
-func ExampleNewThroughput() {
-	o, err := adaptive.NewThroughput(adaptive.Throughput{CostaConfig: adaptive.CostaConfig{Step: 3}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	follow(o, 1, 8)
-	// Output:
-	// 20s: 1 -> 4, trying 4 after 1
-	// 30s: 4 -> 4, keeping 4: throughput has changed by +300.0%
-	// 40s: 4 -> 7, trying 7 after 4
-	// 50s: 7 -> 7, keeping 7: throughput has changed by +75.0%
-	// 1m0s: 7 -> 10, trying 10 after 7
-	// 1m10s: 10 -> 10, keeping 10: throughput has changed by +14.3%
-	// 1m20s: 10 -> 13, trying 13 after 10
-}
-
-func ExampleNewMeanLatency() {
-	o, err := adaptive.NewMeanLatency(adaptive.MeanLatency{CostaConfig: adaptive.CostaConfig{Step: 3}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	follow(o, 4, 10)
-	// Output:
-	// 20s: 4 -> 7, trying 7 after 4
-	// 30s: 7 -> 7, keeping 7: mean latency has changed by -42.9%
-	// 40s: 7 -> 4, trying 4 after 7
-	// 50s: 4 -> 7, back to 7, and no more of that for 6 windows: mean latency has changed by +75.0%
-	// 1m0s: 7 -> 10, trying 10 after 7
-	// 1m10s: 10 -> 10, keeping 10: mean latency has changed by -12.5%
-	// 1m40s: 10 -> 13, trying 13 after 10
-}
-
-func ExampleNewP99Latency() {
-	o, err := adaptive.NewP99Latency(adaptive.P99Latency{Threshold: 0.2, CostaConfig: adaptive.CostaConfig{Step: 3, Period: time.Second}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	follow(o, 4, 10)
-	// Output:
-	// 2s: 4 -> 7, trying 7 after 4
-	// 3s: 7 -> 7, keeping 7: the 99th percentile of latencies has changed by -42.7%
-	// 4s: 7 -> 4, trying 4 after 7
-	// 5s: 4 -> 7, back to 7, and no more of that for 6 windows: the 99th percentile of latencies has changed by +74.5%
-	// 6s: 7 -> 10, trying 10 after 7
-	// 7s: 10 -> 7, back to 7, and no more of that for 6 windows: the 99th percentile of latencies has changed by -12.8%
-}
-
 // backlog is work that waits elsewhere.
 type backlog struct {
 	pool *adaptive.Pool

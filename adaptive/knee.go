@@ -36,7 +36,7 @@ func NewKnee(cfg Knee) (Optimizer, error) {
 	case !(cfg.MaxCPU >= 0 && cfg.MaxCPU <= 1):
 		return nil, fmt.Errorf("%w: a largest use of the processors of %v, which must be from 0 to 1", ErrConfig, cfg.MaxCPU)
 	}
-	if err := checkCommon(cfg.Period, cfg.Min, cfg.Max); err != nil {
+	if err := CheckOptimizer(cfg.Period, cfg.Min, cfg.Max); err != nil {
 		return nil, err
 	}
 	return &knee{Knee: cfg}, nil

@@ -1,11 +1,26 @@
 package adaptive
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
 )
+
+var (
+	nan = math.NaN()
+	inf = math.Inf(1)
+)
+
+// refused checks that the error is an ErrConfig, and that there is no optimizer.
+func refused(t *testing.T, name string, of func() (Optimizer, error)) {
+	t.Helper()
+	if o, err := of(); o != nil || !errors.Is(err, ErrConfig) {
+		t.Errorf("%s: %v, %v", name, o, err)
+	}
+}
 
 // TestKneeFindsIt, from whatever start, and comes to rest there.
 func TestKneeFindsIt(t *testing.T) {

@@ -45,6 +45,9 @@ func (w *Window) Length() time.Duration { return w.End - w.Start }
 // Busy is the mean number of workers with a task, 0 without a length.
 func (w *Window) Busy() float64 { return ratio(float64(w.BusyTime), float64(w.Length())) }
 
+// Waiting is the mean number of tasks that waited for a worker, 0 without a length.
+func (w *Window) Waiting() float64 { return ratio(float64(w.QueueTime), float64(w.Length())) }
+
 // Rate is the number of tasks completed per second, 0 without a length.
 func (w *Window) Rate() float64 { return ratio(float64(w.Completed), w.Length().Seconds()) }
 

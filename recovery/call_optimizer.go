@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/txmgr/txmgr/adaptive"
+	"github.com/txmgr/txmgr/adaptive/costa"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -63,15 +64,15 @@ func (c OptimizerSpec) String() string {
 // observe as often as knee does, and leave the limit alone when nothing completes: between
 // two bursts of work that is nearly always.
 func (c OptimizerSpec) build(most int) (o adaptive.Optimizer) {
-	source := adaptive.CostaConfig{Period: optimizerPeriod, Max: most, KeepIdle: true}
+	source := costa.Config{Period: optimizerPeriod, Max: most, KeepIdle: true}
 	var err error
 	switch c.name {
 	case throughput:
-		o, err = adaptive.NewThroughput(adaptive.Throughput{CostaConfig: source})
+		o, err = costa.NewThroughput(costa.Throughput{Config: source})
 	case mean:
-		o, err = adaptive.NewMeanLatency(adaptive.MeanLatency{CostaConfig: source})
+		o, err = costa.NewMeanLatency(costa.MeanLatency{Config: source})
 	case p99:
-		o, err = adaptive.NewP99Latency(adaptive.P99Latency{CostaConfig: source})
+		o, err = costa.NewP99Latency(costa.P99Latency{Config: source})
 	case fixedSize:
 		return adaptive.Fixed(c.size)
 	default:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/adaptive"
+	"github.com/txmgr/txmgr/adaptive/costa"
 )
 
 // MaxPool is the largest fixed pool that can be measured.
@@ -78,16 +79,16 @@ func (c Contender) Make(speed float64) (adaptive.Optimizer, int, error) {
 	}
 	name, reconciled := strings.CutSuffix(cmp.Or(c.Optimizer, c.Name), "-reconciled")
 	s, period := c.Setting, cmp.Or(c.Setting.Period, sourcePeriod)
-	source := adaptive.CostaConfig{Period: time.Duration(float64(period) / speed), Step: s.Step, Lock: int(s.Lock / period), Strict: !reconciled}
+	source := costa.Config{Period: time.Duration(float64(period) / speed), Step: s.Step, Lock: int(s.Lock / period), Strict: !reconciled}
 	var o adaptive.Optimizer
 	var err error
 	switch {
 	case name == "throughput":
-		o, err = adaptive.NewThroughput(adaptive.Throughput{CostaConfig: source, Threshold: s.Change})
+		o, err = costa.NewThroughput(costa.Throughput{Config: source, Threshold: s.Change})
 	case name == "mean":
-		o, err = adaptive.NewMeanLatency(adaptive.MeanLatency{CostaConfig: source, Threshold: s.Change})
+		o, err = costa.NewMeanLatency(costa.MeanLatency{Config: source, Threshold: s.Change})
 	case name == "p99":
-		o, err = adaptive.NewP99Latency(adaptive.P99Latency{CostaConfig: source, Threshold: s.Change})
+		o, err = costa.NewP99Latency(costa.P99Latency{Config: source, Threshold: s.Change})
 	case name == "knee" && !reconciled:
 		o, err = adaptive.NewKnee(adaptive.Knee{Period: s.Period / kneeShare, ProbeAfter: s.Lock})
 	default:

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/adaptive"
+	"github.com/txmgr/txmgr/adaptive/costa"
 )
 
 // Names of contenders that gates compare with each other.
@@ -22,21 +23,21 @@ const (
 // of processors, and, to see what that is worth, with 1 and with far too many; and as
 // package recovery has it, with shorter windows.
 func Contenders() []Contender {
-	strict := adaptive.CostaConfig{Strict: true}
+	strict := costa.Config{Strict: true}
 	knee := func() (adaptive.Optimizer, error) { return adaptive.NewKnee(adaptive.Knee{Max: Max}) }
 	return []Contender{
 		{nameT, func() (adaptive.Optimizer, error) {
-			return adaptive.NewThroughput(adaptive.Throughput{CostaConfig: strict})
+			return costa.NewThroughput(costa.Throughput{Config: strict})
 		}, 1},
 		{nameM, func() (adaptive.Optimizer, error) {
-			return adaptive.NewMeanLatency(adaptive.MeanLatency{CostaConfig: strict})
+			return costa.NewMeanLatency(costa.MeanLatency{Config: strict})
 		}, 1},
 		{name99P, func() (adaptive.Optimizer, error) {
-			return adaptive.NewP99Latency(adaptive.P99Latency{CostaConfig: strict})
+			return costa.NewP99Latency(costa.P99Latency{Config: strict})
 		}, 1},
-		{"T", func() (adaptive.Optimizer, error) { return adaptive.NewThroughput(adaptive.Throughput{}) }, 1},
-		{"M", func() (adaptive.Optimizer, error) { return adaptive.NewMeanLatency(adaptive.MeanLatency{}) }, 1},
-		{"99P", func() (adaptive.Optimizer, error) { return adaptive.NewP99Latency(adaptive.P99Latency{}) }, 1},
+		{"T", func() (adaptive.Optimizer, error) { return costa.NewThroughput(costa.Throughput{}) }, 1},
+		{"M", func() (adaptive.Optimizer, error) { return costa.NewMeanLatency(costa.MeanLatency{}) }, 1},
+		{"99P", func() (adaptive.Optimizer, error) { return costa.NewP99Latency(costa.P99Latency{}) }, 1},
 		{nameKnee1, knee, 1},
 		{nameKnee200, knee, 200},
 		{nameKnee16, func() (adaptive.Optimizer, error) {

@@ -116,17 +116,17 @@ var ofAdaptive = []plant{
 	{
 		name:   "a backlog is judged by the ages of what is done",
 		breaks: "the mean and the 99th percentile grow a pool behind which work stands",
-		file:   "adaptive/latency.go",
+		file:   "adaptive/costa/latency.go",
 		old:    "if o.Strict || !backlog(w) ||",
 		bug:    "if o.Strict || backlog(w) ||",
-		pkg:    "adaptive", test: "TestBacklog", says: "where 32 is best",
+		pkg:    "adaptive/costa", test: "TestBacklog", says: "where 32 is best",
 	},
 	{
 		name:   "a step that was not taken is not undone, as published",
 		breaks: "Strict is the source's listing, mistakes included",
-		file:   "adaptive/costa_cycle.go",
+		file:   "adaptive/costa/cycle.go",
 		old:    "if c.Strict {\n\t\tfrom = back",
 		bug:    "if c.Strict && from != 0 {\n\t\tfrom = back",
-		pkg:    "adaptive", test: "TestDriftWhenNothingChanges", says: "published M has not wandered",
+		pkg:    "adaptive/costa", test: "TestDriftWhenNothingChanges", says: "published M has not wandered",
 	},
 }

@@ -1,18 +1,20 @@
-package adaptive
+package costa
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/txmgr/txmgr/adaptive"
 )
 
 // NewThroughput makes the dissertation's optimizer of throughput. It wraps [ErrConfig]
 // if a limit is invalid.
-func NewThroughput(cfg Throughput) (Optimizer, error) {
+func NewThroughput(cfg Throughput) (adaptive.Optimizer, error) {
 	source, err := cfg.withDefaults(&cfg.Threshold, 0.10)
 	if err != nil {
 		return nil, err
 	}
-	return &throughput{cycle: cycle{CostaConfig: source}, threshold: cfg.Threshold}, nil
+	return &throughput{cycle: cycle{Config: source}, threshold: cfg.Threshold}, nil
 }
 
 type throughput struct {
@@ -31,7 +33,7 @@ type row struct {
 
 // Observe grows the pool in every second window, takes it back in the next unless
 // throughput has risen, and looks up an earlier size when throughput falls.
-func (o *throughput) Observe(w *Window) Decision {
+func (o *throughput) Observe(w *adaptive.Window) adaptive.Decision {
 	d, ok := o.begin(w)
 	rate := w.Rate()
 	if !ok {
@@ -45,7 +47,7 @@ func (o *throughput) Observe(w *Window) Decision {
 		if enough, found := o.lookup(rate); found {
 			looked = true
 			if enough != size {
-				d = Decision{enough, fmt.Sprintf("throughput has fallen by %.1f%%: %d was enough for as much", 100*fall, enough)}
+				d = adaptive.Decision{Limit: enough, Why: fmt.Sprintf("throughput has fallen by %.1f%%: %d was enough for as much", 100*fall, enough)}
 			}
 		}
 	}
@@ -66,7 +68,7 @@ func (o *throughput) Observe(w *Window) Decision {
 	return o.end(w, d, next)
 }
 
-func (o *throughput) step(d *Decision, rate float64) {
+func (o *throughput) step(d *adaptive.Decision, rate float64) {
 	if !o.up.open() {
 		return
 	}

@@ -1,20 +1,24 @@
-package adaptive
+package costa
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/txmgr/txmgr/adaptive"
 )
 
 // windowOf is a window of ten seconds in which each task took the same time.
-func windowOf(limit int, completed uint32, took time.Duration) *Window {
-	var h Histogram
+func windowOf(limit int, completed uint32, took time.Duration) *adaptive.Window {
+	var h adaptive.Histogram
 	h.RecordN(took, completed)
-	return &Window{
+	return &adaptive.Window{
 		End: 10 * time.Second, Limit: limit,
 		Arrived: uint64(completed), Completed: uint64(completed),
 		Service: &h, Sojourn: &h,
@@ -22,21 +26,21 @@ func windowOf(limit int, completed uint32, took time.Duration) *Window {
 }
 
 // make returns one of the dissertation's optimizers.
-func makeCosta(t interface {
+func newOptimizer(t interface {
 	Helper()
 	Fatal(...any)
-}, algorithm string, s CostaConfig,
-) Optimizer {
+}, algorithm string, s Config,
+) adaptive.Optimizer {
 	t.Helper()
-	var o Optimizer
+	var o adaptive.Optimizer
 	var err error
 	switch algorithm {
 	case "T":
-		o, err = NewThroughput(Throughput{CostaConfig: s})
+		o, err = NewThroughput(Throughput{Config: s})
 	case "M":
-		o, err = NewMeanLatency(MeanLatency{CostaConfig: s})
+		o, err = NewMeanLatency(MeanLatency{Config: s})
 	case "99P":
-		o, err = NewP99Latency(P99Latency{CostaConfig: s})
+		o, err = NewP99Latency(P99Latency{Config: s})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -48,14 +52,14 @@ func strict(t interface {
 	Helper()
 	Fatal(...any)
 }, algorithm string,
-) Optimizer {
+) adaptive.Optimizer {
 	t.Helper()
-	return makeCosta(t, algorithm, CostaConfig{Strict: true})
+	return newOptimizer(t, algorithm, Config{Strict: true})
 }
 
 // drive shows windows to an optimizer, each with the limit that the last
 // one led to, and returns the limits: that of the first window first.
-func drive(o Optimizer, limit, windows int, at func(i, limit int) *Window) []int {
+func drive(o adaptive.Optimizer, limit, windows int, at func(i, limit int) *adaptive.Window) []int {
 	limits := []int{limit}
 	for i := range windows {
 		limit = o.Observe(at(i, limit)).Limit
@@ -79,8 +83,8 @@ func TestTable51(t *testing.T) {
 			before = append([]float64{60}, before...)
 		}
 		all := append(before, latencies...)
-		o := makeCosta(t, "M", CostaConfig{Strict: strict})
-		limits := drive(o, 81, len(all), func(i, limit int) *Window {
+		o := newOptimizer(t, "M", Config{Strict: strict})
+		limits := drive(o, 81, len(all), func(i, limit int) *adaptive.Window {
 			return windowOf(limit, 100, time.Duration(all[i]*float64(time.Millisecond)))
 		})
 		if diff := cmp.Diff(sizes, limits[len(before):len(all)]); diff != "" {
@@ -90,7 +94,7 @@ func TestTable51(t *testing.T) {
 }
 
 // linear is a service that does twice as much with twice as many workers.
-func linear(_, limit int) *Window {
+func linear(_, limit int) *adaptive.Window {
 	return windowOf(limit, uint32(100*limit), 10*time.Second/time.Duration(limit))
 }
 
@@ -117,7 +121,7 @@ func TestCeilings(t *testing.T) {
 		low, high int
 	}{{"T", 101, 101}, {"M", 191, 191}, {"99P", 191, 201}} {
 		for _, strict := range []bool{true, false} {
-			limits := drive(makeCosta(t, c.algorithm, CostaConfig{Strict: strict}), 1, 400, linear)
+			limits := drive(newOptimizer(t, c.algorithm, Config{Strict: strict}), 1, 400, linear)
 			if got := usual(limits[300:]); got < c.low || got > c.high {
 				t.Errorf("%s, strict %v: stays at %d, not between %d and %d", c.algorithm, strict, got, c.low, c.high)
 			}
@@ -136,7 +140,7 @@ func TestParity(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				const start = 1001 // far from the minimum
 				low := 80          // and, for throughput, never a fall that is looked up
-				published, meant := strict(t, algorithm), makeCosta(t, algorithm, CostaConfig{Max: MaxLimit})
+				published, meant := strict(t, algorithm), newOptimizer(t, algorithm, Config{Max: adaptive.MaxLimit})
 				meant.Observe(windowOf(start, 100, 20*time.Millisecond))
 				limit, completed := start, 1000
 				for i := range 60 {
@@ -162,20 +166,20 @@ func TestParity(t *testing.T) {
 func TestOddLocks(t *testing.T) {
 	for lock := 1; lock <= 12; lock++ {
 		for _, algorithm := range []string{"T", "M"} {
-			limits := drive(makeCosta(t, algorithm, CostaConfig{Lock: lock}), 1, 400, linear)
+			limits := drive(newOptimizer(t, algorithm, Config{Lock: lock}), 1, 400, linear)
 			if got := usual(limits[300:]); got < 101 {
 				t.Errorf("%s with a lock of %d stays at %d", algorithm, lock, got)
 			}
 		}
 	}
 	for _, lock := range []int{5, 7} {
-		limits := drive(makeCosta(t, "T", CostaConfig{Lock: lock, Strict: true}), 1, 400, linear)
+		limits := drive(newOptimizer(t, "T", Config{Lock: lock, Strict: true}), 1, 400, linear)
 		if got := slices.Max(limits[300:]); got > 11 {
 			t.Errorf("published, with a lock of %d: still at %d", lock, got)
 		}
 	}
 	// Such is the lock of 30 seconds in one of the dissertation's experiments.
-	limits := drive(makeCosta(t, "T", CostaConfig{Lock: 3, Strict: true}), 1, 400, linear)
+	limits := drive(newOptimizer(t, "T", Config{Lock: 3, Strict: true}), 1, 400, linear)
 	if got := slices.Max(limits[300:]); got > 11 {
 		t.Errorf("published, with a lock of 3: still at %d", got)
 	}
@@ -184,13 +188,13 @@ func TestOddLocks(t *testing.T) {
 // Row 10: with figures that never change, the published latency algorithms leave size
 // 1 and wander, because they undo steps down that they could not take.
 func TestDriftWhenNothingChanges(t *testing.T) {
-	same := func(_, limit int) *Window { return windowOf(limit, 100, 10*time.Millisecond) }
+	same := func(_, limit int) *adaptive.Window { return windowOf(limit, 100, 10*time.Millisecond) }
 	for _, algorithm := range []string{"M", "99P"} {
 		limits := drive(strict(t, algorithm), 1, 80, same)
 		if !slices.Contains(limits, 21) {
 			t.Errorf("published %s has not wandered: %v", algorithm, limits)
 		}
-		limits = drive(makeCosta(t, algorithm, CostaConfig{}), 1, 80, same)
+		limits = drive(newOptimizer(t, algorithm, Config{}), 1, 80, same)
 		for i, l := range limits {
 			if l > 11 || l == 11 && i > 0 && limits[i-1] == 11 {
 				t.Errorf("%s has wandered: %v", algorithm, limits)
@@ -203,9 +207,9 @@ func TestDriftWhenNothingChanges(t *testing.T) {
 // Row 12: the distance from probe to probe is eight windows, of which six are those
 // of the lock.
 func TestLockLength(t *testing.T) {
-	same := func(_, limit int) *Window { return windowOf(limit, 100, 10*time.Millisecond) }
+	same := func(_, limit int) *adaptive.Window { return windowOf(limit, 100, 10*time.Millisecond) }
 	for _, strict := range []bool{true, false} {
-		limits := drive(makeCosta(t, "T", CostaConfig{Strict: strict}), 51, 60, same)
+		limits := drive(newOptimizer(t, "T", Config{Strict: strict}), 51, 60, same)
 		var probes []int
 		for i, l := range limits {
 			if l == 61 {
@@ -224,33 +228,41 @@ func TestLockLength(t *testing.T) {
 }
 
 func TestSourceRefusesNonsense(t *testing.T) {
-	for _, s := range []CostaConfig{
+	for _, s := range []Config{
 		{Period: -1},
 		{Period: time.Microsecond},
 		{Step: -1},
-		{Step: MaxLimit + 1},
+		{Step: adaptive.MaxLimit + 1},
 		{Lock: -1},
 		{Min: -1},
 		{Min: 10, Max: 9},
 		{Min: 2000},
 		{Max: -5},
-		{Max: MaxLimit + 1},
+		{Max: adaptive.MaxLimit + 1},
 	} {
 		for _, algorithm := range []string{"T", "M", "99P"} {
-			refused(t, fmt.Sprintf("%s %+v", algorithm, s), func() (Optimizer, error) {
+			refused(t, fmt.Sprintf("%s %+v", algorithm, s), func() (adaptive.Optimizer, error) {
 				switch algorithm {
 				case "T":
-					return NewThroughput(Throughput{CostaConfig: s})
+					return NewThroughput(Throughput{Config: s})
 				case "M":
-					return NewMeanLatency(MeanLatency{CostaConfig: s})
+					return NewMeanLatency(MeanLatency{Config: s})
 				}
-				return NewP99Latency(P99Latency{CostaConfig: s})
+				return NewP99Latency(P99Latency{Config: s})
 			})
 		}
 	}
-	for _, threshold := range []float64{-0.1, 1, 5, nan, inf, -inf} {
-		refused(t, fmt.Sprint("T ", threshold), func() (Optimizer, error) { return NewThroughput(Throughput{Threshold: threshold}) })
-		refused(t, fmt.Sprint("M ", threshold), func() (Optimizer, error) { return NewMeanLatency(MeanLatency{Threshold: threshold}) })
-		refused(t, fmt.Sprint("99P ", threshold), func() (Optimizer, error) { return NewP99Latency(P99Latency{Threshold: threshold}) })
+	for _, threshold := range []float64{-0.1, 1, 5, math.NaN(), math.Inf(1), math.Inf(-1)} {
+		refused(t, fmt.Sprint("T ", threshold), func() (adaptive.Optimizer, error) { return NewThroughput(Throughput{Threshold: threshold}) })
+		refused(t, fmt.Sprint("M ", threshold), func() (adaptive.Optimizer, error) { return NewMeanLatency(MeanLatency{Threshold: threshold}) })
+		refused(t, fmt.Sprint("99P ", threshold), func() (adaptive.Optimizer, error) { return NewP99Latency(P99Latency{Threshold: threshold}) })
+	}
+}
+
+// refused checks that the error is an ErrConfig, and that there is no optimizer.
+func refused(t *testing.T, name string, of func() (adaptive.Optimizer, error)) {
+	t.Helper()
+	if o, err := of(); o != nil || !errors.Is(err, adaptive.ErrConfig) {
+		t.Errorf("%s: %v, %v", name, o, err)
 	}
 }

@@ -1,14 +1,17 @@
-package adaptive
+package costa
 
 import (
+	"cmp"
 	"fmt"
 	"time"
+
+	"github.com/txmgr/txmgr/adaptive"
 )
 
 // Throughput configures the optimizer that grows a pool as long as a step
 // gains 10 % more completions per second. The zero value is usable.
 type Throughput struct {
-	CostaConfig
+	Config
 	// Threshold is by how much of its value throughput has to rise for a larger pool
 	// to stay, and to fall for an earlier size to be looked up. Defaults to 0.10.
 	Threshold float64
@@ -18,7 +21,7 @@ type Throughput struct {
 // turns, and keeps those which make the mean latency 5 % smaller. The zero value
 // is usable.
 type MeanLatency struct {
-	CostaConfig
+	Config
 	// Threshold is by how much of its value latency has to fall for a step to be kept. Defaults to 0.05.
 	Threshold float64
 }
@@ -26,13 +29,13 @@ type MeanLatency struct {
 // P99Latency configures the optimizer that does as [MeanLatency] does, with the
 // 99th percentile of the latencies. The zero value is usable.
 type P99Latency struct {
-	CostaConfig
+	Config
 	// Threshold is by how much of its value latency has to fall for a step to be kept. Defaults to 0.05.
 	Threshold float64
 }
 
-// CostaConfig is what the three optimizers of the dissertation have in common.
-type CostaConfig struct {
+// Config is what the three optimizers of the dissertation have in common.
+type Config struct {
 	// Period is the length of a window. Defaults to 10 s.
 	Period time.Duration
 	// Step is by how much the limit changes at once. Defaults to 10.
@@ -52,24 +55,24 @@ type CostaConfig struct {
 	Strict bool
 }
 
-func (s CostaConfig) withDefaults(threshold *float64, usual float64) (CostaConfig, error) {
-	limit := DefaultMax
+func (s Config) withDefaults(threshold *float64, usual float64) (Config, error) {
+	limit := adaptive.DefaultMax
 	if s.Strict {
-		limit = MaxLimit
+		limit = adaptive.MaxLimit
 	}
-	s.Period = orElse(s.Period, 10*time.Second)
-	s.Step = orElse(s.Step, 10)
-	s.Lock = orElse(s.Lock, 6)
-	s.Min = orElse(s.Min, 1)
-	s.Max = orElse(s.Max, limit)
-	*threshold = orElse(*threshold, usual)
+	s.Period = cmp.Or(s.Period, 10*time.Second)
+	s.Step = cmp.Or(s.Step, 10)
+	s.Lock = cmp.Or(s.Lock, 6)
+	s.Min = cmp.Or(s.Min, 1)
+	s.Max = cmp.Or(s.Max, limit)
+	*threshold = cmp.Or(*threshold, usual)
 	switch {
-	case s.Step < 0 || s.Step > MaxLimit:
-		return s, fmt.Errorf("%w: a step of %d, which must be from 1 to %d", ErrConfig, s.Step, MaxLimit)
+	case s.Step < 0 || s.Step > adaptive.MaxLimit:
+		return s, fmt.Errorf("%w: a step of %d, which must be from 1 to %d", adaptive.ErrConfig, s.Step, adaptive.MaxLimit)
 	case s.Lock < 0:
-		return s, fmt.Errorf("%w: a lock of %d windows, which must not be negative", ErrConfig, s.Lock)
+		return s, fmt.Errorf("%w: a lock of %d windows, which must not be negative", adaptive.ErrConfig, s.Lock)
 	case !(*threshold > 0 && *threshold < 1):
-		return s, fmt.Errorf("%w: a threshold of %v, which must be between 0 and 1", ErrConfig, *threshold)
+		return s, fmt.Errorf("%w: a threshold of %v, which must be between 0 and 1", adaptive.ErrConfig, *threshold)
 	}
-	return s, checkCommon(s.Period, s.Min, s.Max)
+	return s, adaptive.CheckOptimizer(s.Period, s.Min, s.Max)
 }

@@ -1,26 +1,30 @@
-package adaptive
+package costa
 
 import (
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/txmgr/txmgr/adaptive"
 )
 
 // atRate is a window with so many completions in a second.
-func atRate(limit, rate int) *Window { return windowOf(limit, uint32(10*rate), 20*time.Millisecond) }
+func atRate(limit, rate int) *adaptive.Window {
+	return windowOf(limit, uint32(10*rate), 20*time.Millisecond)
+}
 
 // throughputOf returns the optimizer with its state accessible.
-func throughputOf(t *testing.T, s CostaConfig) *throughput {
+func throughputOf(t *testing.T, s Config) *throughput {
 	t.Helper()
-	return makeCosta(t, "T", s).(*throughput)
+	return newOptimizer(t, "T", s).(*throughput)
 }
 
 // Row 2: a fall of throughput is looked up in every phase, whatever is locked.
 func TestLookupInEveryPhase(t *testing.T) {
 	for _, strict := range []bool{true, false} {
 		for lead := range 12 {
-			o := throughputOf(t, CostaConfig{Strict: strict})
+			o := throughputOf(t, Config{Strict: strict})
 			limit := 31
 			for range 2 + lead {
 				limit = o.Observe(atRate(limit, 300)).Limit
@@ -39,7 +43,7 @@ func TestLookupInEveryPhase(t *testing.T) {
 
 // Row 3: the last row is never found, and if none fits the size stays.
 func TestLookupEndsBeforeTheLastRow(t *testing.T) {
-	o := throughputOf(t, CostaConfig{})
+	o := throughputOf(t, Config{})
 	for _, c := range []struct {
 		table []row
 		rate  float64
@@ -58,7 +62,7 @@ func TestLookupEndsBeforeTheLastRow(t *testing.T) {
 			t.Errorf("%v of %v: %d %v", c.rate, c.table, size, found)
 		}
 	}
-	o = throughputOf(t, CostaConfig{})
+	o = throughputOf(t, Config{})
 	o.Observe(atRate(31, 300))
 	o.phase, o.table = incCheck, []row{{1, 10, 1}, {11, 20, 1}}
 	if d := o.Observe(atRate(31, 200)); d.Limit != 31 {
@@ -69,7 +73,7 @@ func TestLookupEndsBeforeTheLastRow(t *testing.T) {
 // Row 4: the table is sorted by size; as published, by first use. It has no size below 1.
 func TestOrderOfTheTable(t *testing.T) {
 	for _, strict := range []bool{true, false} {
-		o := throughputOf(t, CostaConfig{Strict: strict})
+		o := throughputOf(t, Config{Strict: strict})
 		for _, size := range []int{41, 41, 21, 1, 61, 21, 0, -7} {
 			o.Observe(atRate(size, 100))
 		}
@@ -91,7 +95,7 @@ func TestOrderOfTheTable(t *testing.T) {
 // Row 6: they are those of the size that was in force, not of the one decided on.
 // Row 15: and it is never cleared.
 func TestRowsAreMeans(t *testing.T) {
-	o := throughputOf(t, CostaConfig{Strict: true})
+	o := throughputOf(t, Config{Strict: true})
 	for _, rate := range []int{100, 200, 600} {
 		if d := o.Observe(atRate(1, rate)); rate == 100 && d.Limit != 11 {
 			t.Fatalf("%+v", d)
@@ -123,7 +127,7 @@ func TestLookupMayGrow(t *testing.T) {
 		{true, inc, 31, true},       // found 21, and a step up
 		{true, incCheck, 11, false}, // found 21, and the fall is no gain: a step down, and the lock
 	} {
-		o := throughputOf(t, CostaConfig{Strict: c.strict})
+		o := throughputOf(t, Config{Strict: c.strict})
 		o.Observe(atRate(11, 450))
 		o.Observe(atRate(11, 450))
 		o.table = []row{{1, 100, 1}, {11, 200, 1}, {21, 300, 1}, {31, 500, 1}}
@@ -139,7 +143,7 @@ func TestLookupMayGrow(t *testing.T) {
 // at all.
 func TestStepsAreNotCutShort(t *testing.T) {
 	for _, strict := range []bool{true, false} {
-		o := makeCosta(t, "M", CostaConfig{Strict: strict, Min: 4, Max: 36}).(*latency)
+		o := newOptimizer(t, "M", Config{Strict: strict, Min: 4, Max: 36}).(*latency)
 		for _, c := range []struct{ size, up, down int }{{4, 14, 4}, {13, 23, 13}, {14, 24, 4}, {26, 36, 16}, {27, 27, 17}, {36, 36, 26}} {
 			if up, down := o.grow(c.size), o.shrink(c.size); up != c.up || down != c.down {
 				t.Errorf("from %d: up to %d, down to %d", c.size, up, down)
@@ -154,14 +158,14 @@ func TestIdle(t *testing.T) {
 	for _, algorithm := range []string{"T", "M", "99P"} {
 		for _, c := range []struct {
 			name string
-			CostaConfig
+			Config
 			want []int
 		}{
-			{"published", CostaConfig{Strict: true}, []int{31, 41, 1, 1}},
-			{"meant", CostaConfig{}, []int{31, 31, 1, 1}},
-			{"kept", CostaConfig{KeepIdle: true}, []int{31, 31, 31, 31}},
+			{"published", Config{Strict: true}, []int{31, 41, 1, 1}},
+			{"meant", Config{}, []int{31, 31, 1, 1}},
+			{"kept", Config{KeepIdle: true}, []int{31, 31, 31, 31}},
 		} {
-			limits := drive(makeCosta(t, algorithm, c.CostaConfig), 31, 3, func(i, limit int) *Window {
+			limits := drive(newOptimizer(t, algorithm, c.Config), 31, 3, func(i, limit int) *adaptive.Window {
 				return atRate(limit, []int{300, 0, 0}[i])
 			})
 			if diff := cmp.Diff(c.want, limits); diff != "" {
@@ -169,7 +173,7 @@ func TestIdle(t *testing.T) {
 			}
 		}
 		// A probe whose window is empty is not kept.
-		limits := drive(makeCosta(t, algorithm, CostaConfig{KeepIdle: true}), 31, 4, func(i, limit int) *Window {
+		limits := drive(newOptimizer(t, algorithm, Config{KeepIdle: true}), 31, 4, func(i, limit int) *adaptive.Window {
 			return atRate(limit, []int{300, 300, 0, 300}[i])
 		})
 		if diff := cmp.Diff([]int{31, 31, 41, 31, 31}, limits); diff != "" {
@@ -182,8 +186,8 @@ func TestIdle(t *testing.T) {
 // go back behind it.
 func TestProbeInterruptedByAnOperator(t *testing.T) {
 	for _, algorithm := range []string{"T", "M", "99P"} {
-		o := makeCosta(t, algorithm, CostaConfig{})
-		limits := drive(o, 31, 2, func(_, limit int) *Window { return atRate(limit, 300) })
+		o := newOptimizer(t, algorithm, Config{})
+		limits := drive(o, 31, 2, func(_, limit int) *adaptive.Window { return atRate(limit, 300) })
 		if limits[2] != 41 {
 			t.Fatalf("%s: %v", algorithm, limits)
 		}
@@ -195,7 +199,7 @@ func TestProbeInterruptedByAnOperator(t *testing.T) {
 
 // Row 16: throughput is completions by the length of the window.
 func TestRateIsOfTheWindow(t *testing.T) {
-	o := throughputOf(t, CostaConfig{Strict: true})
+	o := throughputOf(t, Config{Strict: true})
 	w := atRate(1, 100)
 	w.Completed, w.End = 500, 5*time.Second
 	o.Observe(w)
@@ -207,8 +211,8 @@ func TestRateIsOfTheWindow(t *testing.T) {
 // Row 17: latency is from submission to end, waiting included.
 func TestLatencyIncludesWaiting(t *testing.T) {
 	for _, algorithm := range []string{"M", "99P"} {
-		o := makeCosta(t, algorithm, CostaConfig{})
-		limits := drive(o, 31, 3, func(i, limit int) *Window {
+		o := newOptimizer(t, algorithm, Config{})
+		limits := drive(o, 31, 3, func(i, limit int) *adaptive.Window {
 			w := windowOf(limit, 100, []time.Duration{100, 100, 50}[i]*time.Millisecond)
 			w.Service = windowOf(limit, 100, []time.Duration{10, 10, 90}[i]*time.Millisecond).Sojourn
 			return w
@@ -229,14 +233,14 @@ func TestThresholds(t *testing.T) {
 		}
 		for _, c := range []struct{ rate, want int }{{1100, 41}, {1099, 31}} {
 			rates := append(append([]int(nil), lead...), c.rate)
-			limits := drive(makeCosta(t, "T", CostaConfig{Strict: strict}), 31, len(rates), func(i, limit int) *Window { return atRate(limit, rates[i]) })
+			limits := drive(newOptimizer(t, "T", Config{Strict: strict}), 31, len(rates), func(i, limit int) *adaptive.Window { return atRate(limit, rates[i]) })
 			if got := limits[len(limits)-1]; got != c.want {
 				t.Errorf("strict %v: throughput from 1000 to %d: %d", strict, c.rate, got)
 			}
 		}
 		for _, c := range []struct{ ms, want int }{{950, 41}, {951, 31}} {
 			all := append(append([]int(nil), lead...), c.ms)
-			limits := drive(makeCosta(t, "M", CostaConfig{Strict: strict}), 31, len(all), func(i, limit int) *Window {
+			limits := drive(newOptimizer(t, "M", Config{Strict: strict}), 31, len(all), func(i, limit int) *adaptive.Window {
 				return windowOf(limit, 100, time.Duration(all[i])*time.Millisecond)
 			})
 			if got := limits[len(limits)-1]; got != c.want {
@@ -244,7 +248,7 @@ func TestThresholds(t *testing.T) {
 			}
 		}
 		for _, c := range []struct{ rate, want int }{{900, 31}, {899, 1}} {
-			o := throughputOf(t, CostaConfig{Strict: strict})
+			o := throughputOf(t, Config{Strict: strict})
 			for range lead {
 				o.Observe(atRate(31, 1000))
 			}
@@ -261,7 +265,7 @@ func TestThresholds(t *testing.T) {
 // step is taken at its end, and judged by it.
 func TestFirstWindow(t *testing.T) {
 	for _, algorithm := range []string{"T", "M", "99P"} {
-		rates := func(i, limit int) *Window { return atRate(limit, []int{0, 10, 300, 300}[i]) }
+		rates := func(i, limit int) *adaptive.Window { return atRate(limit, []int{0, 10, 300, 300}[i]) }
 		want := []int{1, 1, 11, 11}
 		if algorithm != "T" { // no better latency
 			want[3] = 1
@@ -269,7 +273,7 @@ func TestFirstWindow(t *testing.T) {
 		if diff := cmp.Diff(want, drive(strict(t, algorithm), 1, 3, rates)); diff != "" {
 			t.Errorf("%s, published (-want +got):\n%s", algorithm, diff)
 		}
-		if diff := cmp.Diff([]int{1, 1, 1, 11, 1}, drive(makeCosta(t, algorithm, CostaConfig{}), 1, 4, rates)); diff != "" {
+		if diff := cmp.Diff([]int{1, 1, 1, 11, 1}, drive(newOptimizer(t, algorithm, Config{}), 1, 4, rates)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", algorithm, diff)
 		}
 	}

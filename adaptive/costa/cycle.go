@@ -1,8 +1,10 @@
-package adaptive
+package costa
 
 import (
 	"fmt"
 	"time"
+
+	"github.com/txmgr/txmgr/adaptive"
 )
 
 // phase is the purpose of an iteration of the dissertation's algorithms. The names
@@ -27,7 +29,7 @@ func (l *lock) tick()           { l.left = max(0, l.left-1) }
 // cycle is what the three algorithms of the dissertation share: the round of phases, the
 // locks, and, unless they are strict, the memory of the probe that is under way.
 type cycle struct {
-	CostaConfig
+	Config
 	phase    phase
 	up, down lock
 
@@ -37,20 +39,20 @@ type cycle struct {
 }
 
 // Period is how long a window should be.
-func (c *cycle) Period() time.Duration { return c.CostaConfig.Period }
+func (c *cycle) Period() time.Duration { return c.Config.Period }
 
 // begin reports whether the algorithm may use a window, and if not, returns what to do
 // instead.
-func (c *cycle) begin(w *Window) (Decision, bool) {
+func (c *cycle) begin(w *adaptive.Window) (adaptive.Decision, bool) {
 	size := min(max(w.Limit, c.Min), c.Max)
 	if w.Length() <= 0 {
-		return Decision{size, "a window without a length says nothing"}, false
+		return adaptive.Decision{Limit: size, Why: "a window without a length says nothing"}, false
 	}
 	if c.phase == none && w.Completed > 0 {
 		c.phase = inc
 	}
 	if c.Strict {
-		return Decision{Limit: size}, true
+		return adaptive.Decision{Limit: size}, true
 	}
 	if c.asked != 0 && w.Limit != c.asked {
 		c.probed = 0 // the limit was set manually: do not go back behind that
@@ -60,27 +62,27 @@ func (c *cycle) begin(w *Window) (Decision, bool) {
 		return c.idle(size), false
 	case !c.level: // a part of a window, or of the load
 		c.level, c.phase = true, inc
-		return Decision{Limit: size}, false
+		return adaptive.Decision{Limit: size}, false
 	}
-	return Decision{Limit: size}, true
+	return adaptive.Decision{Limit: size}, true
 }
 
 // idle handles a window in which nothing has completed. It is no evidence, and
 // the next window has nothing to be compared with.
-func (c *cycle) idle(size int) Decision {
-	d := Decision{Limit: size}
+func (c *cycle) idle(size int) adaptive.Decision {
+	d := adaptive.Decision{Limit: size}
 	switch {
 	case !c.KeepIdle && size > c.Min:
-		d = Decision{c.Min, fmt.Sprintf("nothing has completed: back to %d", c.Min)}
+		d = adaptive.Decision{Limit: c.Min, Why: fmt.Sprintf("nothing has completed: back to %d", c.Min)}
 	case c.probed != 0:
-		d = Decision{c.probed, fmt.Sprintf("nothing has completed: back to the %d before the trial of %d", c.probed, size)}
+		d = adaptive.Decision{Limit: c.probed, Why: fmt.Sprintf("nothing has completed: back to the %d before the trial of %d", c.probed, size)}
 	}
 	c.probed, c.level = 0, false
 	return c.close(d)
 }
 
 // close ends an iteration that has no phase.
-func (c *cycle) close(d Decision) Decision {
+func (c *cycle) close(d adaptive.Decision) adaptive.Decision {
 	c.up.tick()
 	c.down.tick()
 	c.asked = d.Limit
@@ -88,10 +90,10 @@ func (c *cycle) close(d Decision) Decision {
 }
 
 // end ends an iteration: the next phase is next.
-func (c *cycle) end(w *Window, d Decision, next phase) Decision {
+func (c *cycle) end(w *adaptive.Window, d adaptive.Decision, next phase) adaptive.Decision {
 	c.phase = next
 	if c.Strict && w.Completed == 0 && d.Limit > c.Min {
-		d = Decision{c.Min, fmt.Sprintf("nothing has completed: back to %d", c.Min)}
+		d = adaptive.Decision{Limit: c.Min, Why: fmt.Sprintf("nothing has completed: back to %d", c.Min)}
 	}
 	return c.close(d)
 }
@@ -112,17 +114,17 @@ func (c *cycle) shrink(size int) int {
 }
 
 // probe begins a trial of another limit.
-func (c *cycle) probe(d *Decision, limit int) {
+func (c *cycle) probe(d *adaptive.Decision, limit int) {
 	if limit == d.Limit {
 		return
 	}
 	c.probed = d.Limit
-	*d = Decision{limit, fmt.Sprintf("trying %d after %d", limit, d.Limit)}
+	*d = adaptive.Decision{Limit: limit, Why: fmt.Sprintf("trying %d after %d", limit, d.Limit)}
 }
 
 // evaluate ends a trial. The published algorithm takes a step back, whether there was one
 // forth or not; to return to where the trial began is meant.
-func (c *cycle) evaluate(d *Decision, l *lock, back int, better bool, gain string) {
+func (c *cycle) evaluate(d *adaptive.Decision, l *lock, back int, better bool, gain string) {
 	from := c.probed
 	c.probed = 0
 	if c.Strict {
@@ -134,6 +136,6 @@ func (c *cycle) evaluate(d *Decision, l *lock, back int, better bool, gain strin
 		d.Why = fmt.Sprintf("keeping %d: %s", d.Limit, gain)
 	default:
 		l.close(c.Lock)
-		*d = Decision{from, fmt.Sprintf("back to %d, and no more of that for %d windows: %s", from, c.Lock, gain)}
+		*d = adaptive.Decision{Limit: from, Why: fmt.Sprintf("back to %d, and no more of that for %d windows: %s", from, c.Lock, gain)}
 	}
 }

@@ -1,4 +1,4 @@
-package adaptive
+package costa
 
 import (
 	"fmt"
@@ -22,6 +22,11 @@ func TestRowsAreCited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ofThePool, err := filepath.Glob("../*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, ofThePool...)
 	cited := map[string]bool{}
 	citation := regexp.MustCompile(`\bRow (\d+):`)
 	for _, file := range files {

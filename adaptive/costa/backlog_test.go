@@ -1,9 +1,11 @@
-package adaptive
+package costa
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/txmgr/txmgr/adaptive"
 )
 
 // TestBacklog: of tasks that came all at once each window completes older ones than the last,
@@ -13,12 +15,12 @@ import (
 func TestBacklog(t *testing.T) {
 	for _, algorithm := range []string{"M", "99P"} {
 		for _, strict := range []bool{false, true} {
-			p := &simService{users: 1 << 20, slots: 32, took: 20 * time.Millisecond, loss: 0.02}
-			o := makeCosta(t, algorithm, CostaConfig{Strict: strict, Period: 500 * time.Millisecond, Max: 256})
+			var now time.Duration
+			o := newOptimizer(t, algorithm, Config{Strict: strict, Period: 500 * time.Millisecond, Max: 256})
 			limit, least, most := 16, 16, 16
 			for range 60 {
-				w := p.window(limit)
-				w.Sojourn = new(Histogram)
+				w := backlogged(now, limit)
+				now = w.End
 				w.Sojourn.RecordN(w.End, uint32(w.Completed)) // all have waited from the beginning
 				d := o.Observe(w)
 				if d.Why != "" && !strict && w.End > time.Second && !strings.Contains(d.Why, "trying") && !strings.Contains(d.Why, "behind the backlog") {
@@ -38,11 +40,29 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
+// backlogged is a window of half a second of a service with far more tasks than it can serve: each
+// takes 20 ms as long as 32 or less run, and each more makes all slower. Sojourn is empty.
+func backlogged(start time.Duration, limit int) *adaptive.Window {
+	const tasks, slots, length = 1 << 20, 32, 500 * time.Millisecond
+	served := float64(min(limit, slots))
+	rate := served / 0.020 * max(0.1, 1-0.02*(float64(limit)-served))
+	w := &adaptive.Window{
+		Start: start, End: start + length, Limit: limit,
+		BusyTime: time.Duration(limit) * length, BusyMax: limit,
+		QueueLen: tasks - limit, QueueMax: tasks - limit, QueueTime: time.Duration(tasks-limit) * length,
+		Completed: uint64(rate * length.Seconds()),
+		BoundTime: length, Service: new(adaptive.Histogram), Sojourn: new(adaptive.Histogram),
+	}
+	w.Arrived, w.BoundCompleted = w.Completed, w.Completed
+	w.Service.RecordN(time.Duration(float64(limit)/rate*float64(time.Second)), uint32(w.Completed))
+	return w
+}
+
 // TestNoBacklog: where tasks wait for less than a window, what they waited is what counts.
 func TestNoBacklog(t *testing.T) {
 	for _, algorithm := range []string{"M", "99P"} {
 		took := []time.Duration{90, 90, 80, 100}
-		o := makeCosta(t, algorithm, CostaConfig{})
+		o := newOptimizer(t, algorithm, Config{})
 		var why []string
 		limit := 11
 		for i := range took {
