@@ -85,8 +85,8 @@ func (n *Node) establishLeadership() *leadership {
 
 // takeOver applies everything before this term and opens the proposal queue.
 func (n *Node) takeOver() error {
-	if n.conf.takingOver != nil {
-		n.conf.takingOver()
+	if n.conf.hooks.takingOver != nil {
+		n.conf.hooks.takingOver()
 	}
 	term := n.raft.CurrentTerm()
 	if err := n.raft.Barrier(0).Error(); err != nil {
@@ -147,7 +147,7 @@ func (l *leadership) revoke() {
 	n.leading.Store(false)
 	n.logLeadershipLost()
 	n.sessionExpirer.Store(nil)
-	n.notifier.waiters.wakeAll()
+	n.notifier.WakeAll()
 	n.proposals.SetTerm(0)
 	l.stop()
 	n.done.Go(n.recovery.Swap(nil).Stop)

@@ -17,6 +17,7 @@ import (
 	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/internal/simenv"
 	"github.com/txmgr/txmgr/node/membership"
+	"github.com/txmgr/txmgr/node/notify"
 	"github.com/txmgr/txmgr/node/participants"
 	"github.com/txmgr/txmgr/node/proposal"
 	"github.com/txmgr/txmgr/node/raftguard"
@@ -47,7 +48,7 @@ type Node struct {
 	clock         *ticks.Clock
 	proposals     *proposal.Queue
 	tickScheduler *ticks.Scheduler
-	notifier      *notifier
+	notifier      *notify.Notifier
 	participants  *participants.Registry
 	quotas        *participants.Quotas
 	optimizers    participants.Optimizers
@@ -104,7 +105,7 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	}
 	n.baseCtx, n.cancelBase = context.WithCancel(context.Background())
 	n.close = sync.OnceValue(n.shutdown)
-	if n.notifier, err = newNotifier(n.closing); err != nil {
+	if n.notifier, err = notify.New(n.closing); err != nil {
 		n.cancelBase()
 		return nil, err
 	}
@@ -112,20 +113,20 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
 	if err := n.openEnv(); err != nil {
 		n.cancelBase()
-		n.notifier.waiters.close()
+		n.notifier.Close()
 		return nil, err
 	}
 	n.quotas = participants.NewQuotas(n.fsm.View)
 	n.env.OnAppend = n.onAppend
 	if err := n.measureLog(); err != nil {
 		n.cancelBase()
-		n.notifier.waiters.close()
+		n.notifier.Close()
 		return nil, errors.Join(fmt.Errorf("measuring the log: %w", err), n.cluster.Close(), n.env.Log.Close())
 	}
 	n.env.Transport = raftguard.Transport(n.env.Transport, n.snapshotLoops, &n.acks)
 	if n.raft, err = raftguard.Start(n.env, n.fsm, conf.trailingLogs, n.logger); err != nil {
 		n.cancelBase()
-		n.notifier.waiters.close()
+		n.notifier.Close()
 		return nil, errors.Join(err, n.cluster.Close(), n.env.Log.Close())
 	}
 	n.readIndex = readindex.New(func() error { return n.acks.VerifyLeader(n.raft, n.env.ID, n.term.Load()) })
@@ -186,7 +187,7 @@ func (n *Node) fail(err error) {
 		n.failed.Store(&err)
 		n.leading.Store(false)
 		n.conf.OnFailure(err) // first: the failure may block everything else
-		n.notifier.waiters.wakeAll()
+		n.notifier.WakeAll()
 	})
 }
 
@@ -208,7 +209,7 @@ func (n *Node) shutdown() error {
 	close(n.closing)
 	n.mu.Unlock()
 	n.cancelBase()
-	n.notifier.waiters.close()
+	n.notifier.Close()
 	cancelIsolation := n.isolateAfterTimeout()
 	n.done.Wait() // gives up the leadership first
 	n.proposals.Close()
@@ -304,7 +305,10 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 	})
 	n.refreshAdmission()
 	n.clock.Anchor(tick, boot.Interval, at, at.Term == n.term.Load())
-	n.notifier.publish(fx.Changes)
+	if n.conf.hooks.publishing != nil {
+		n.conf.hooks.publishing()
+	}
+	n.notifier.Publish(fx.Changes)
 	if p := n.sessionExpirer.Load(); p != nil && len(fx.SessionsOpened)+len(fx.SessionsClosed) > 0 {
 		p.add(fx.SessionsOpened)
 		p.drop(fx.SessionsClosed)
@@ -344,7 +348,7 @@ func (n *Node) refreshAdmission() {
 func (n *Node) onRestore(tick survival.Tick) {
 	n.refreshAdmission()
 	n.clock.Anchor(tick, n.bootstrap().Interval, raftfsm.Position{}, false)
-	n.notifier.replaced()
+	n.notifier.Replaced()
 }
 
 func (n *Node) bootstrap() (b machine.Bootstrap) {

@@ -144,7 +144,7 @@ func (n *Node) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, er
 		if err != nil || reached(info.State, goal) {
 			return info, err
 		}
-		err = n.notifier.waiters.wait(ctx, id, func() bool { return n.waitDone(ctx, id, goal) })
+		err = n.notifier.Wait(ctx, id, func() bool { return n.waitDone(ctx, id, goal) })
 		if err == nil {
 			continue
 		}

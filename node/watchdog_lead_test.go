@@ -74,7 +74,7 @@ func TestLeaderThatHangsWhileTakingOver(t *testing.T) {
 	release := sync.OnceFunc(func() { close(hold) })
 	n, failed := openThreeWatched(t, func(c *Config) {
 		name := c.Cluster.Name
-		c.takingOver = func() {
+		c.hooks.takingOver = func() {
 			if _, ok := hangs.Load(name); ok {
 				<-hold
 			}
