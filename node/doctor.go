@@ -36,7 +36,7 @@ func (n *Node) healthFacts(names []string) health.NodeFacts {
 	f.Log, f.LogErr = n.env.Log.Stats()
 	f.Tick, _ = n.clock.Now()
 	n.fsm.View(func(m *machine.Machine) { f.Heuristics = m.Counts().Heuristics })
-	if r := n.recovery.Load(); r != nil {
+	if r := n.recovery(); r != nil {
 		for _, name := range names {
 			if h := r.Health(name); !h.Healthy {
 				f.Failing = append(f.Failing, health.FailingParticipant{Name: name, LastError: h.LastError})

@@ -86,4 +86,4 @@ func (n inDoubtNode) Propose(ctx context.Context, op string, id txn.ID, command 
 }
 
 // Recovery implements [indoubt.Node].
-func (n inDoubtNode) Recovery() *recovery.Recovery { return n.recovery.Load() }
+func (n inDoubtNode) Recovery() *recovery.Recovery { return n.recovery() }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/node/ticks"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -30,12 +32,39 @@ func (n *Node) monitorLeadership() {
 	}
 }
 
-// leadership is what runs while this node leads.
+// leadership is what belongs to one term in which this node leads.
 type leadership struct {
-	node *Node
-	ctx  context.Context // ends with it
-	stop context.CancelFunc
-	done sync.WaitGroup
+	node     *Node
+	leading  atomic.Bool // it takes calls: false before all of it runs, and as soon as it ends
+	recovery *recovery.Recovery
+	sessions *sessionExpirer
+	ticks    *ticks.Scheduler
+	ctx      context.Context // ends with it
+	stop     context.CancelFunc
+	done     sync.WaitGroup
+}
+
+// leading reports whether this node leads, and takes calls. Its term may have ended without its
+// knowledge: see [Node.isLeader].
+func (n *Node) leading() bool {
+	l := n.leadership.Load()
+	return l != nil && l.leading.Load()
+}
+
+// recovery returns the recovery of the present term; nil unless this node leads.
+func (n *Node) recovery() *recovery.Recovery {
+	if l := n.leadership.Load(); l != nil {
+		return l.recovery
+	}
+	return nil
+}
+
+// sessionExpirer returns that of the present term; nil unless this node leads.
+func (n *Node) sessionExpirer() *sessionExpirer {
+	if l := n.leadership.Load(); l != nil {
+		return l.sessions
+	}
+	return nil
 }
 
 const (
@@ -109,25 +138,24 @@ func (n *Node) takeOver() error {
 // startLeadership starts what runs only on a leader: the timeout thread, the expiry of client
 // sessions, autopilot, and recovery, which receives all preparing and completing transactions.
 func (n *Node) startLeadership(p *sessionExpirer) *leadership {
-	l := &leadership{node: n}
+	l := &leadership{
+		node: n, recovery: n.newRecovery(), sessions: p,
+		ticks: ticks.NewScheduler(n.clock, n.proposals, n.fsm.View, n.conf.Checkpoint),
+	}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	boot := n.bootstrap()
-	conf := n.conf.Recovery
-	conf.Cluster, conf.OnScanResult, conf.OnHealthChange, conf.OnCall = boot.Cluster, n.logSwept, n.logParticipantHealth, n.callTimes.record
-	conf.OptimizerFor = n.optimizers.Choice
-	r := recovery.New(conf, recoveryLog{n})
-	r.Start()
-	n.recovery.Store(r)
-	n.sessionExpirer.Store(p) // before the open sessions are loaded, so that none is missed
-	l.done.Go(func() { p.run(l.ctx) })
-	l.done.Go(func() { n.tickScheduler.Run(l.ctx.Done()) })
+	l.recovery.Start()
+	// Before the open sessions and the pending transactions are read, so that none is missed: from
+	// now on the entries that are applied bring new ones.
+	n.leadership.Store(l)
+	l.done.Go(func() { l.sessions.run(l.ctx) })
+	l.done.Go(func() { l.ticks.Run(l.ctx.Done()) })
 	if n.conf.Cluster != nil {
 		l.done.Go(func() { n.cluster.RunAutopilot(l.ctx) })
 	}
-	n.leading.Store(true)
+	l.leading.Store(true) // after all that a call may need
 	// Concurrently: with a million transactions it takes a while, and monitorLeadership must
 	// not wait for it.
-	l.done.Go(func() { n.queuePending(l.ctx, r) })
+	l.done.Go(func() { n.queuePending(l.ctx, l.recovery) })
 	select {
 	case <-n.ready:
 	default:
@@ -144,14 +172,22 @@ func (l *leadership) revoke() {
 		return
 	}
 	n := l.node
-	n.leading.Store(false)
+	l.leading.Store(false) // first: no call may be taken by what ends below, and waiters that are woken see it
 	n.logLeadershipLost()
-	n.sessionExpirer.Store(nil)
 	n.notifier.WakeAll()
 	n.proposals.SetTerm(0)
 	l.stop()
-	n.done.Go(n.recovery.Swap(nil).Stop)
+	n.leadership.Store(nil) // before recovery stops: entries that are applied give it no more work
+	n.done.Go(l.recovery.Stop)
 	l.done.Wait()
+}
+
+// newRecovery makes the recovery of one term.
+func (n *Node) newRecovery() *recovery.Recovery {
+	conf := n.conf.Recovery
+	conf.Cluster, conf.OnScanResult, conf.OnHealthChange, conf.OnCall = n.clusterID(), n.logSwept, n.logParticipantHealth, n.callTimes.record
+	conf.OptimizerFor = n.optimizers.Choice
+	return recovery.New(conf, recoveryLog{n})
 }
 
 // queuePending hands recovery all transactions that are preparing or completing, which is all

@@ -25,7 +25,6 @@ import (
 	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/node/ticks"
 	"github.com/txmgr/txmgr/raftfsm"
-	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
@@ -47,7 +46,6 @@ type Node struct {
 	fsm           *raftfsm.FSM
 	clock         *ticks.Clock
 	proposals     *proposal.Queue
-	tickScheduler *ticks.Scheduler
 	notifier      *notify.Notifier
 	participants  *participants.Registry
 	quotas        *participants.Quotas
@@ -55,8 +53,8 @@ type Node struct {
 	started       time.Time
 	acks          readindex.AckTracker
 
-	leading    atomic.Bool
-	term       atomic.Uint64 // the latest one in which this node took over; its entries may be applied after the end of the term
+	leadership atomic.Pointer[leadership] // what runs in the present term; nil unless this node leads
+	term       atomic.Uint64              // the latest one in which this node took over; its entries may be applied after the end of the term
 	unfinished atomic.Int64  // unfinished transactions after the latest entry
 	closing    chan struct{}
 	baseCtx    context.Context // ends with closing
@@ -67,9 +65,6 @@ type Node struct {
 	failOnce   sync.Once
 	close      func() error // runs shutdown once
 	done       sync.WaitGroup
-
-	recovery       atomic.Pointer[recovery.Recovery] // nil unless leading
-	sessionExpirer atomic.Pointer[sessionExpirer]    // nil unless leading
 
 	logMeter logMeter
 	mu       sync.Mutex // held while a background goroutine is started, and while closing is closed
@@ -131,7 +126,6 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	}
 	n.readIndex = readindex.New(func() error { return n.acks.VerifyLeader(n.raft, n.env.ID, n.term.Load()) })
 	n.proposals = proposal.New(n.raft, n.clock, conf.wall)
-	n.tickScheduler = ticks.NewScheduler(n.clock, n.proposals, n.fsm.View, conf.Checkpoint)
 	n.cluster.Start(n.raft, n.proposals)
 	n.done.Add(3)
 	go func() { defer n.done.Done(); n.breakSnapshotLoops() }()
@@ -185,7 +179,9 @@ func (n *Node) awaitLeadership(ctx context.Context) error {
 func (n *Node) fail(err error) {
 	n.failOnce.Do(func() {
 		n.failed.Store(&err)
-		n.leading.Store(false)
+		if l := n.leadership.Load(); l != nil {
+			l.leading.Store(false)
+		}
 		n.conf.OnFailure(err) // first: the failure may block everything else
 		n.notifier.WakeAll()
 	})
@@ -309,24 +305,24 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 		n.conf.hooks.publishing()
 	}
 	n.notifier.Publish(fx.Changes)
-	if p := n.sessionExpirer.Load(); p != nil && len(fx.SessionsOpened)+len(fx.SessionsClosed) > 0 {
-		p.add(fx.SessionsOpened)
-		p.drop(fx.SessionsClosed)
-	}
-	r := n.recovery.Load()
-	if r == nil {
+	l := n.leadership.Load()
+	if l == nil {
 		return // not leading: the leader does the rest
+	}
+	if len(fx.SessionsOpened)+len(fx.SessionsClosed) > 0 {
+		l.sessions.add(fx.SessionsOpened)
+		l.sessions.drop(fx.SessionsClosed)
 	}
 	n.logApplied(at.Index, fx)
 	if due {
 		n.proposals.RequestTick()
 	}
-	n.tickScheduler.Observe(next, pending)
+	l.ticks.Observe(next, pending)
 	if len(fx.Pending) > 0 {
-		r.Add(fx.Pending...)
+		l.recovery.Add(fx.Pending...)
 	}
 	if len(fx.DeferToClient) > 0 {
-		n.deferToClients(r, fx.DeferToClient)
+		n.deferToClients(l.recovery, fx.DeferToClient)
 	}
 }
 

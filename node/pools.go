@@ -20,7 +20,7 @@ func (n *Node) Pools(ctx context.Context, participant string) ([]admin.Pool, err
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("pools", txn.ID{}, err)
 	}
-	r := n.recovery.Load()
+	r := n.recovery()
 	if r == nil {
 		return nil, &txn.Error{Op: "pools", Err: txn.ErrUnavailable, Detail: "this node does not lead"}
 	}

@@ -66,7 +66,7 @@ func (n *Node) info(t *machine.Transaction, detailed bool) txn.Info {
 			XID: txn.XID(cluster, t.ID, id), Vote: b.Vote, State: b.State, Heuristic: b.Heuristic, Detail: b.Detail,
 		})
 	}
-	if r := n.recovery.Load(); detailed && r != nil && t.State != txn.Active && !t.State.Finished() {
+	if r := n.recovery(); detailed && r != nil && t.State != txn.Active && !t.State.Finished() {
 		for _, a := range r.RetryStates(t.ID) {
 			if k := int(a.Branch) - 1; k >= 0 && k < len(i.Branches) {
 				i.Branches[k].Attempts, i.Branches[k].LastError = a.Count, a.LastError

@@ -113,7 +113,7 @@ func TestOnlyTheLogSaysThatASessionHasExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), slow)
 		s := openSession(t, n, time.Second)
-		n.sessionExpirer.Load().drop([]machine.SessionLease{{ID: s.ID, TTL: time.Second}}) // it has fallen off, and the log has not been informed
+		n.sessionExpirer().drop([]machine.SessionLease{{ID: s.ID, TTL: time.Second}}) // it has fallen off, and the log has not been informed
 		if _, err := n.KeepAlive(t.Context(), s.ID); !errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrNotFound) {
 			t.Errorf("while its end is on its way: %v", err)
 		}
@@ -323,9 +323,9 @@ func TestLateRotationsAreNotMadeUpFor(t *testing.T) {
 func TestLogOfSessionsThatAreNotExpired(t *testing.T) {
 	var f logCapture
 	n := open(t, t.TempDir(), captureLog(&f))
-	n.sessionExpirer.Load().expire(t.Context(), make([]txn.SessionID, machine.MaxExpire+1))
+	n.sessionExpirer().expire(t.Context(), make([]txn.SessionID, machine.MaxExpire+1))
 	f.await(t, "the log refused to expire sessions", some)
-	n.sessionExpirer.Load().expire(t.Context(), make([]txn.SessionID, 2))
+	n.sessionExpirer().expire(t.Context(), make([]txn.SessionID, 2))
 	f.await(t, "sessions expired: what was undecided in them is rolled back", some)
 	if told := f.lines(t, "sessions expired: what was undecided in them is rolled back"); len(told) != 1 || told[0]["count"] != 2.0 {
 		t.Errorf("the log tells %v", told)

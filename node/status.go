@@ -26,7 +26,7 @@ func (n *Node) Participants(ctx context.Context) ([]admin.ParticipantStatus, err
 			}
 		}
 	})
-	if r := n.recovery.Load(); r != nil {
+	if r := n.recovery(); r != nil {
 		for i := range out {
 			h := r.Health(out[i].Name)
 			out[i].Healthy, out[i].LastError, out[i].NextTry = h.Healthy, h.LastError, txn.Duration(h.NextTry)
@@ -54,7 +54,7 @@ const maxConcurrentScans = 8
 // are scanned, one that cannot be scanned is reported as a result of its own, see
 // [recovery.Unreachable]; when one is named, as the error.
 func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]admin.ScanResult, error) {
-	r := n.recovery.Load()
+	r := n.recovery()
 	if r == nil {
 		return nil, &txn.Error{Op: "recover scan", Err: txn.ErrUnavailable, Detail: "this node does not lead"}
 	}

@@ -22,7 +22,7 @@ var ofTheNode = []plant{
 		breaks: "a node that makes no progress does not lead",
 		file:   "node/watchdog.go",
 		old:    "n.raft.State() == raft.Leader && !n.isLeader()",
-		bug:    "n.raft.State() == raft.Leader && n.leading.Load() && !n.isLeader()",
+		bug:    "n.raft.State() == raft.Leader && n.leading() && !n.isLeader()",
 		pkg:    "node", test: "TestLeaderThatHangsWhileTakingOver", says: "another node leads and takes writes: not within a minute",
 	},
 	{
@@ -222,7 +222,7 @@ var ofTheNode = []plant{
 		breaks: "the log on disk is bounded in bytes on every node",
 		file:   "node/log_observer.go",
 		old:    "n.logMeter.add(logs)",
-		bug:    "if n.leading.Load() {\n\t\tn.logMeter.add(logs)\n\t}",
+		bug:    "if n.leading() {\n\t\tn.logMeter.add(logs)\n\t}",
 		pkg:    "node", test: "TestEveryNodeBoundsItsLogByBytes", says: "has 0 snapshots, <nil>; want two",
 	},
 	{
