@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/node/sessions"
 	"github.com/txmgr/txmgr/node/ticks"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/txn"
@@ -37,7 +38,7 @@ type leadership struct {
 	node     *Node
 	leading  atomic.Bool // it takes calls: false before all of it runs, and as soon as it ends
 	recovery *recovery.Recovery
-	sessions *sessionExpirer
+	sessions *sessions.Expirer
 	ticks    *ticks.Scheduler
 	ctx      context.Context // ends with it
 	stop     context.CancelFunc
@@ -60,7 +61,7 @@ func (n *Node) recovery() *recovery.Recovery {
 }
 
 // sessionExpirer returns that of the present term; nil unless this node leads.
-func (n *Node) sessionExpirer() *sessionExpirer {
+func (n *Node) sessionExpirer() *sessions.Expirer {
 	if l := n.leadership.Load(); l != nil {
 		return l.sessions
 	}
@@ -79,10 +80,10 @@ const (
 // entries although it leads. It returns nil when raft does not lead any more.
 func (n *Node) establishLeadership() *leadership {
 	for started := time.Now(); ; {
-		var p *sessionExpirer
+		var p *sessions.Expirer
 		err := n.takeOver()
 		if err == nil {
-			p, err = newSessionExpirer(n, n.term.Load())
+			p, err = sessions.NewExpirer(n.proposals, n.fsm.View, n.term.Load(), n.logger)
 		}
 		if err == nil {
 			return n.startLeadership(p)
@@ -137,7 +138,7 @@ func (n *Node) takeOver() error {
 
 // startLeadership starts what runs only on a leader: the timeout thread, the expiry of client
 // sessions, autopilot, and recovery, which receives all preparing and completing transactions.
-func (n *Node) startLeadership(p *sessionExpirer) *leadership {
+func (n *Node) startLeadership(p *sessions.Expirer) *leadership {
 	l := &leadership{
 		node: n, recovery: n.newRecovery(), sessions: p,
 		ticks: ticks.NewScheduler(n.clock, n.proposals, n.fsm.View, n.conf.Checkpoint),
@@ -147,7 +148,7 @@ func (n *Node) startLeadership(p *sessionExpirer) *leadership {
 	// Before the open sessions and the pending transactions are read, so that none is missed: from
 	// now on the entries that are applied bring new ones.
 	n.leadership.Store(l)
-	l.done.Go(func() { l.sessions.run(l.ctx) })
+	l.done.Go(func() { l.sessions.Run(l.ctx) })
 	l.done.Go(func() { l.ticks.Run(l.ctx.Done()) })
 	if n.conf.Cluster != nil {
 		l.done.Go(func() { n.cluster.RunAutopilot(l.ctx) })

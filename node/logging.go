@@ -50,11 +50,6 @@ func (n *Node) logApplied(index uint64, fx *machine.Effects) {
 	}
 }
 
-// logSessionsExpired logs client sessions that expired.
-func (n *Node) logSessionsExpired(ids []txn.SessionID) {
-	n.logger.Info("sessions expired: what was undecided in them is rolled back", "count", len(ids), "session", ids[0].String(), "cause", txn.CauseSessionExpired.String())
-}
-
 // logParticipantHealth logs that a participant is down, or healthy again.
 func (n *Node) logParticipantHealth(t recovery.HealthChange) {
 	if t.Up {

@@ -55,7 +55,7 @@ type Node struct {
 
 	leadership atomic.Pointer[leadership] // what runs in the present term; nil unless this node leads
 	term       atomic.Uint64              // the latest one in which this node took over; its entries may be applied after the end of the term
-	unfinished atomic.Int64  // unfinished transactions after the latest entry
+	unfinished atomic.Int64               // unfinished transactions after the latest entry
 	closing    chan struct{}
 	baseCtx    context.Context // ends with closing
 	cancelBase context.CancelFunc
@@ -310,8 +310,8 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 		return // not leading: the leader does the rest
 	}
 	if len(fx.SessionsOpened)+len(fx.SessionsClosed) > 0 {
-		l.sessions.add(fx.SessionsOpened)
-		l.sessions.drop(fx.SessionsClosed)
+		l.sessions.Add(fx.SessionsOpened)
+		l.sessions.Drop(fx.SessionsClosed)
 	}
 	n.logApplied(at.Index, fx)
 	if due {

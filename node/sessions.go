@@ -62,7 +62,7 @@ func (n *Node) renewSession(ctx context.Context, op string, id txn.SessionID) (a
 	renewed := false
 	p := n.sessionExpirer()
 	if p != nil && res.Code == machine.OK {
-		renewed = p.renew(id, res.Timeout)
+		renewed = p.Renew(id, res.Timeout)
 	}
 	if err := n.confirmLeadership(ctx); err != nil {
 		return failed(err)

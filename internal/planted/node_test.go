@@ -172,7 +172,7 @@ var ofTheNode = []plant{
 	{
 		name:   "a session falls off a rotation too soon",
 		breaks: "a session does not expire before its time to live is over",
-		file:   "node/session_expirer.go",
+		file:   "node/sessions/expirer.go",
 		old:    "Containers: slotsPerTTL + 1,",
 		bug:    "Containers: slotsPerTTL,",
 		pkg:    "node", test: "TestSilenceRollsBack", says: " of silence; want ",
@@ -180,15 +180,15 @@ var ofTheNode = []plant{
 	{
 		name:   "rotations that are late are made up for",
 		breaks: "a session does not expire before its time to live is over",
-		file:   "node/session_expirer.go",
+		file:   "node/sessions/expirer.go",
 		old:    "g.nextRotation = time.Now().Add(every)\n\t\t\tfor ids",
 		bug:    "g.nextRotation = g.nextRotation.Add(every)\n\t\t\tfor ids",
-		pkg:    "node", test: "TestLateRotationsAreNotMadeUpFor", says: "expired by rotations that follow each other at once",
+		pkg:    "node/sessions", test: "TestLateRotationsAreNotMadeUpFor", says: "expired by rotations that follow each other at once",
 	},
 	{
 		name:   "a new leader does not know the sessions",
 		breaks: "a failover extends sessions, and loses none",
-		file:   "node/session_expirer.go",
+		file:   "node/sessions/expirer.go",
 		old:    "return s.State == txn.SessionOpen })",
 		bug:    "return s.State == txn.SessionClosed })",
 		pkg:    "node", test: "TestFailoverExtendsSessions", says: "keep alive: unavailable: session ",
