@@ -55,7 +55,7 @@ func (n *Node) backup(ctx context.Context, w io.Writer) (b admin.Backup, err err
 // replace this one before it is open.
 func (n *Node) openFreshSnapshot() (meta *raft.SnapshotMeta, r io.ReadCloser, err error) {
 	for range 3 {
-		f, failed := n.takeSnapshot()
+		f, failed := n.snapshots.Take()
 		switch {
 		case f == nil:
 			err = fmt.Errorf("taking a snapshot: %w", failed)

@@ -22,6 +22,7 @@ import (
 	"github.com/txmgr/txmgr/node/proposal"
 	"github.com/txmgr/txmgr/node/raftguard"
 	"github.com/txmgr/txmgr/node/readindex"
+	"github.com/txmgr/txmgr/node/snapshots"
 	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/node/ticks"
 	"github.com/txmgr/txmgr/raftfsm"
@@ -33,25 +34,25 @@ import (
 
 // Node is a running coordinator. Make one with [Open].
 type Node struct {
-	conf          Config
-	logger        *slog.Logger
-	env           *raftguard.Env
-	raft          *raft.Raft
-	readIndex     *readindex.ReadIndex
-	cluster       *membership.Cluster
-	snapshotLoops chan raft.ServerID // nodes in raft's snapshot loop, see raftguard.Transport
-	timeoutLag    *latency.Histogram
-	callTimes     callTimes
-	timeoutLog    timeoutLogger
-	fsm           *raftfsm.FSM
-	clock         *ticks.Clock
-	proposals     *proposal.Queue
-	notifier      *notify.Notifier
-	participants  *participants.Registry
-	quotas        *participants.Quotas
-	optimizers    participants.Optimizers
-	started       time.Time
-	acks          readindex.AckTracker
+	conf         Config
+	logger       *slog.Logger
+	env          *raftguard.Env
+	raft         *raft.Raft
+	readIndex    *readindex.ReadIndex
+	cluster      *membership.Cluster
+	snapshots    *snapshots.Scheduler
+	timeoutLag   *latency.Histogram
+	callTimes    callTimes
+	timeoutLog   timeoutLogger
+	fsm          *raftfsm.FSM
+	clock        *ticks.Clock
+	proposals    *proposal.Queue
+	notifier     *notify.Notifier
+	participants *participants.Registry
+	quotas       *participants.Quotas
+	optimizers   participants.Optimizers
+	started      time.Time
+	acks         readindex.AckTracker
 
 	leadership atomic.Pointer[leadership] // what runs in the present term; nil unless this node leads
 	term       atomic.Uint64              // the latest one in which this node took over; its entries may be applied after the end of the term
@@ -66,8 +67,7 @@ type Node struct {
 	close      func() error // runs shutdown once
 	done       sync.WaitGroup
 
-	logMeter logMeter
-	mu       sync.Mutex // held while a background goroutine is started, and while closing is closed
+	mu sync.Mutex // held while a background goroutine is started, and while closing is closed
 }
 
 var _ txn.Manager = (*Node)(nil)
@@ -90,7 +90,7 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	n := &Node{
 		timeoutLag: latency.New(),
 		conf:       conf, logger: conf.Logger, timeoutLog: newTimeoutLogger(), clock: ticks.NewClock(conf.monotonic), started: time.Now(),
-		closing: make(chan struct{}), ready: make(chan struct{}), snapshotLoops: make(chan raft.ServerID, 1),
+		closing: make(chan struct{}), ready: make(chan struct{}),
 	}
 	if conf.SimEnv == nil { // in the simulation the logger never blocks, and the lines of all nodes stay in order
 		n.logger = asynclog.Wrap(conf.Logger)
@@ -113,24 +113,25 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	}
 	n.quotas = participants.NewQuotas(n.fsm.View)
 	n.env.OnAppend = n.onAppend
-	if err := n.measureLog(); err != nil {
+	if n.snapshots, err = snapshots.New(n.env.Log, n.env.Snapshots, conf.SnapshotBytes, n.logger); err != nil {
 		n.cancelBase()
 		n.notifier.Close()
 		return nil, errors.Join(fmt.Errorf("measuring the log: %w", err), n.cluster.Close(), n.env.Log.Close())
 	}
-	n.env.Transport = raftguard.Transport(n.env.Transport, n.snapshotLoops, &n.acks)
+	n.env.Transport = raftguard.Transport(n.env.Transport, n.snapshots.Loops(), &n.acks)
 	if n.raft, err = raftguard.Start(n.env, n.fsm, conf.trailingLogs, n.logger); err != nil {
 		n.cancelBase()
 		n.notifier.Close()
 		return nil, errors.Join(err, n.cluster.Close(), n.env.Log.Close())
 	}
+	n.snapshots.SetRaft(n.raft)
 	n.readIndex = readindex.New(func() error { return n.acks.VerifyLeader(n.raft, n.env.ID, n.term.Load()) })
 	n.proposals = proposal.New(n.raft, n.clock, conf.wall)
 	n.cluster.Start(n.raft, n.proposals)
 	n.done.Add(3)
-	go func() { defer n.done.Done(); n.breakSnapshotLoops() }()
+	go func() { defer n.done.Done(); n.snapshots.BreakLoops(n.closing, n.proposals.RequestTick) }()
 	go func() { defer n.done.Done(); n.monitorLeadership() }()
-	go func() { defer n.done.Done(); n.runSnapshots() }()
+	go func() { defer n.done.Done(); n.snapshots.Run(n.closing) }()
 	n.done.Go(func() { newWatchdog(n).run(n.closing) })
 	if n.conf.Cluster != nil {
 		n.done.Go(n.cluster.Run)
