@@ -16,7 +16,7 @@ func (n *Node) Doctor(ctx context.Context, name string) ([]admin.Check, error) {
 	if err := n.requireLeader(); err != nil && name != "" {
 		return nil, txn.Wrap("doctor", txn.ID{}, err)
 	}
-	p := health.Participants{Open: n.participants.Get, Quota: n.quotas.Usage, QuotaSetting: participants.QuotaSetting}
+	p := health.Participants{Open: n.participants.Get, Quota: n.admission.quotas.Usage, QuotaSetting: participants.QuotaSetting}
 	if name == "" {
 		names := recoveryLog{n}.Participants()
 		return health.CheckAll(ctx, n.healthFacts(names), p, names), nil
@@ -31,7 +31,7 @@ func (n *Node) Doctor(ctx context.Context, name string) ([]admin.Check, error) {
 func (n *Node) healthFacts(names []string) health.NodeFacts {
 	f := health.NodeFacts{
 		Version: Version(), DataDir: n.conf.DataDir, Cluster: n.clusterID(), Term: n.raft.CurrentTerm(), NotLeading: n.requireLeader(),
-		Unfinished: n.unfinished.Load(), MaxOpen: int64(n.conf.MaxOpen), Interval: n.interval(), Participants: len(names),
+		Unfinished: n.admission.unfinished.Load(), MaxOpen: int64(n.conf.MaxOpen), Interval: n.interval(), Participants: len(names),
 	}
 	f.Log, f.LogErr = n.env.Log.Stats()
 	f.Tick, _ = n.clock.Now()

@@ -11,11 +11,23 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
+// measurements are what a node measures of itself.
+type measurements struct {
+	started    time.Time
+	timeoutLag *latency.Histogram
+	callTimes  callTimes
+	timeoutLog timeoutLogger
+}
+
+func newMeasurements() measurements {
+	return measurements{started: time.Now(), timeoutLag: latency.New(), timeoutLog: newTimeoutLogger()}
+}
+
 // TimeoutLag is how long after the beginning of their expiry tick this node timed transactions
 // out while it led. It is measured on the node's monotonic clock, by which the tick begins after
 // the timeout has passed; so an election counts as far as it delayed this leader, and the time
 // of the deposed leader does not count.
-func (n *Node) TimeoutLag() admin.DurationHistogram { return n.timeoutLag.Read() }
+func (n *Node) TimeoutLag() admin.DurationHistogram { return n.measured.timeoutLag.Read() }
 
 // EntryDurations is how long it took until the log entries that this node proposed were applied.
 func (n *Node) EntryDurations() admin.DurationHistogram { return n.proposals.EntryDurations() }
@@ -31,7 +43,7 @@ func (n *Node) CallDurations() map[string]admin.DurationHistogram {
 			}
 		}
 	})
-	return n.callTimes.read(registered)
+	return n.measured.callTimes.read(registered)
 }
 
 // callTimes holds the durations of calls, by participant. The zero value is empty.

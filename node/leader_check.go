@@ -10,8 +10,8 @@ import (
 // logFailure returns the failure of the log; nil while there was none. The call had no effect,
 // and another node may serve.
 func (n *Node) logFailure() error {
-	if p := n.failed.Load(); p != nil {
-		return fmt.Errorf("%w: the log has failed: %w", txn.ErrUnavailable, *p)
+	if err := n.life.failure(); err != nil {
+		return fmt.Errorf("%w: the log has failed: %w", txn.ErrUnavailable, err)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func (n *Node) monitorLeadership() {
 			if term = nil; leads {
 				term = n.establishLeadership()
 			}
-		case <-n.closing:
+		case <-n.life.closing():
 			return
 		}
 	}
@@ -103,7 +103,7 @@ func (n *Node) establishLeadership() *leadership {
 		timer := time.NewTimer(takeOverRetryPause)
 		select {
 		case <-timer.C:
-		case <-n.closing:
+		case <-n.life.closing():
 			timer.Stop()
 			return nil
 		}
@@ -157,11 +157,7 @@ func (n *Node) startLeadership(p *sessions.Expirer) *leadership {
 	// Concurrently: with a million transactions it takes a while, and monitorLeadership must
 	// not wait for it.
 	l.done.Go(func() { n.queuePending(l.ctx, l.recovery) })
-	select {
-	case <-n.ready:
-	default:
-		close(n.ready)
-	}
+	n.life.setReady()
 	n.logLeadershipGained()
 	return l
 }
@@ -179,15 +175,15 @@ func (l *leadership) revoke() {
 	n.proposals.SetTerm(0)
 	l.stop()
 	n.leadership.Store(nil) // before recovery stops: entries that are applied give it no more work
-	n.done.Go(l.recovery.Stop)
+	n.life.done.Go(l.recovery.Stop)
 	l.done.Wait()
 }
 
 // newRecovery makes the recovery of one term.
 func (n *Node) newRecovery() *recovery.Recovery {
 	conf := n.conf.Recovery
-	conf.Cluster, conf.OnScanResult, conf.OnHealthChange, conf.OnCall = n.clusterID(), n.logSwept, n.logParticipantHealth, n.callTimes.record
-	conf.OptimizerFor = n.optimizers.Choice
+	conf.Cluster, conf.OnScanResult, conf.OnHealthChange, conf.OnCall = n.clusterID(), n.logSwept, n.logParticipantHealth, n.measured.callTimes.record
+	conf.OptimizerFor = n.admission.optimizers.Choice
 	return recovery.New(conf, recoveryLog{n})
 }
 

@@ -30,7 +30,7 @@ func newTimeoutLogger() timeoutLogger {
 // logApplied logs what operators should know about an applied entry.
 func (n *Node) logApplied(index uint64, fx *machine.Effects) {
 	one, count := n.recordTimeoutLag(index, fx.Changes)
-	l := &n.timeoutLog
+	l := &n.measured.timeoutLog
 	if l.unreported += count; count > 0 && l.timeouts.Allow() {
 		n.logger.Info("transactions timed out: rolled back", "count", l.unreported, "tx", one.String(), "cause", txn.CauseTimeout.String())
 		l.unreported = 0

@@ -112,7 +112,7 @@ func (n *Node) Status(ctx context.Context) (admin.Status, error) {
 	s := admin.Status{
 		Node: string(n.env.ID), Leader: n.isLeader(), LeaderID: string(leaderID), Version: Version(),
 		Term: n.raft.CurrentTerm(), LogIndex: n.raft.LastIndex(), Tick: uint64(tick),
-		Uptime:   txn.Duration(time.Since(n.started).Round(time.Millisecond)),
+		Uptime:   txn.Duration(time.Since(n.measured.started).Round(time.Millisecond)),
 		Commands: written.Commands, Entries: written.Entries, TickEntries: written.TickEntries,
 	}
 	if leader == "" {
