@@ -64,7 +64,7 @@ func (n *Node) openFreshSnapshot() (meta *raft.SnapshotMeta, r io.ReadCloser, er
 			}
 			continue
 		case failed != nil:
-			n.logger.Warn("the log was not shortened after a snapshot", "error", failed)
+			n.conf.Logger.Warn("the log was not shortened after a snapshot", "error", failed)
 		}
 		if meta, r, err = f.Open(); err == nil {
 			return meta, r, nil

@@ -33,7 +33,7 @@ func (n *Node) requireLeader() error {
 // isLeader reports whether this node has taken over in raft's current term. The node may have
 // lost the leadership, and won another term, before it has noticed either.
 func (n *Node) isLeader() bool {
-	return n.leading() && n.term.Load() == n.raft.CurrentTerm()
+	return n.leading() && n.terms.latest.Load() == n.raft.CurrentTerm()
 }
 
 // notLeaderError is the error of a node that does not lead. It names the leader, if known.

@@ -33,6 +33,12 @@ func (n *Node) monitorLeadership() {
 	}
 }
 
+// terms are the terms in which this node leads.
+type terms struct {
+	present atomic.Pointer[leadership] // nil unless this node leads
+	latest  atomic.Uint64              // in which it took over; entries of that term may be applied after its end
+}
+
 // leadership is what belongs to one term in which this node leads.
 type leadership struct {
 	node     *Node
@@ -48,13 +54,13 @@ type leadership struct {
 // leading reports whether this node leads, and takes calls. Its term may have ended without its
 // knowledge: see [Node.isLeader].
 func (n *Node) leading() bool {
-	l := n.leadership.Load()
+	l := n.terms.present.Load()
 	return l != nil && l.leading.Load()
 }
 
 // recovery returns the recovery of the present term; nil unless this node leads.
 func (n *Node) recovery() *recovery.Recovery {
-	if l := n.leadership.Load(); l != nil {
+	if l := n.terms.present.Load(); l != nil {
 		return l.recovery
 	}
 	return nil
@@ -62,7 +68,7 @@ func (n *Node) recovery() *recovery.Recovery {
 
 // sessionExpirer returns that of the present term; nil unless this node leads.
 func (n *Node) sessionExpirer() *sessions.Expirer {
-	if l := n.leadership.Load(); l != nil {
+	if l := n.terms.present.Load(); l != nil {
 		return l.sessions
 	}
 	return nil
@@ -83,7 +89,7 @@ func (n *Node) establishLeadership() *leadership {
 		var p *sessions.Expirer
 		err := n.takeOver()
 		if err == nil {
-			p, err = sessions.NewExpirer(n.proposals, n.fsm.View, n.term.Load(), n.logger)
+			p, err = sessions.NewExpirer(n.proposals, n.fsm.View, n.terms.latest.Load(), n.conf.Logger)
 		}
 		if err == nil {
 			return n.startLeadership(p)
@@ -95,7 +101,7 @@ func (n *Node) establishLeadership() *leadership {
 			n.setupFailed(err)
 			return nil
 		}
-		n.logger.Warn("cannot take over", "error", err)
+		n.conf.Logger.Warn("cannot take over", "error", err)
 		if time.Since(started) > takeOverTimeout {
 			n.fail(fmt.Errorf("this node leads and has taken no entry for %v: %w", takeOverTimeout, err))
 			return nil
@@ -127,7 +133,7 @@ func (n *Node) takeOver() error {
 	if n.raft.CurrentTerm() != term {
 		return fmt.Errorf("%w: elected anew", txn.ErrUnavailable)
 	}
-	n.term.Store(term)
+	n.terms.latest.Store(term)
 	n.proposals.SetTerm(term)
 	err := n.bootstrapState()
 	if err != nil {
@@ -147,7 +153,7 @@ func (n *Node) startLeadership(p *sessions.Expirer) *leadership {
 	l.recovery.Start()
 	// Before the open sessions and the pending transactions are read, so that none is missed: from
 	// now on the entries that are applied bring new ones.
-	n.leadership.Store(l)
+	n.terms.present.Store(l)
 	l.done.Go(func() { l.sessions.Run(l.ctx) })
 	l.done.Go(func() { l.ticks.Run(l.ctx.Done()) })
 	if n.conf.Cluster != nil {
@@ -174,7 +180,7 @@ func (l *leadership) revoke() {
 	n.notifier.WakeAll()
 	n.proposals.SetTerm(0)
 	l.stop()
-	n.leadership.Store(nil) // before recovery stops: entries that are applied give it no more work
+	n.terms.present.Store(nil) // before recovery stops: entries that are applied give it no more work
 	n.life.done.Go(l.recovery.Stop)
 	l.done.Wait()
 }

@@ -86,7 +86,7 @@ func (n *Node) awaitLeadership(ctx context.Context) error {
 func (n *Node) fail(err error) {
 	n.life.failOnce.Do(func() {
 		n.life.failed.Store(&err)
-		if l := n.leadership.Load(); l != nil {
+		if l := n.terms.present.Load(); l != nil {
 			l.leading.Store(false)
 		}
 		n.conf.OnFailure(err) // first: the failure may block everything else
@@ -96,8 +96,8 @@ func (n *Node) fail(err error) {
 
 // exitProcess is the default of [Config.OnFailure].
 func (n *Node) exitProcess(err error) {
-	n.logger.Error("the coordinator cannot go on: the process ends, so that nothing is acknowledged that may be lost and another node can lead", "error", err)
-	asynclog.Flush(n.logger)
+	n.conf.Logger.Error("the coordinator cannot go on: the process ends, so that nothing is acknowledged that may be lost and another node can lead", "error", err)
+	asynclog.Flush(n.conf.Logger)
 	os.Exit(1)
 }
 
@@ -106,7 +106,7 @@ func (n *Node) exitProcess(err error) {
 func (n *Node) Close() error { return n.life.close() }
 
 func (n *Node) shutdown() error {
-	defer asynclog.Flush(n.logger)
+	defer asynclog.Flush(n.conf.Logger)
 	n.StepDown()
 	n.life.end()
 	n.notifier.Close()
@@ -127,7 +127,7 @@ func (n *Node) shutdown() error {
 // setupFailed ends Open with an error: the cluster does not match the configuration.
 func (n *Node) setupFailed(err error) {
 	if n.life.failed.CompareAndSwap(nil, &err) {
-		n.logger.Error("cannot take over", "error", err)
+		n.conf.Logger.Error("cannot take over", "error", err)
 	}
 	n.life.setReady()
 }

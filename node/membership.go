@@ -20,7 +20,7 @@ func (n *Node) openEnv() (err error) {
 	}
 	conf := membership.Config{
 		Self:       peer.Identity{ID: string(n.env.ID), Version: Version(), Settings: n.bootstrapSettings()},
-		SingleNode: n.env.SingleNode, Log: n.env.Log, View: n.fsm.View, Node: membershipNode{n}, Context: n.life.ctx, Logger: n.logger,
+		SingleNode: n.env.SingleNode, Log: n.env.Log, View: n.fsm.View, Node: membershipNode{n}, Context: n.life.ctx, Logger: n.conf.Logger,
 	}
 	if c := n.conf.Cluster; c != nil {
 		conf.Self.Name, conf.Self.API, conf.Self.Expect, conf.Join = c.Name, c.API, c.Expect, c.Join
@@ -80,7 +80,7 @@ func (m membershipNode) RequireLeader() error { return m.node.requireLeader() }
 // not arrive it would only be one more.
 func (m membershipNode) ProposeTick(ctx context.Context) {
 	if n := m.node; n.life.stalled.Load() == nil {
-		_, _ = n.proposals.ProposeInTerm(ctx, n.term.Load(), machine.SetMember{}, nil)
+		_, _ = n.proposals.ProposeInTerm(ctx, n.terms.latest.Load(), machine.SetMember{}, nil)
 	}
 }
 

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -33,7 +31,6 @@ import (
 // Node is a running coordinator. Make one with [Open].
 type Node struct {
 	conf         Config
-	logger       *slog.Logger
 	env          *raftguard.Env
 	raft         *raft.Raft
 	readIndex    *readindex.ReadIndex
@@ -46,10 +43,8 @@ type Node struct {
 	participants *participants.Registry
 	admission    admission
 	measured     measurements
-
-	leadership atomic.Pointer[leadership] // what runs in the present term; nil unless this node leads
-	term       atomic.Uint64              // the latest one in which this node took over; its entries may be applied after the end of the term
-	life       *lifecycle
+	terms        terms
+	life         *lifecycle
 }
 
 var _ txn.Manager = (*Node)(nil)
@@ -70,10 +65,10 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		conf: conf, logger: conf.Logger, life: newLifecycle(), measured: newMeasurements(), clock: ticks.NewClock(conf.monotonic),
+		conf: conf, life: newLifecycle(), measured: newMeasurements(), clock: ticks.NewClock(conf.monotonic),
 	}
 	if conf.SimEnv == nil { // in the simulation the logger never blocks, and the lines of all nodes stay in order
-		n.logger = asynclog.Wrap(conf.Logger)
+		n.conf.Logger = asynclog.Wrap(conf.Logger)
 	}
 	if conf.OnFailure == nil {
 		n.conf.OnFailure = n.exitProcess
@@ -92,20 +87,20 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	}
 	n.admission.quotas = participants.NewQuotas(n.fsm.View)
 	n.env.OnAppend = n.onAppend
-	if n.snapshots, err = snapshots.New(n.env.Log, n.env.Snapshots, conf.SnapshotBytes, n.logger); err != nil {
+	if n.snapshots, err = snapshots.New(n.env.Log, n.env.Snapshots, conf.SnapshotBytes, n.conf.Logger); err != nil {
 		n.life.end()
 		n.notifier.Close()
 		return nil, errors.Join(fmt.Errorf("measuring the log: %w", err), n.cluster.Close(), n.env.Log.Close())
 	}
 	acks := new(readindex.AckTracker)
 	n.env.Transport = raftguard.Transport(n.env.Transport, n.snapshots.Loops(), acks)
-	if n.raft, err = raftguard.Start(n.env, n.fsm, conf.trailingLogs, n.logger); err != nil {
+	if n.raft, err = raftguard.Start(n.env, n.fsm, conf.trailingLogs, n.conf.Logger); err != nil {
 		n.life.end()
 		n.notifier.Close()
 		return nil, errors.Join(err, n.cluster.Close(), n.env.Log.Close())
 	}
 	n.snapshots.SetRaft(n.raft)
-	n.readIndex = readindex.New(func() error { return acks.VerifyLeader(n.raft, n.env.ID, n.term.Load()) })
+	n.readIndex = readindex.New(func() error { return acks.VerifyLeader(n.raft, n.env.ID, n.terms.latest.Load()) })
 	n.proposals = proposal.New(n.raft, n.clock, conf.wall)
 	n.cluster.Start(n.raft, n.proposals)
 	n.life.done.Go(func() { n.snapshots.BreakLoops(n.life.closing(), n.proposals.RequestTick) })
@@ -132,7 +127,7 @@ func (n *Node) openStorage() (*raftguard.Env, error) {
 		}
 		return raftguard.Simulated(n.conf.SimEnv), nil
 	}
-	s, err := storage.Open(n.conf.DataDir, n.fail, raftguard.Logger(n.logger))
+	s, err := storage.Open(n.conf.DataDir, n.fail, raftguard.Logger(n.conf.Logger))
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +158,7 @@ func (n *Node) bootstrapState() error {
 		if n.env.SingleNode {
 			return err
 		}
-		n.logger.Warn("a setting of this node differs from the cluster's and is ignored", "error", err)
+		n.conf.Logger.Warn("a setting of this node differs from the cluster's and is ignored", "error", err)
 	}
 	return n.registerEmbedded()
 }
@@ -210,12 +205,12 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 		boot, _ = m.Bootstrap()
 	})
 	n.refreshAdmission()
-	n.clock.Anchor(tick, boot.Interval, at, at.Term == n.term.Load())
+	n.clock.Anchor(tick, boot.Interval, at, at.Term == n.terms.latest.Load())
 	if n.conf.hooks.publishing != nil {
 		n.conf.hooks.publishing()
 	}
 	n.notifier.Publish(fx.Changes)
-	l := n.leadership.Load()
+	l := n.terms.present.Load()
 	if l == nil {
 		return // not leading: the leader does the rest
 	}

@@ -271,12 +271,12 @@ func TestQuotaKeepsNoPlaceOfARefusedCall(t *testing.T) {
 	lost := func(id txn.ID, c machine.Command, reserve func() (func(), error)) error {
 		_, err := n.proposeTxInTerm(t.Context(), 0, "test", id, c, func() (release func(), err error) {
 			release, err = reserve()
-			n.leadership.Load().leading.Store(false)
+			n.terms.present.Load().leading.Store(false)
 			n.proposals.SetTerm(0)
 			return release, err
 		})
-		n.proposals.SetTerm(n.term.Load())
-		n.leadership.Load().leading.Store(true)
+		n.proposals.SetTerm(n.terms.latest.Load())
+		n.terms.present.Load().leading.Store(true)
 		return err
 	}
 	for _, c := range []struct {

@@ -119,7 +119,7 @@ func (n recoveryLog) Report(ctx context.Context, id txn.ID, rs []recovery.Branch
 		if res.Code != machine.OK && res.Code != machine.Decided {
 			// The log has another result already: another caller has reported otherwise. Work that
 			// is left, if any, is requested again.
-			n.logger.Warn("branch result rejected by the state machine", "tx", id, "finding", fmt.Sprintf("%T", c), "code", res.Code)
+			n.conf.Logger.Warn("branch result rejected by the state machine", "tx", id, "finding", fmt.Sprintf("%T", c), "code", res.Code)
 		}
 	}
 	return nil

@@ -42,7 +42,7 @@ func TestTakingOverTwiceInATermSetsNoClockBack(t *testing.T) {
 		pass(3 * time.Second)
 		counted, _ := n.clock.Now()
 
-		n.leadership.Load().revoke()
+		n.terms.present.Load().revoke()
 		if d, err := n.deadline(time.Minute); err == nil && d.term == 0 {
 			t.Error("between the two it gives deadlines that any term takes")
 		}

@@ -20,13 +20,13 @@ func (w *watchdog) act(what string, polls int) {
 	if polls < stallPolls {
 		w.own = 0
 		if n.life.stalled.Swap(nil) != nil {
-			n.logger.Info("the node makes progress again")
+			n.conf.Logger.Info("the node makes progress again")
 		}
 		return
 	}
 	err := fmt.Errorf("no progress for %v: %s", time.Duration(polls)*watchdogInterval, what)
 	if n.life.stalled.Swap(&err) == nil {
-		n.logger.Error("the node makes no progress: it refuses calls, and hands leadership over", "cause", err, "goroutines", w.dump())
+		n.conf.Logger.Error("the node makes no progress: it refuses calls, and hands leadership over", "cause", err, "goroutines", w.dump())
 	}
 	// Twice, since a healthy leader whose term ends looks faulty until its entries of that term are
 	// answered.
@@ -77,7 +77,7 @@ func (w *watchdog) stepDown(stall error) {
 	select {
 	case err := <-done:
 		if err != nil {
-			n.logger.Error("the node makes no progress, and leadership was not handed over", "error", err, "cause", stall)
+			n.conf.Logger.Error("the node makes no progress, and leadership was not handed over", "error", err, "cause", stall)
 		}
 	case <-timer.C:
 		w.failNode(fmt.Errorf("%w, and raft does not answer", stall))

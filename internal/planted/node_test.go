@@ -101,7 +101,7 @@ var ofTheNode = []plant{
 		name:   "a leader's own entries set its clock back",
 		breaks: "a transaction ends within one interval of its timeout",
 		file:   "node/node.go",
-		old:    "at, at.Term == n.term.Load())",
+		old:    "at, at.Term == n.terms.latest.Load())",
 		bug:    "at, false)",
 		pkg:    "node", test: "TestTimeoutWithinOneInterval", says: "a timeout of 30s took 30.1s",
 	},
