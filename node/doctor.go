@@ -18,7 +18,7 @@ func (n *Node) Doctor(ctx context.Context, name string) ([]admin.Check, error) {
 	}
 	p := health.Participants{Open: n.participants.Get, Quota: n.admission.quotas.Usage, QuotaSetting: participants.QuotaSetting}
 	if name == "" {
-		names := recoveryLog{n}.Participants()
+		names := n.recoveryLog().Participants()
 		return health.CheckAll(ctx, n.healthFacts(names), p, names), nil
 	}
 	if _, ok := n.registration(name); !ok {

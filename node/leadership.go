@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/node/recoverylog"
 	"github.com/txmgr/txmgr/node/sessions"
 	"github.com/txmgr/txmgr/node/ticks"
 	"github.com/txmgr/txmgr/recovery"
@@ -44,6 +45,7 @@ type leadership struct {
 	node     *Node
 	leading  atomic.Bool // it takes calls: false before all of it runs, and as soon as it ends
 	recovery *recovery.Recovery
+	log      *recoverylog.Log // of recovery
 	sessions *sessions.Expirer
 	ticks    *ticks.Scheduler
 	ctx      context.Context // ends with it
@@ -145,8 +147,9 @@ func (n *Node) takeOver() error {
 // startLeadership starts what runs only on a leader: the timeout thread, the expiry of client
 // sessions, autopilot, and recovery, which receives all preparing and completing transactions.
 func (n *Node) startLeadership(p *sessions.Expirer) *leadership {
+	log := n.recoveryLog()
 	l := &leadership{
-		node: n, recovery: n.newRecovery(), sessions: p,
+		node: n, recovery: n.newRecovery(log), log: log, sessions: p,
 		ticks: ticks.NewScheduler(n.clock, n.proposals, n.fsm.View, n.conf.Checkpoint),
 	}
 	l.ctx, l.stop = context.WithCancel(context.Background())
@@ -185,12 +188,20 @@ func (l *leadership) revoke() {
 	l.done.Wait()
 }
 
+// recoveryLog is what recovery reads of this node, and writes through it.
+func (n *Node) recoveryLog() *recoverylog.Log {
+	return &recoverylog.Log{
+		View: n.fsm.View, Clock: n.clock, Queue: n.proposals, RequireReadable: n.requireReadable,
+		Registry: n.participants, Logger: n.conf.Logger,
+	}
+}
+
 // newRecovery makes the recovery of one term.
-func (n *Node) newRecovery() *recovery.Recovery {
+func (n *Node) newRecovery(log recovery.Log) *recovery.Recovery {
 	conf := n.conf.Recovery
 	conf.Cluster, conf.OnScanResult, conf.OnHealthChange, conf.OnCall = n.clusterID(), n.logSwept, n.logParticipantHealth, n.measured.callTimes.record
 	conf.OptimizerFor = n.admission.optimizers.Choice
-	return recovery.New(conf, recoveryLog{n})
+	return recovery.New(conf, log)
 }
 
 // queuePending hands recovery all transactions that are preparing or completing, which is all

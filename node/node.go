@@ -227,7 +227,7 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 		l.recovery.Add(fx.Pending...)
 	}
 	if len(fx.DeferToClient) > 0 {
-		n.deferToClients(l.recovery, fx.DeferToClient)
+		l.log.DeferToClients(l.recovery, fx.DeferToClient)
 	}
 }
 

@@ -31,7 +31,7 @@ func (n *Node) Pools(ctx context.Context, participant string) ([]admin.Pool, err
 		return []admin.Pool{pool(r, participant, r.Decisions(participant))}, nil
 	}
 	out := []admin.Pool{}
-	for _, name := range (recoveryLog{n}).Participants() {
+	for _, name := range n.recoveryLog().Participants() {
 		all := r.Decisions(name)
 		out = append(out, pool(r, name, all[max(0, len(all)-decisionsPerParticipant):]))
 	}

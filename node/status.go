@@ -78,7 +78,7 @@ func (n *Node) Scan(ctx context.Context, participant string, apply bool) ([]admi
 // scanAll returns the results in the order of the participants. The error is not about a
 // participant.
 func (n *Node) scanAll(ctx context.Context, check func(context.Context, string) ([]admin.ScanResult, error)) ([]admin.ScanResult, error) {
-	names := recoveryLog{n}.Participants()
+	names := n.recoveryLog().Participants()
 	found := make([][]admin.ScanResult, len(names))
 	slots := make(chan struct{}, maxConcurrentScans)
 	var wg sync.WaitGroup

@@ -52,6 +52,7 @@ var importRules = []importRule{
 	{"node/notify", []string{"timeout/purgatory", "txn", "txn/machine"}, "it tells of changes, and does not know what a caller waits for"},
 	{"node/sessions", []string{"timeout/hashbelt", "txn", "txn/machine"}, "it expires sessions, and does not know what is in them"},
 	{"node/snapshots", nil, "it takes snapshots and truncates the log, and knows no entry"},
+	{"node/recoverylog", []string{"node/participants", "node/ticks", "participant", "recovery", "timeout/survival", "txn", "txn/machine", "internal/failpoint", "internal/textutil"}, "it tells recovery what is pending, and writes what recovery has found"},
 	{"node/backup", []string{"node/storage", "raftfsm", "txn", "txn/admin", "txn/machine"}, "it writes, checks and restores the file of a backup, and knows no node"},
 	{"node/participants", []string{"participant", "recovery", "txn", "txn/admin", "txn/machine"}, "opened participants and what their settings permit; it proposes nothing"},
 	{"node/readindex", []string{"txn"}, "it confirms that a node leads; it reads nothing itself"},

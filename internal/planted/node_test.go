@@ -156,7 +156,7 @@ var ofTheNode = []plant{
 	{
 		name:   "a held cluster drives its branches",
 		breaks: "a cluster that was restored from a backup touches nothing before it is told to",
-		file:   "node/recovery_log.go",
+		file:   "node/recoverylog/pending.go",
 		old:    "if !known || m.RecoveryPaused() || o.State.Finished()",
 		bug:    "if !known || o.State.Finished()",
 		pkg:    "node", test: "TestRestoreYesterdaysBackup", says: "scan: [{Participant:",
