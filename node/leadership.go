@@ -183,7 +183,9 @@ func (l *leadership) revoke() {
 	n.notifier.WakeAll()
 	n.proposals.SetTerm(0)
 	l.stop()
-	n.terms.present.Store(nil) // before recovery stops: entries that are applied give it no more work
+	// Before recovery stops: entries that are applied give it no more work. A session that is renewed
+	// in between is not reported as renewed, since this node does not lead.
+	n.terms.present.Store(nil)
 	n.life.done.Go(l.recovery.Stop)
 	l.done.Wait()
 }

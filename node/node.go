@@ -64,9 +64,7 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{
-		conf: conf, life: newLifecycle(), measured: newMeasurements(), clock: ticks.NewClock(conf.monotonic),
-	}
+	n := &Node{conf: conf, life: newLifecycle(), measured: newMeasurements(), clock: ticks.NewClock(conf.monotonic)}
 	if conf.SimEnv == nil { // in the simulation the logger never blocks, and the lines of all nodes stay in order
 		n.conf.Logger = asynclog.Wrap(conf.Logger)
 	}

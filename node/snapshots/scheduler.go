@@ -91,7 +91,7 @@ func (s *Scheduler) Run(stop <-chan struct{}) {
 	}
 }
 
-// Snapshot takes a snapshot, unless nothing was applied since the start.
+// Snapshot takes a snapshot, unless nothing was applied since the start, and shortens the log.
 func (s *Scheduler) Snapshot() error {
 	_, err := s.Take()
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
