@@ -51,7 +51,7 @@ func (n *Node) backup(ctx context.Context, w io.Writer) (b admin.Backup, err err
 // replace this one before it is open.
 func (n *Node) openFreshSnapshot() (meta *raft.SnapshotMeta, r io.ReadCloser, err error) {
 	for range 3 {
-		f, failed := n.takeSnapshot()
+		f, failed := n.snapshots.Take()
 		switch {
 		case f == nil:
 			err = fmt.Errorf("taking a snapshot: %w", failed)
@@ -60,7 +60,7 @@ func (n *Node) openFreshSnapshot() (meta *raft.SnapshotMeta, r io.ReadCloser, er
 			}
 			continue
 		case failed != nil:
-			n.logger.Warn("the log was not shortened after a snapshot", "error", failed)
+			n.conf.Logger.Warn("the log was not shortened after a snapshot", "error", failed)
 		}
 		if meta, r, err = f.Open(); err == nil {
 			return meta, r, nil

@@ -26,7 +26,7 @@ func (n *Node) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.
 	if v.check() {
 		return v.answer(ctx, nil)
 	}
-	return v.answer(ctx, n.notifier.waiters.wait(ctx, id, v.check))
+	return v.answer(ctx, n.notifier.Wait(ctx, id, v.check))
 }
 
 // proposeCommit proposes the commit, and reports whether votes are missing: in that case

@@ -83,7 +83,7 @@ type asyncCommit struct {
 
 func (p *asyncCommit) park() {
 	p.stop = context.AfterFunc(p.ctx, p.cancel)
-	h, err := p.n.notifier.waiters.requests.Park(p, timeLeft(p.ctx), p.id)
+	h, err := p.n.notifier.Park(p.ctx, p.id, p)
 	if err != nil {
 		p.finish(err)
 		return

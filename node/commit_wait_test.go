@@ -89,7 +89,7 @@ func TestCommitWithAndWithoutAGoroutine(t *testing.T) {
 					} else if c.errs != nil {
 						wantErr(t, "commit", err, c.errs...)
 					}
-					if left := n.notifier.waiters.requests.Len(); left != 0 {
+					if left := n.notifier.Waiting(); left != 0 {
 						t.Errorf("%d requests are left", left)
 					}
 				})
@@ -122,7 +122,7 @@ func TestWhoWaitsLearnsThatAnotherLeads(t *testing.T) {
 			}()
 			pass(time.Second)
 		}
-		if parked := n.notifier.waiters.requests.Len(); parked != len(waits) {
+		if parked := n.notifier.Waiting(); parked != len(waits) {
 			t.Fatalf("%d are parked", parked)
 		}
 		c.link(l, false)

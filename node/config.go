@@ -69,7 +69,13 @@ type Config struct {
 	trailingLogs uint64           // entries that raft keeps before a snapshot, for tests; 0 means all: the node truncates the log by bytes
 	wall         func() time.Time // the wall clock, for tests; nil means time.Now
 	monotonic    func() time.Time // the clock that counts ticks, for tests; nil means time.Now, which is monotonic
-	takingOver   func()           // called before this node takes over, for tests; nil means nothing
+	hooks        hooks            // for tests
+}
+
+// hooks are called at moments at which a test makes a node hang. Nil means nothing.
+type hooks struct {
+	takingOver func() // before this node takes over
+	publishing func() // before the changes of an applied entry are published
 }
 
 // Cluster configures how the nodes of a cluster find one another. Every field but Listen may be

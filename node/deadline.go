@@ -19,7 +19,7 @@ type deadline struct {
 // deadline turns a timeout that begins now into the tick of the log at which it expires: the hash of
 // its survival index (docs/timeouts.md).
 func (n *Node) deadline(timeout time.Duration) (d deadline, err error) {
-	d.term = n.term.Load() // before the clock is read
+	d.term = n.terms.latest.Load() // before the clock is read
 	interval := n.clock.Interval()
 	if timeout < interval || timeout > n.conf.MaxTimeout {
 		return d, fmt.Errorf("%w: timeout %v: want at least one interval of the coordinator, %v, and at most %v", txn.ErrInvalid, timeout, interval, n.conf.MaxTimeout)

@@ -11,6 +11,18 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
+// measurements are what a node measures of itself.
+type measurements struct {
+	started    time.Time
+	timeoutLag *latency.Histogram
+	callTimes  callTimes
+	timeoutLog timeoutLogger
+}
+
+func newMeasurements() measurements {
+	return measurements{started: time.Now(), timeoutLag: latency.New(), timeoutLog: newTimeoutLogger()}
+}
+
 // Durations returns what this node has measured since it was opened.
 func (n *Node) Durations() admin.DurationHistograms {
 	var registered []string
@@ -22,7 +34,7 @@ func (n *Node) Durations() admin.DurationHistograms {
 		}
 	})
 	return admin.DurationHistograms{
-		TimeoutLag: n.timeoutLag.Read(), Entries: n.proposals.EntryDurations(), Calls: n.callTimes.read(registered),
+		TimeoutLag: n.measured.timeoutLag.Read(), Entries: n.proposals.EntryDurations(), Calls: n.measured.callTimes.read(registered),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/txmgr/txmgr/node/indoubt"
+	"github.com/txmgr/txmgr/node/recoverylog"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/txn"
@@ -13,7 +14,7 @@ import (
 
 // inDoubt returns the calls of operators about transactions in doubt.
 func (n adminCalls) inDoubt() indoubt.Calls {
-	return indoubt.Calls{Node: inDoubtNode{n}, Log: recoveryLog(n), Clock: n.clock, View: n.fsm.View}
+	return indoubt.Calls{Node: inDoubtNode{n}, Log: n.recoveryLog(), Clock: n.clock, View: n.fsm.View}
 }
 
 // InDoubts implements [admin.InDoubts].
@@ -58,7 +59,7 @@ func (n inDoubtNode) Branches(t *machine.Transaction, ids []txn.BranchID) []part
 	branches := make([]participant.Branch, len(ids))
 	n.fsm.View(func(m *machine.Machine) {
 		for i, id := range ids {
-			branches[i] = branchDescriptor(m, t, id)
+			branches[i] = recoverylog.BranchOf(m, t, id)
 		}
 	})
 	return branches
@@ -71,4 +72,4 @@ func (n inDoubtNode) Propose(ctx context.Context, op string, id txn.ID, command 
 }
 
 // Recovery implements [indoubt.Node].
-func (n inDoubtNode) Recovery() *recovery.Recovery { return n.recovery.Load() }
+func (n inDoubtNode) Recovery() *recovery.Recovery { return n.recovery() }

@@ -10,8 +10,8 @@ import (
 // logFailure returns the failure of the log; nil while there was none. The call had no effect,
 // and another node may serve.
 func (n *Node) logFailure() error {
-	if p := n.failed.Load(); p != nil {
-		return fmt.Errorf("%w: the log has failed: %w", txn.ErrUnavailable, *p)
+	if err := n.life.failure(); err != nil {
+		return fmt.Errorf("%w: the log has failed: %w", txn.ErrUnavailable, err)
 	}
 	return nil
 }
@@ -33,7 +33,7 @@ func (n *Node) requireLeader() error {
 // isLeader reports whether this node has taken over in raft's current term. The node may have
 // lost the leadership, and won another term, before it has noticed either.
 func (n *Node) isLeader() bool {
-	return n.leading.Load() && n.term.Load() == n.raft.CurrentTerm()
+	return n.leading() && n.terms.latest.Load() == n.raft.CurrentTerm()
 }
 
 // notLeaderError is the error of a node that does not lead. It names the leader, if known.

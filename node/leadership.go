@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	"github.com/txmgr/txmgr/node/recoverylog"
+	"github.com/txmgr/txmgr/node/sessions"
+	"github.com/txmgr/txmgr/node/ticks"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -24,18 +28,52 @@ func (n *Node) monitorLeadership() {
 			if term = nil; leads {
 				term = n.establishLeadership()
 			}
-		case <-n.closing:
+		case <-n.life.closing():
 			return
 		}
 	}
 }
 
-// leadership is what runs while this node leads.
+// terms are the terms in which this node leads.
+type terms struct {
+	present atomic.Pointer[leadership] // nil unless this node leads
+	latest  atomic.Uint64              // in which it took over; entries of that term may be applied after its end
+}
+
+// leadership is what belongs to one term in which this node leads.
 type leadership struct {
-	node *Node
-	ctx  context.Context // ends with it
-	stop context.CancelFunc
-	done sync.WaitGroup
+	node     *Node
+	leading  atomic.Bool // it takes calls: false before all of it runs, and as soon as it ends
+	recovery *recovery.Recovery
+	log      *recoverylog.Log // of recovery
+	sessions *sessions.Expirer
+	ticks    *ticks.Scheduler
+	ctx      context.Context // ends with it
+	stop     context.CancelFunc
+	done     sync.WaitGroup
+}
+
+// leading reports whether this node leads, and takes calls. Its term may have ended without its
+// knowledge: see [Node.isLeader].
+func (n *Node) leading() bool {
+	l := n.terms.present.Load()
+	return l != nil && l.leading.Load()
+}
+
+// recovery returns the recovery of the present term; nil unless this node leads.
+func (n *Node) recovery() *recovery.Recovery {
+	if l := n.terms.present.Load(); l != nil {
+		return l.recovery
+	}
+	return nil
+}
+
+// sessionExpirer returns that of the present term; nil unless this node leads.
+func (n *Node) sessionExpirer() *sessions.Expirer {
+	if l := n.terms.present.Load(); l != nil {
+		return l.sessions
+	}
+	return nil
 }
 
 const (
@@ -50,10 +88,10 @@ const (
 // entries although it leads. It returns nil when raft does not lead any more.
 func (n *Node) establishLeadership() *leadership {
 	for started := time.Now(); ; {
-		var p *sessionExpirer
+		var p *sessions.Expirer
 		err := n.takeOver()
 		if err == nil {
-			p, err = newSessionExpirer(n, n.term.Load())
+			p, err = sessions.NewExpirer(n.proposals, n.fsm.View, n.terms.latest.Load(), n.conf.Logger)
 		}
 		if err == nil {
 			return n.startLeadership(p)
@@ -65,7 +103,7 @@ func (n *Node) establishLeadership() *leadership {
 			n.setupFailed(err)
 			return nil
 		}
-		n.logger.Warn("cannot take over", "error", err)
+		n.conf.Logger.Warn("cannot take over", "error", err)
 		if time.Since(started) > takeOverTimeout {
 			n.fail(fmt.Errorf("this node leads and has taken no entry for %v: %w", takeOverTimeout, err))
 			return nil
@@ -73,7 +111,7 @@ func (n *Node) establishLeadership() *leadership {
 		timer := time.NewTimer(takeOverRetryPause)
 		select {
 		case <-timer.C:
-		case <-n.closing:
+		case <-n.life.closing():
 			timer.Stop()
 			return nil
 		}
@@ -85,8 +123,8 @@ func (n *Node) establishLeadership() *leadership {
 
 // takeOver applies everything before this term and opens the proposal queue.
 func (n *Node) takeOver() error {
-	if n.conf.takingOver != nil {
-		n.conf.takingOver()
+	if n.conf.hooks.takingOver != nil {
+		n.conf.hooks.takingOver()
 	}
 	term := n.raft.CurrentTerm()
 	if err := n.raft.Barrier(0).Error(); err != nil {
@@ -97,7 +135,7 @@ func (n *Node) takeOver() error {
 	if n.raft.CurrentTerm() != term {
 		return fmt.Errorf("%w: elected anew", txn.ErrUnavailable)
 	}
-	n.term.Store(term)
+	n.terms.latest.Store(term)
 	n.proposals.SetTerm(term)
 	err := n.bootstrapState()
 	if err != nil {
@@ -108,31 +146,27 @@ func (n *Node) takeOver() error {
 
 // startLeadership starts what runs only on a leader: the timeout thread, the expiry of client
 // sessions, autopilot, and recovery, which receives all preparing and completing transactions.
-func (n *Node) startLeadership(p *sessionExpirer) *leadership {
-	l := &leadership{node: n}
+func (n *Node) startLeadership(p *sessions.Expirer) *leadership {
+	log := n.recoveryLog()
+	l := &leadership{
+		node: n, recovery: n.newRecovery(log), log: log, sessions: p,
+		ticks: ticks.NewScheduler(n.clock, n.proposals, n.fsm.View, n.conf.Checkpoint),
+	}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	boot := n.bootstrap()
-	conf := n.conf.Recovery
-	conf.Cluster, conf.OnScanResult, conf.OnHealthChange, conf.OnCall = boot.Cluster, n.logSwept, n.logParticipantHealth, n.callTimes.record
-	conf.OptimizerFor = n.optimizers.Choice
-	r := recovery.New(conf, recoveryLog{n})
-	r.Start()
-	n.recovery.Store(r)
-	n.sessionExpirer.Store(p) // before the open sessions are loaded, so that none is missed
-	l.done.Go(func() { p.run(l.ctx) })
-	l.done.Go(func() { n.tickScheduler.Run(l.ctx.Done()) })
+	l.recovery.Start()
+	// Before the open sessions and the pending transactions are read, so that none is missed: from
+	// now on the entries that are applied bring new ones.
+	n.terms.present.Store(l)
+	l.done.Go(func() { l.sessions.Run(l.ctx) })
+	l.done.Go(func() { l.ticks.Run(l.ctx.Done()) })
 	if n.conf.Cluster != nil {
 		l.done.Go(func() { n.cluster.RunAutopilot(l.ctx) })
 	}
-	n.leading.Store(true)
+	l.leading.Store(true) // after all that a call may need
 	// Concurrently: with a million transactions it takes a while, and monitorLeadership must
 	// not wait for it.
-	l.done.Go(func() { n.queuePending(l.ctx, r) })
-	select {
-	case <-n.ready:
-	default:
-		close(n.ready)
-	}
+	l.done.Go(func() { n.queuePending(l.ctx, l.recovery) })
+	n.life.setReady()
 	n.logLeadershipGained()
 	return l
 }
@@ -144,14 +178,32 @@ func (l *leadership) revoke() {
 		return
 	}
 	n := l.node
-	n.leading.Store(false)
+	l.leading.Store(false) // first: no call may be taken by what ends below, and waiters that are woken see it
 	n.logLeadershipLost()
-	n.sessionExpirer.Store(nil)
-	n.notifier.waiters.wakeAll()
+	n.notifier.WakeAll()
 	n.proposals.SetTerm(0)
 	l.stop()
-	n.done.Go(n.recovery.Swap(nil).Stop)
+	// Before recovery stops: entries that are applied give it no more work. A session that is renewed
+	// in between is not reported as renewed, since this node does not lead.
+	n.terms.present.Store(nil)
+	n.life.done.Go(l.recovery.Stop)
 	l.done.Wait()
+}
+
+// recoveryLog is what recovery reads of this node, and writes through it.
+func (n *Node) recoveryLog() *recoverylog.Log {
+	return &recoverylog.Log{
+		View: n.fsm.View, Clock: n.clock, Queue: n.proposals, RequireReadable: n.requireReadable,
+		Registry: n.participants, Logger: n.conf.Logger,
+	}
+}
+
+// newRecovery makes the recovery of one term.
+func (n *Node) newRecovery(log recovery.Log) *recovery.Recovery {
+	conf := n.conf.Recovery
+	conf.Cluster, conf.OnScanResult, conf.OnHealthChange, conf.OnCall = n.clusterID(), n.logSwept, n.logParticipantHealth, n.measured.callTimes.record
+	conf.OptimizerFor = n.admission.optimizers.Choice
+	return recovery.New(conf, log)
 }
 
 // queuePending hands recovery all transactions that are preparing or completing, which is all

@@ -30,13 +30,13 @@ func newTimeoutLogger() timeoutLogger {
 // logApplied logs what operators should know about an applied entry.
 func (n *Node) logApplied(index uint64, fx *machine.Effects) {
 	one, count := n.recordTimeoutLag(index, fx.Changes)
-	l := &n.timeoutLog
+	l := &n.measured.timeoutLog
 	if l.unreported += count; count > 0 && l.timeouts.Allow() {
-		n.logger.Info("transactions timed out: rolled back", "count", l.unreported, "tx", one.String(), "cause", txn.CauseTimeout.String())
+		n.conf.Logger.Info("transactions timed out: rolled back", "count", l.unreported, "tx", one.String(), "cause", txn.CauseTimeout.String())
 		l.unreported = 0
 	}
 	for _, h := range fx.Heuristics {
-		n.logger.Error("heuristic outcome: a branch ended, or may have ended, otherwise than decided",
+		n.conf.Logger.Error("heuristic outcome: a branch ended, or may have ended, otherwise than decided",
 			"tx", h.ID.String(), "branch", h.Branch.String(), "participant", h.Participant,
 			"heuristic", h.Heuristic.String(), "detail", h.Detail, "hint", "txmgr indoubt explain "+h.ID.String())
 	}
@@ -46,39 +46,34 @@ func (n *Node) logApplied(index uint64, fx *machine.Effects) {
 		if !a.ID.IsZero() {
 			args = append(args, "tx", a.ID.String())
 		}
-		n.logger.Info("operator acted", args...)
+		n.conf.Logger.Info("operator acted", args...)
 	}
-}
-
-// logSessionsExpired logs client sessions that expired.
-func (n *Node) logSessionsExpired(ids []txn.SessionID) {
-	n.logger.Info("sessions expired: what was undecided in them is rolled back", "count", len(ids), "session", ids[0].String(), "cause", txn.CauseSessionExpired.String())
 }
 
 // logParticipantHealth logs that a participant is down, or healthy again.
 func (n *Node) logParticipantHealth(t recovery.HealthChange) {
 	if t.Up {
-		n.logger.Info("participant is up again", "participant", t.Participant, "down", t.Down.Round(time.Millisecond))
+		n.conf.Logger.Info("participant is up again", "participant", t.Participant, "down", t.Down.Round(time.Millisecond))
 		return
 	}
-	n.logger.Warn("participant is down: its branches wait and are tried again", "participant", t.Participant, "error", t.Error, "hint", "txmgr doctor "+t.Participant)
+	n.conf.Logger.Warn("participant is down: its branches wait and are tried again", "participant", t.Participant, "error", t.Error, "hint", "txmgr doctor "+t.Participant)
 }
 
 // logSwept logs a prepared branch that a sweep found undriven and acted on.
 func (n *Node) logSwept(f admin.ScanResult) {
-	n.logger.Warn("sweep: acted on a prepared branch", "participant", f.Participant, "xid", f.XID, "state", f.State, "class", f.Class, "done", f.Done, "error", f.Error)
+	n.conf.Logger.Warn("sweep: acted on a prepared branch", "participant", f.Participant, "xid", f.XID, "state", f.State, "class", f.Class, "done", f.Done, "error", f.Error)
 }
 
 // logLeadershipGained logs that this node has taken over, and the state that it has found.
 func (n *Node) logLeadershipGained() {
 	var c machine.Counts
 	n.fsm.View(func(m *machine.Machine) { c = m.Counts() })
-	n.logger.Info("leadership gained: this node decides", "term", n.term.Load(), "tick", uint64(n.tick()),
+	n.conf.Logger.Info("leadership gained: this node decides", "term", n.terms.latest.Load(), "tick", uint64(n.tick()),
 		"undecided", c.Undecided, "completing", c.Completing, "heuristics", c.Heuristics)
 }
 
 // logLeadershipLost logs that this node has given up the leadership.
 func (n *Node) logLeadershipLost() {
 	_, leader := n.raft.LeaderWithID()
-	n.logger.Info("leadership lost: another node decides, or none", "term", n.term.Load(), "leader", string(leader))
+	n.conf.Logger.Info("leadership lost: another node decides, or none", "term", n.terms.latest.Load(), "leader", string(leader))
 }

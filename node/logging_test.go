@@ -159,7 +159,7 @@ func TestLogOfTimeoutsIsLimited(t *testing.T) {
 		}
 		finished(t, n, b.ID)
 	}
-	n.timeoutLog.timeouts.SetLimit(1e9)
+	n.measured.timeoutLog.timeouts.SetLimit(1e9)
 	b, err := n.Begin(t.Context(), txn.Options{Timeout: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ func (n *Node) openEnv() (err error) {
 	}
 	conf := membership.Config{
 		Self:       peer.Identity{ID: string(n.env.ID), Version: Version(), Settings: n.bootstrapSettings()},
-		SingleNode: n.env.SingleNode, Log: n.env.Log, View: n.fsm.View, Node: membershipNode{n}, Context: n.baseCtx, Logger: n.logger,
+		SingleNode: n.env.SingleNode, Log: n.env.Log, View: n.fsm.View, Node: membershipNode{n}, Context: n.life.ctx, Logger: n.conf.Logger,
 	}
 	if c := n.conf.Cluster; c != nil {
 		conf.Self.Name, conf.Self.API, conf.Self.Expect, conf.Join = c.Name, c.API, c.Expect, c.Join
@@ -72,24 +72,10 @@ func (m membershipNode) RequireLeader() error { return m.node.requireLeader() }
 // ProposeTick implements [membership.Node]. The state machine refuses the entry. Where entries do
 // not arrive it would only be one more.
 func (m membershipNode) ProposeTick(ctx context.Context) {
-	if n := m.node; n.stalled.Load() == nil {
-		_, _ = n.proposals.ProposeInTerm(ctx, n.term.Load(), machine.SetMember{}, nil)
+	if n := m.node; n.life.stalled.Load() == nil {
+		_, _ = n.proposals.ProposeInTerm(ctx, n.terms.latest.Load(), machine.SetMember{}, nil)
 	}
 }
 
 // Background implements [membership.Node].
-func (m membershipNode) Background(f func()) bool { return m.node.background(f) }
-
-// background runs f in a goroutine that the shutdown waits for. It returns false when the shutdown
-// has begun.
-func (n *Node) background(f func()) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	select {
-	case <-n.closing:
-		return false
-	default:
-		n.done.Go(f)
-		return true
-	}
-}
+func (m membershipNode) Background(f func()) bool { return m.node.life.background(f) }

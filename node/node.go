@@ -4,27 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/txmgr/txmgr/internal/asynclog"
-	"github.com/txmgr/txmgr/internal/latency"
 	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/internal/simenv"
 	"github.com/txmgr/txmgr/node/membership"
+	"github.com/txmgr/txmgr/node/notify"
 	"github.com/txmgr/txmgr/node/participants"
 	"github.com/txmgr/txmgr/node/proposal"
 	"github.com/txmgr/txmgr/node/raftguard"
 	"github.com/txmgr/txmgr/node/readindex"
+	"github.com/txmgr/txmgr/node/snapshots"
 	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/node/ticks"
 	"github.com/txmgr/txmgr/raftfsm"
-	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
@@ -33,45 +30,21 @@ import (
 
 // Node is a running coordinator. Make one with [Open].
 type Node struct {
-	conf          Config
-	logger        *slog.Logger
-	env           *raftguard.Env
-	raft          *raft.Raft
-	readIndex     *readindex.ReadIndex
-	cluster       *membership.Cluster
-	snapshotLoops chan raft.ServerID // nodes in raft's snapshot loop, see raftguard.Transport
-	timeoutLag    *latency.Histogram
-	callTimes     callTimes
-	timeoutLog    timeoutLogger
-	fsm           *raftfsm.FSM
-	clock         *ticks.Clock
-	proposals     *proposal.Queue
-	tickScheduler *ticks.Scheduler
-	notifier      *notifier
-	participants  *participants.Registry
-	quotas        *participants.Quotas
-	optimizers    participants.Optimizers
-	started       time.Time
-	acks          readindex.AckTracker
-
-	leading    atomic.Bool
-	term       atomic.Uint64 // the latest one in which this node took over; its entries may be applied after the end of the term
-	unfinished atomic.Int64  // unfinished transactions after the latest entry
-	closing    chan struct{}
-	baseCtx    context.Context // ends with closing
-	cancelBase context.CancelFunc
-	ready      chan struct{} // closed when this node has led for the first time
-	failed     atomic.Pointer[error]
-	stalled    atomic.Pointer[error] // set by the watchdog while the log makes no progress
-	failOnce   sync.Once
-	close      func() error // runs shutdown once
-	done       sync.WaitGroup
-
-	recovery       atomic.Pointer[recovery.Recovery] // nil unless leading
-	sessionExpirer atomic.Pointer[sessionExpirer]    // nil unless leading
-
-	logMeter logMeter
-	mu       sync.Mutex // held while a background goroutine is started, and while closing is closed
+	conf         Config
+	env          *raftguard.Env
+	raft         *raft.Raft
+	readIndex    *readindex.ReadIndex
+	cluster      *membership.Cluster
+	snapshots    *snapshots.Scheduler
+	fsm          *raftfsm.FSM
+	clock        *ticks.Clock
+	proposals    *proposal.Queue
+	notifier     *notify.Notifier
+	participants *participants.Registry
+	admission    admission
+	measured     measurements
+	terms        terms
+	life         *lifecycle
 }
 
 var _ txn.Manager = (*Node)(nil)
@@ -91,54 +64,49 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{
-		timeoutLag: latency.New(),
-		conf:       conf, logger: conf.Logger, timeoutLog: newTimeoutLogger(), clock: ticks.NewClock(conf.monotonic), started: time.Now(),
-		closing: make(chan struct{}), ready: make(chan struct{}), snapshotLoops: make(chan raft.ServerID, 1),
-	}
+	n := &Node{conf: conf, life: newLifecycle(), measured: newMeasurements(), clock: ticks.NewClock(conf.monotonic)}
 	if conf.SimEnv == nil { // in the simulation the logger never blocks, and the lines of all nodes stay in order
-		n.logger = asynclog.Wrap(conf.Logger)
+		n.conf.Logger = asynclog.Wrap(conf.Logger)
 	}
 	if conf.OnFailure == nil {
 		n.conf.OnFailure = n.exitProcess
 	}
-	n.baseCtx, n.cancelBase = context.WithCancel(context.Background())
-	n.close = sync.OnceValue(n.shutdown)
-	if n.notifier, err = newNotifier(n.closing); err != nil {
-		n.cancelBase()
+	n.life.close = sync.OnceValue(n.shutdown)
+	if n.notifier, err = notify.New(n.life.closing()); err != nil {
+		n.life.end()
 		return nil, err
 	}
 	n.participants = participants.NewRegistry(conf.Drivers, conf.Participants, n.clusterID, n.registration)
 	n.fsm = raftfsm.New(raftfsm.Config{OnApply: n.onApply, OnRestore: n.onRestore, OnFailure: n.fail})
 	if err := n.openEnv(); err != nil {
-		n.cancelBase()
-		n.notifier.waiters.close()
+		n.life.end()
+		n.notifier.Close()
 		return nil, err
 	}
-	n.quotas = participants.NewQuotas(n.fsm.View)
+	n.admission.quotas = participants.NewQuotas(n.fsm.View)
 	n.env.OnAppend = n.onAppend
-	if err := n.measureLog(); err != nil {
-		n.cancelBase()
-		n.notifier.waiters.close()
+	if n.snapshots, err = snapshots.New(n.env.Log, n.env.Snapshots, conf.SnapshotBytes, n.conf.Logger); err != nil {
+		n.life.end()
+		n.notifier.Close()
 		return nil, errors.Join(fmt.Errorf("measuring the log: %w", err), n.cluster.Close(), n.env.Log.Close())
 	}
-	n.env.Transport = raftguard.Transport(n.env.Transport, n.snapshotLoops, &n.acks)
-	if n.raft, err = raftguard.Start(n.env, n.fsm, conf.trailingLogs, n.logger); err != nil {
-		n.cancelBase()
-		n.notifier.waiters.close()
+	acks := new(readindex.AckTracker)
+	n.env.Transport = raftguard.Transport(n.env.Transport, n.snapshots.Loops(), acks)
+	if n.raft, err = raftguard.Start(n.env, n.fsm, conf.trailingLogs, n.conf.Logger); err != nil {
+		n.life.end()
+		n.notifier.Close()
 		return nil, errors.Join(err, n.cluster.Close(), n.env.Log.Close())
 	}
-	n.readIndex = readindex.New(func() error { return n.acks.VerifyLeader(n.raft, n.env.ID, n.term.Load()) })
+	n.snapshots.SetRaft(n.raft)
+	n.readIndex = readindex.New(func() error { return acks.VerifyLeader(n.raft, n.env.ID, n.terms.latest.Load()) })
 	n.proposals = proposal.New(n.raft, n.clock, conf.wall)
-	n.tickScheduler = ticks.NewScheduler(n.clock, n.proposals, n.fsm.View, conf.Checkpoint)
 	n.cluster.Start(n.raft, n.proposals)
-	n.done.Add(3)
-	go func() { defer n.done.Done(); n.breakSnapshotLoops() }()
-	go func() { defer n.done.Done(); n.monitorLeadership() }()
-	go func() { defer n.done.Done(); n.runSnapshots() }()
-	n.done.Go(func() { newWatchdog(n).run(n.closing) })
+	n.life.done.Go(func() { n.snapshots.BreakLoops(n.life.closing(), n.proposals.RequestTick) })
+	n.life.done.Go(n.monitorLeadership)
+	n.life.done.Go(func() { n.snapshots.Run(n.life.closing()) })
+	n.life.done.Go(func() { newWatchdog(n).run(n.life.closing()) })
 	if n.conf.Cluster != nil {
-		n.done.Go(n.cluster.Run)
+		n.life.done.Go(n.cluster.Run)
 	}
 	if !n.env.SingleNode {
 		return n, nil
@@ -157,7 +125,7 @@ func (n *Node) openStorage() (*raftguard.Env, error) {
 		}
 		return raftguard.Simulated(n.conf.SimEnv), nil
 	}
-	s, err := storage.Open(n.conf.DataDir, n.fail, raftguard.Logger(n.logger))
+	s, err := storage.Open(n.conf.DataDir, n.fail, raftguard.Logger(n.conf.Logger))
 	if err != nil {
 		return nil, err
 	}
@@ -165,74 +133,6 @@ func (n *Node) openStorage() (*raftguard.Env, error) {
 		return raftguard.SingleNode(s), nil
 	}
 	return &raftguard.Env{Storage: s}, nil
-}
-
-// awaitLeadership waits until this node leads for the first time.
-func (n *Node) awaitLeadership(ctx context.Context) error {
-	select {
-	case <-n.ready:
-		if p := n.failed.Load(); p != nil {
-			return *p
-		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("starting the coordinator: %w", context.Cause(ctx))
-	}
-}
-
-// fail receives every failure of the log; only the first one counts.
-func (n *Node) fail(err error) {
-	n.failOnce.Do(func() {
-		n.failed.Store(&err)
-		n.leading.Store(false)
-		n.conf.OnFailure(err) // first: the failure may block everything else
-		n.notifier.waiters.wakeAll()
-	})
-}
-
-// exitProcess is the default of [Config.OnFailure].
-func (n *Node) exitProcess(err error) {
-	n.logger.Error("the coordinator cannot go on: the process ends, so that nothing is acknowledged that may be lost and another node can lead", "error", err)
-	asynclog.Flush(n.logger)
-	os.Exit(1)
-}
-
-// Close stops the coordinator: calls in flight are answered, workers of phase two finish their
-// current call, and the log is closed. The node stays a member of its cluster.
-func (n *Node) Close() error { return n.close() }
-
-func (n *Node) shutdown() error {
-	defer asynclog.Flush(n.logger)
-	n.StepDown()
-	n.mu.Lock()
-	close(n.closing)
-	n.mu.Unlock()
-	n.cancelBase()
-	n.notifier.waiters.close()
-	cancelIsolation := n.isolateAfterTimeout()
-	n.done.Wait() // gives up the leadership first
-	n.proposals.Close()
-	n.readIndex.Close() // raft does not answer requests that arrive while it stops
-	cancelIsolation()
-	// Before raft: it does not answer requests of other nodes either while it stops, and it
-	// waits for a node that is suspended in the middle of a snapshot until its connection ends.
-	err := n.cluster.Close()
-	if stopped := n.raft.Shutdown().Error(); stopped != nil {
-		err = errors.Join(err, fmt.Errorf("stopping raft: %w", stopped))
-	}
-	return errors.Join(err, n.participants.Close(), n.env.Log.Close())
-}
-
-// setupFailed ends Open with an error: the cluster does not match the configuration.
-func (n *Node) setupFailed(err error) {
-	if n.failed.CompareAndSwap(nil, &err) {
-		n.logger.Error("cannot take over", "error", err)
-	}
-	select {
-	case <-n.ready:
-	default:
-		close(n.ready)
-	}
 }
 
 // bootstrapState writes the cluster's configuration into the log before everything else, or
@@ -256,7 +156,7 @@ func (n *Node) bootstrapState() error {
 		if n.env.SingleNode {
 			return err
 		}
-		n.logger.Warn("a setting of this node differs from the cluster's and is ignored", "error", err)
+		n.conf.Logger.Warn("a setting of this node differs from the cluster's and is ignored", "error", err)
 	}
 	return n.registerEmbedded()
 }
@@ -303,48 +203,37 @@ func (n *Node) onApply(at raftfsm.Position, fx *machine.Effects, tick survival.T
 		boot, _ = m.Bootstrap()
 	})
 	n.refreshAdmission()
-	n.clock.Anchor(tick, boot.Interval, at, at.Term == n.term.Load())
-	n.notifier.publish(fx.Changes)
-	if p := n.sessionExpirer.Load(); p != nil && len(fx.SessionsOpened)+len(fx.SessionsClosed) > 0 {
-		p.add(fx.SessionsOpened)
-		p.drop(fx.SessionsClosed)
+	n.clock.Anchor(tick, boot.Interval, at, at.Term == n.terms.latest.Load())
+	if n.conf.hooks.publishing != nil {
+		n.conf.hooks.publishing()
 	}
-	r := n.recovery.Load()
-	if r == nil {
+	n.notifier.Publish(fx.Changes)
+	l := n.terms.present.Load()
+	if l == nil {
 		return // not leading: the leader does the rest
+	}
+	if len(fx.SessionsOpened)+len(fx.SessionsClosed) > 0 {
+		l.sessions.Add(fx.SessionsOpened)
+		l.sessions.Drop(fx.SessionsClosed)
 	}
 	n.logApplied(at.Index, fx)
 	if due {
 		n.proposals.RequestTick()
 	}
-	n.tickScheduler.Observe(next, pending)
+	l.ticks.Observe(next, pending)
 	if len(fx.Pending) > 0 {
-		r.Add(fx.Pending...)
+		l.recovery.Add(fx.Pending...)
 	}
 	if len(fx.DeferToClient) > 0 {
-		n.deferToClients(r, fx.DeferToClient)
+		l.log.DeferToClients(l.recovery, fx.DeferToClient)
 	}
-}
-
-// refreshAdmission reads from the state machine what admission depends on: the number of
-// unfinished transactions, and the participants' quotas and optimizers.
-func (n *Node) refreshAdmission() {
-	var unfinished int64
-	var registered []machine.Registration
-	n.fsm.View(func(m *machine.Machine) {
-		c := m.Counts()
-		unfinished, registered = int64(c.Undecided+c.Completing), m.Participants()
-	})
-	n.unfinished.Store(unfinished)
-	n.quotas.Observe(registered)
-	n.optimizers.Observe(registered)
 }
 
 // onRestore is called when a snapshot has replaced the state.
 func (n *Node) onRestore(tick survival.Tick) {
 	n.refreshAdmission()
 	n.clock.Anchor(tick, n.bootstrap().Interval, raftfsm.Position{}, false)
-	n.notifier.replaced()
+	n.notifier.Replaced()
 }
 
 func (n *Node) bootstrap() (b machine.Bootstrap) {

@@ -30,7 +30,7 @@ func (n adminCalls) AddParticipant(ctx context.Context, p admin.Participant, by,
 	}
 	_, prepares := opened.(participant.Preparer)
 	if err := opened.Close(); err != nil {
-		n.logger.Warn("closing a participant after a try", "participant", p.Name, "error", err)
+		n.conf.Logger.Warn("closing a participant after a try", "participant", p.Name, "error", err)
 	}
 	if p.CoordinatorPrepares && !prepares {
 		return &txn.Error{Op: "participant add", Err: txn.ErrInvalid, Detail: fmt.Sprintf("participant %q: the coordinator cannot ask kind %q for votes: the application prepares there", p.Name, p.Kind)}

@@ -18,7 +18,7 @@ func (n adminCalls) Pools(ctx context.Context, participant string) ([]admin.Pool
 	if err := n.requireReadable(ctx); err != nil {
 		return nil, txn.Wrap("pools", txn.ID{}, err)
 	}
-	r := n.recovery.Load()
+	r := n.recovery()
 	if r == nil {
 		return nil, &txn.Error{Op: "pools", Err: txn.ErrUnavailable, Detail: "this node does not lead"}
 	}
@@ -29,7 +29,7 @@ func (n adminCalls) Pools(ctx context.Context, participant string) ([]admin.Pool
 		return []admin.Pool{pool(r, participant, r.Decisions(participant))}, nil
 	}
 	out := []admin.Pool{}
-	for _, name := range recoveryLog(n).Participants() {
+	for _, name := range n.recoveryLog().Participants() {
 		all := r.Decisions(name)
 		out = append(out, pool(r, name, all[max(0, len(all)-decisionsPerParticipant):]))
 	}

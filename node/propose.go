@@ -46,8 +46,8 @@ func (n *Node) proposeTxInTerm(ctx context.Context, term uint64, op string, id t
 
 // orLogFailure returns err, unless the log has failed: then the outcome of the call is unknown.
 func (n *Node) orLogFailure(err error) error {
-	if p := n.failed.Load(); p != nil {
-		return fmt.Errorf("%w: the log has failed: %w", txn.ErrInDoubt, *p)
+	if failure := n.life.failure(); failure != nil {
+		return fmt.Errorf("%w: the log has failed: %w", txn.ErrInDoubt, failure)
 	}
 	return err
 }

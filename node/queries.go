@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -14,9 +13,6 @@ import (
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
-
-// errLagging ends a watch whose consumer is too slow.
-var errLagging = fmt.Errorf("%w: the watcher fell more than %d events behind; list, then watch again", txn.ErrUnavailable, watchBuffer)
 
 // Get implements [txn.Manager].
 func (n *Node) Get(ctx context.Context, id txn.ID) (txn.Info, error) {
@@ -70,7 +66,7 @@ func (n *Node) info(t *machine.Transaction, detailed bool) txn.Info {
 			XID: txn.XID(cluster, t.ID, id), Vote: b.Vote, State: b.State, Heuristic: b.Heuristic, Detail: b.Detail,
 		})
 	}
-	if r := n.recovery.Load(); detailed && r != nil && t.State != txn.Active && !t.State.Finished() {
+	if r := n.recovery(); detailed && r != nil && t.State != txn.Active && !t.State.Finished() {
 		for _, a := range r.RetryStates(t.ID) {
 			if k := int(a.Branch) - 1; k >= 0 && k < len(i.Branches) {
 				i.Branches[k].Attempts, i.Branches[k].LastError = a.Count, a.LastError
@@ -113,7 +109,7 @@ func fits(f admin.Filter, t *machine.Transaction) bool {
 func (n *Node) Watch(ctx context.Context, f admin.Filter) iter.Seq2[admin.Event, error] {
 	return func(yield func(admin.Event, error) bool) {
 		match := n.matcher(admin.Filter{States: f.States, Prefix: f.Prefix})
-		for c, err := range n.notifier.watch(ctx) {
+		for c, err := range n.notifier.Watch(ctx) {
 			if err != nil {
 				yield(admin.Event{}, txn.Wrap("watch", txn.ID{}, err))
 				return

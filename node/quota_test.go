@@ -123,13 +123,13 @@ func TestQuotaCountsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := txn.Options{ID: random.TransactionID(), Timeout: time.Hour, Branches: []txn.Enlistment{{Participant: "bank"}}}
-	over, err := n.quotas.ReserveBegin(o)
+	over, err := n.admission.quotas.ReserveBegin(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := func(when string, used int) {
 		t.Helper()
-		if got, limit, ok := n.quotas.Usage("bank"); got != used || limit != 2 || !ok {
+		if got, limit, ok := n.admission.quotas.Usage("bank"); got != used || limit != 2 || !ok {
 			t.Errorf("%s: %d of %d, %v; want %d", when, got, limit, ok, used)
 		}
 	}
@@ -227,7 +227,7 @@ func TestQuotaIsNeverExceeded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		used, _, _ := n.quotas.Usage("bank")
+		used, _, _ := n.admission.quotas.Usage("bank")
 		return used == 0
 	})
 }
@@ -271,12 +271,12 @@ func TestQuotaKeepsNoPlaceOfARefusedCall(t *testing.T) {
 	lost := func(id txn.ID, c machine.Command, reserve func() (func(), error)) error {
 		_, err := n.proposeTxInTerm(t.Context(), 0, "test", id, c, func() (release func(), err error) {
 			release, err = reserve()
-			n.leading.Store(false)
+			n.terms.present.Load().leading.Store(false)
 			n.proposals.SetTerm(0)
 			return release, err
 		})
-		n.proposals.SetTerm(n.term.Load())
-		n.leading.Store(true)
+		n.proposals.SetTerm(n.terms.latest.Load())
+		n.terms.present.Load().leading.Store(true)
 		return err
 	}
 	for _, c := range []struct {
@@ -286,17 +286,17 @@ func TestQuotaKeepsNoPlaceOfARefusedCall(t *testing.T) {
 	}{
 		{"enlist with a zero id", func() error { _, err := n.Enlist(t.Context(), txn.ID{}, at); return err }, txn.ErrInvalid},
 		{"enlist, the lead lost", func() error {
-			return lost(b.ID, machine.Enlist{ID: b.ID, Branch: machine.Branch(at)}, func() (func(), error) { return n.quotas.ReserveEnlist(b.ID, at) })
+			return lost(b.ID, machine.Enlist{ID: b.ID, Branch: machine.Branch(at)}, func() (func(), error) { return n.admission.quotas.ReserveEnlist(b.ID, at) })
 		}, txn.ErrUnavailable},
 		{"begin, the lead lost", func() error {
 			o := txn.Options{ID: random.TransactionID(), Branches: []txn.Enlistment{at}}
-			return lost(o.ID, machine.Begin{ID: o.ID, Branches: []machine.Branch{machine.Branch(at)}}, func() (func(), error) { return n.quotas.ReserveBegin(o) })
+			return lost(o.ID, machine.Begin{ID: o.ID, Branches: []machine.Branch{machine.Branch(at)}}, func() (func(), error) { return n.admission.quotas.ReserveBegin(o) })
 		}, txn.ErrUnavailable},
 	} {
 		if err := c.call(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v; want %v", c.name, err, c.want)
 		}
-		if used, limit, _ := n.quotas.Usage("bank"); used != 0 {
+		if used, limit, _ := n.admission.quotas.Usage("bank"); used != 0 {
 			t.Errorf("%s: %d of %d places are taken; want 0", c.name, used, limit)
 		}
 	}
@@ -315,7 +315,7 @@ func TestQuotaPlaceIsHeldByEveryRepetition(t *testing.T) {
 	at, id := txn.Enlistment{Participant: "bank"}, random.TransactionID()
 	var over []func()
 	for range 2 {
-		o, err := n.quotas.ReserveEnlist(id, at)
+		o, err := n.admission.quotas.ReserveEnlist(id, at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +327,7 @@ func TestQuotaPlaceIsHeldByEveryRepetition(t *testing.T) {
 		} else {
 			over[i]()
 		}
-		if used, _, _ := n.quotas.Usage("bank"); used != want {
+		if used, _, _ := n.admission.quotas.Usage("bank"); used != want {
 			t.Errorf("after call %d was refused %d places are taken; want %d", i, used, want)
 		}
 	}

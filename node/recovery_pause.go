@@ -29,7 +29,7 @@ func (n adminCalls) ResumeRecovery(ctx context.Context, by, reason string) error
 // queueAfterResume gives recovery the transactions that were not queued during the pause. If
 // another node leads meanwhile, it queues them when it takes over.
 func (n *Node) queueAfterResume() {
-	if r := n.recovery.Load(); r != nil && !n.recoveryPaused() {
+	if r := n.recovery(); r != nil && !n.recoveryPaused() {
 		n.queuePending(context.Background(), r)
 	}
 }

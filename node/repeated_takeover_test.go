@@ -42,7 +42,7 @@ func TestTakingOverTwiceInATermSetsNoClockBack(t *testing.T) {
 		pass(3 * time.Second)
 		counted, _ := n.clock.Now()
 
-		(&leadership{node: n, stop: func() {}}).revoke()
+		n.terms.present.Load().revoke()
 		if d, err := n.deadline(time.Minute); err == nil && d.term == 0 {
 			t.Error("between the two it gives deadlines that any term takes")
 		}
@@ -51,8 +51,7 @@ func TestTakingOverTwiceInATermSetsNoClockBack(t *testing.T) {
 		if again == nil {
 			t.Fatal("it does not lead")
 		}
-		defer again.done.Wait()
-		defer again.stop()
+		defer again.revoke()
 		if now, _ := n.clock.Now(); now < counted {
 			t.Errorf("its clock went from %d to %d", counted, now)
 		}

@@ -17,7 +17,7 @@ func TestMemory(t *testing.T) {
 		n := open(t, t.TempDir(), slow, func(c *Config) { c.Retention, c.Retain = time.Minute, 5 })
 		memory := func() time.Duration {
 			t.Helper()
-			known, err := recoveryLog{n}.Lookup(t.Context(), []recovery.Key{{TX: txn.ID{1}, Branch: 1}})
+			known, err := n.recoveryLog().Lookup(t.Context(), []recovery.Key{{TX: txn.ID{1}, Branch: 1}})
 			if err != nil || known[0].State != 0 {
 				t.Fatalf("%+v, %v", known, err)
 			}

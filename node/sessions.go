@@ -60,9 +60,9 @@ func (n *Node) renewSession(ctx context.Context, op string, id txn.SessionID) (a
 	}
 	res, _ := n.lookupSession(id)
 	renewed := false
-	p := n.sessionExpirer.Load()
+	p := n.sessionExpirer()
 	if p != nil && res.Code == machine.OK {
-		renewed = p.renew(id, res.Timeout)
+		renewed = p.Renew(id, res.Timeout)
 	}
 	if err := n.confirmLeadership(ctx); err != nil {
 		return failed(err)
@@ -71,7 +71,7 @@ func (n *Node) renewSession(ctx context.Context, op string, id txn.SessionID) (a
 	switch {
 	case res.Code != machine.OK:
 		return admin.ClientSession{}, withSessionID(res.ToError(op, txn.ID{}), id)
-	case !renewed && (p == nil || p != n.sessionExpirer.Load()):
+	case !renewed && (p == nil || p != n.sessionExpirer()):
 		return failed(fmt.Errorf("%w: this node has just been elected", txn.ErrUnavailable))
 	case !renewed:
 		// It is on no belt: the entry that ends it is in flight, and may be lost with this leader;

@@ -113,7 +113,7 @@ func TestOnlyTheLogSaysThatASessionHasExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := open(t, t.TempDir(), slow)
 		s := openSession(t, n, time.Second)
-		n.sessionExpirer.Load().drop([]machine.SessionLease{{ID: s.ID, TTL: time.Second}}) // it has fallen off, and the log has not been informed
+		n.sessionExpirer().Drop([]machine.SessionLease{{ID: s.ID, TTL: time.Second}}) // it has fallen off, and the log has not been informed
 		if _, err := n.KeepAlive(t.Context(), s.ID); !errors.Is(err, txn.ErrUnavailable) || errors.Is(err, txn.ErrNotFound) {
 			t.Errorf("while its end is on its way: %v", err)
 		}
@@ -284,50 +284,4 @@ func TestSessionsSurviveFailovers(t *testing.T) {
 			t.Errorf("%v, %v", info.State, err)
 		}
 	})
-}
-
-// TestLateRotationsAreNotMadeUpFor: a leader that was suspended for longer than the TTL receives
-// the waiting keep-alives, and then counts from there.
-func TestLateRotationsAreNotMadeUpFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := open(t, t.TempDir(), slow)
-		p, err := newSessionExpirer(n, 0) // not run: its turns are this test's
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := openSession(t, n, time.Hour)
-		const ttl = 8 * time.Second
-		p.add([]machine.SessionLease{{ID: s.ID, TTL: ttl}})
-		p.loaded = true
-		p.rotateDue(t.Context())
-		pass(10 * ttl)
-		p.renew(s.ID, ttl)
-		for range 10 * slotsPerTTL {
-			p.rotateDue(t.Context())
-		}
-		if !p.renew(s.ID, ttl) {
-			t.Fatal("expired by rotations that follow each other at once")
-		}
-		heard := time.Now()
-		for sleep := time.Duration(0); p.groupFor(ttl).belt.Len() > 0; sleep = p.rotateDue(t.Context()) {
-			pass(sleep)
-		}
-		if took := time.Since(heard); took < ttl || took > ttl+ttl/slotsPerTTL {
-			t.Errorf("expired after %v; want %v to %v", took, ttl, ttl+ttl/slotsPerTTL)
-		}
-		p.done.Wait()
-	})
-}
-
-// TestLogOfSessionsThatAreNotExpired: an expiry that the log has refused is not logged as done.
-func TestLogOfSessionsThatAreNotExpired(t *testing.T) {
-	var f logCapture
-	n := open(t, t.TempDir(), captureLog(&f))
-	n.sessionExpirer.Load().expire(t.Context(), make([]txn.SessionID, machine.MaxExpire+1))
-	f.await(t, "the log refused to expire sessions", some)
-	n.sessionExpirer.Load().expire(t.Context(), make([]txn.SessionID, 2))
-	f.await(t, "sessions expired: what was undecided in them is rolled back", some)
-	if told := f.lines(t, "sessions expired: what was undecided in them is rolled back"); len(told) != 1 || told[0]["count"] != 2.0 {
-		t.Errorf("the log tells %v", told)
-	}
 }

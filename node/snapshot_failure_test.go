@@ -35,7 +35,7 @@ func TestSnapshotsThatFail(t *testing.T) {
 		if got := len(f.lines(t, "snapshot failed; the log stays as it is")); got != 3 {
 			t.Errorf("%d warnings in two and a half minutes; want 3", got)
 		}
-		pass(snapshotRetryPause / 2) // not while a try makes the directory
+		pass(time.Second / 2) // not while a try makes the directory
 		if err := os.Remove(snapshots); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestSnapshotsThatFail(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(2 * time.Second)
-		if n.logMeter.stored.Load() >= n.logMeter.snapshotAt.Load() {
+		if n.snapshots.Due() {
 			t.Error("no snapshot was taken afterwards")
 		}
 	})

@@ -26,7 +26,7 @@ func (n adminCalls) Participants(ctx context.Context) ([]admin.ParticipantStatus
 			}
 		}
 	})
-	if r := n.recovery.Load(); r != nil {
+	if r := n.recovery(); r != nil {
 		for i := range out {
 			h := r.Health(out[i].Name)
 			out[i].Healthy, out[i].LastError, out[i].NextTry = h.Healthy, h.LastError, txn.Duration(h.NextTry)
@@ -50,7 +50,7 @@ const maxConcurrentScans = 8
 
 // Scan implements [admin.InDoubts].
 func (n adminCalls) Scan(ctx context.Context, participant string, apply bool) ([]admin.ScanResult, error) {
-	r := n.recovery.Load()
+	r := n.recovery()
 	if r == nil {
 		return nil, &txn.Error{Op: "recover scan", Err: txn.ErrUnavailable, Detail: "this node does not lead"}
 	}
@@ -74,7 +74,7 @@ func (n adminCalls) Scan(ctx context.Context, participant string, apply bool) ([
 // scanAll returns the results in the order of the participants. The error is not about a
 // participant.
 func (n adminCalls) scanAll(ctx context.Context, check func(context.Context, string) ([]admin.ScanResult, error)) ([]admin.ScanResult, error) {
-	names := recoveryLog(n).Participants()
+	names := n.recoveryLog().Participants()
 	found := make([][]admin.ScanResult, len(names))
 	slots := make(chan struct{}, maxConcurrentScans)
 	var wg sync.WaitGroup
@@ -108,7 +108,7 @@ func (n adminCalls) Status(ctx context.Context) (admin.Status, error) {
 	s := admin.Status{
 		Node: string(n.env.ID), Leader: n.isLeader(), LeaderID: string(leaderID), Version: Version(),
 		Term: n.raft.CurrentTerm(), LogIndex: n.raft.LastIndex(), Tick: uint64(tick),
-		Uptime:   txn.Duration(time.Since(n.started).Round(time.Millisecond)),
+		Uptime:   txn.Duration(time.Since(n.measured.started).Round(time.Millisecond)),
 		Commands: written.Commands, Entries: written.Entries, TickEntries: written.TickEntries,
 	}
 	if leader == "" {

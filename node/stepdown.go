@@ -15,7 +15,7 @@ const closingLeaderTimeout = 3 * time.Second
 // stopped, so that clients need not wait for an election. It returns when leadership was
 // transferred, or that proved impossible, after three seconds at most.
 func (n *Node) StepDown() {
-	if n.conf.Cluster != nil && n.leading.Load() {
+	if n.conf.Cluster != nil && n.leading() {
 		n.cluster.StepDown()
 	}
 }

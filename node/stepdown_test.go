@@ -111,11 +111,11 @@ func TestHandOverCountsInRaftsTerm(t *testing.T) {
 		narrow.Store(true)
 		begun := beginSoon(t, n)
 		pass(100 * time.Millisecond)
-		term := n.term.Swap(0)
+		term := n.terms.latest.Swap(0)
 		if err := n.cluster.TransferNow(t.Context(), m); err == nil || !strings.Contains(err.Error(), "transfer timeout") {
 			t.Errorf("an heir who lacks an entry was asked: %v", err)
 		}
-		n.term.Store(term)
+		n.terms.latest.Store(term)
 		if err := n.cluster.TransferNow(t.Context(), m); err == nil || !strings.Contains(err.Error(), "is not asked again in this term") {
 			t.Errorf("he was asked again: %v", err)
 		}

@@ -25,8 +25,8 @@ func TestAnEarlierTermDecidesNothing(t *testing.T) {
 		defer c.close()
 		n := c.nodes[c.leader()]
 		b := begin(t, n, time.Minute)
-		term := n.term.Load()
-		n.term.Store(term - 1)
+		term := n.terms.latest.Load()
+		n.terms.latest.Store(term - 1)
 		if _, err := n.Get(t.Context(), b.ID); !errors.Is(err, txn.ErrUnavailable) {
 			t.Errorf("it answers a read: %v", err)
 		}
@@ -36,7 +36,7 @@ func TestAnEarlierTermDecidesNothing(t *testing.T) {
 		if _, here := n.Leader(); here {
 			t.Error("it says that it leads")
 		}
-		n.term.Store(term)
+		n.terms.latest.Store(term)
 		if _, err := n.Get(t.Context(), b.ID); err != nil {
 			t.Error(err)
 		}

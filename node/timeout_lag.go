@@ -25,7 +25,7 @@ func (n *Node) recordTimeoutLag(index uint64, changes []machine.Change) (one txn
 		for j < len(expiries) && expiries[j] == expiries[i] {
 			j++
 		}
-		n.timeoutLag.Record(n.clock.Elapsed(expiries[i]), j-i)
+		n.measured.timeoutLag.Record(n.clock.Elapsed(expiries[i]), j-i)
 		i = j
 	}
 	return one, len(expiries)

@@ -40,7 +40,7 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error
 	for _, e := range o.Branches {
 		c.Branches = append(c.Branches, machine.Branch(e))
 	}
-	res, err := n.proposeTxInTerm(ctx, d.term, "begin", o.ID, c, func() (func(), error) { return n.quotas.ReserveBegin(o) })
+	res, err := n.proposeTxInTerm(ctx, d.term, "begin", o.ID, c, func() (func(), error) { return n.admission.quotas.ReserveBegin(o) })
 	if err != nil {
 		return txn.BeginResult{}, res.ExplainBegin(err, o)
 	}
@@ -86,7 +86,7 @@ func labels(m map[string]string) []machine.Label {
 // checkOpenLimit refuses new transactions beyond the configured limit, for which memory was
 // planned.
 func (n *Node) checkOpenLimit() error {
-	if unfinished := n.unfinished.Load(); unfinished >= int64(n.conf.MaxOpen) {
+	if unfinished := n.admission.unfinished.Load(); unfinished >= int64(n.conf.MaxOpen) {
 		return fmt.Errorf("%w: %d transactions are not finished, the most that are allowed", txn.ErrUnavailable, unfinished)
 	}
 	return nil
@@ -98,7 +98,7 @@ func (n *Node) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Bra
 		return txn.Branch{}, txn.Wrap("enlist", id, err)
 	}
 	c := machine.Enlist{ID: id, Branch: machine.Branch(e)}
-	res, err := n.proposeTxInTerm(ctx, 0, "enlist", id, c, func() (func(), error) { return n.quotas.ReserveEnlist(id, e) })
+	res, err := n.proposeTxInTerm(ctx, 0, "enlist", id, c, func() (func(), error) { return n.admission.quotas.ReserveEnlist(id, e) })
 	if err != nil {
 		return txn.Branch{}, res.ExplainEnlist(err, e.Participant)
 	}
@@ -144,7 +144,7 @@ func (n *Node) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, er
 		if err != nil || reached(info.State, goal) {
 			return info, err
 		}
-		err = n.notifier.waiters.wait(ctx, id, func() bool { return n.waitDone(ctx, id, goal) })
+		err = n.notifier.Wait(ctx, id, func() bool { return n.waitDone(ctx, id, goal) })
 		if err == nil {
 			continue
 		}
@@ -164,7 +164,7 @@ func reached(s txn.State, goal txn.Goal) bool {
 
 // waitDone reports whether a wait has reached its goal, or cannot reach it here.
 func (n *Node) waitDone(ctx context.Context, id txn.ID, goal txn.Goal) bool {
-	if n.failed.Load() != nil || !txn.StaleAllowed(ctx) && !n.isLeader() {
+	if n.life.failure() != nil || !txn.StaleAllowed(ctx) && !n.isLeader() {
 		return true
 	}
 	var o txn.Outcome

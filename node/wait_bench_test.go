@@ -34,7 +34,7 @@ func BenchmarkWake(b *testing.B) {
 				}
 			})
 		}
-		for n.notifier.waiters.requests.Len() < crowd {
+		for n.notifier.Waiting() < crowd {
 			runtime.Gosched()
 		}
 		bytes += float64(inUse()-before) / crowd
@@ -87,7 +87,7 @@ func BenchmarkParkedCommit(b *testing.B) {
 						<-workers
 					}()
 				}
-				for n.notifier.waiters.requests.Len() < many {
+				for n.notifier.Waiting() < many {
 					runtime.Gosched()
 				}
 				bytes += float64(inUse()-before) / many

@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
 
-	"github.com/txmgr/txmgr/internal/waittest"
-	"github.com/txmgr/txmgr/timeout/purgatory"
 	"github.com/txmgr/txmgr/txn"
-	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // TestNoWakeUpIsLost: a caller that begins to wait at the moment of the decision is woken, like
@@ -41,88 +37,8 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	if left := n.notifier.waiters.requests.Len(); left != 0 {
+	if left := n.notifier.Waiting(); left != 0 {
 		t.Errorf("%d requests are left", left)
-	}
-}
-
-// TestMoreChangesThanAreNoted: while a waiter is checked more changes come than are recorded one by
-// one. The waiters of those that were recorded before are checked all the same.
-func TestMoreChangesThanAreNoted(t *testing.T) {
-	w, err := newWaiters()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.close()
-	wait := func(id txn.ID, look func() bool) <-chan error {
-		ended := make(chan error, 1)
-		parked := w.requests.Len()
-		go func() { ended <- w.wait(t.Context(), id, look) }()
-		waittest.Until(t, "parked", func() bool { return w.requests.Len() > parked })
-		return ended
-	}
-	var slow, over atomic.Bool
-	entered, leave := make(chan struct{}), make(chan struct{})
-	first := wait(txn.ID{1}, func() bool {
-		if slow.Load() {
-			close(entered)
-			<-leave
-		}
-		return slow.Load()
-	})
-	second := wait(txn.ID{2}, over.Load)
-	slow.Store(true)
-	w.wakeChanged([]machine.Change{{ID: txn.ID{1}}})
-	<-entered
-	over.Store(true)
-	w.wakeChanged([]machine.Change{{ID: txn.ID{2}}})
-	for range 2 {
-		w.wakeChanged(make([]machine.Change, maxChanged))
-	}
-	if noted := len(w.changed); noted > maxChanged {
-		t.Errorf("%d changes are noted", noted)
-	}
-	close(leave)
-	for _, ended := range []<-chan error{first, second} {
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// TestCloseEndsEveryWait: also those that begin at that moment, while changes come.
-func TestCloseEndsEveryWait(t *testing.T) {
-	for range 50 {
-		w, err := newWaiters()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var wg sync.WaitGroup
-		start := make(chan struct{})
-		for i := range 40 {
-			wg.Go(func() {
-				<-start
-				if err := w.wait(context.Background(), txn.ID{byte(i % 4)}, func() bool { return false }); !errors.Is(err, purgatory.ErrStopped) {
-					t.Errorf("the wait: %v", err)
-				}
-			})
-		}
-		for i := range 4 {
-			wg.Go(func() {
-				<-start
-				for range 100 {
-					w.wakeChanged([]machine.Change{{ID: txn.ID{byte(i)}}})
-					w.wakeAll()
-				}
-			})
-		}
-		close(start)
-		w.close()
-		wg.Wait()
-		w.checking.Wait()
-		if left := w.requests.Len(); left != 0 {
-			t.Fatalf("%d requests are left", left)
-		}
 	}
 }
 

@@ -19,14 +19,14 @@ func (w *watchdog) act(what string, polls int) {
 	n := w.node
 	if polls < stallPolls {
 		w.own = 0
-		if n.stalled.Swap(nil) != nil {
-			n.logger.Info("the node makes progress again")
+		if n.life.stalled.Swap(nil) != nil {
+			n.conf.Logger.Info("the node makes progress again")
 		}
 		return
 	}
 	err := fmt.Errorf("no progress for %v: %s", time.Duration(polls)*watchdogInterval, what)
-	if n.stalled.Swap(&err) == nil {
-		n.logger.Error("the node makes no progress: it refuses calls, and hands leadership over", "cause", err, "goroutines", w.dump())
+	if n.life.stalled.Swap(&err) == nil {
+		n.conf.Logger.Error("the node makes no progress: it refuses calls, and hands leadership over", "cause", err, "goroutines", w.dump())
 	}
 	// Twice, since a healthy leader whose term ends looks faulty until its entries of that term are
 	// answered.
@@ -59,9 +59,9 @@ func (w *watchdog) isOwnFault() bool {
 func (w *watchdog) stepDown(stall error) {
 	n := w.node
 	done := make(chan error, 1)
-	if !n.background(func() {
+	if !n.life.background(func() {
 		_ = n.raft.VerifyLeader().Error() // any answer will do, also that this node does not lead
-		ctx, cancel := context.WithTimeout(n.baseCtx, raftAnswerTimeout)
+		ctx, cancel := context.WithTimeout(n.life.ctx, raftAnswerTimeout)
 		defer cancel()
 		m, ok := n.cluster.TransferTarget()
 		if !ok {
@@ -77,7 +77,7 @@ func (w *watchdog) stepDown(stall error) {
 	select {
 	case err := <-done:
 		if err != nil {
-			n.logger.Error("the node makes no progress, and leadership was not handed over", "error", err, "cause", stall)
+			n.conf.Logger.Error("the node makes no progress, and leadership was not handed over", "error", err, "cause", stall)
 		}
 	case <-timer.C:
 		w.failNode(fmt.Errorf("%w, and raft does not answer", stall))
@@ -123,7 +123,7 @@ func (w *watchdog) failNode(err error) {
 
 // stallError returns why this node makes no progress; nil when it does.
 func (n *Node) stallError() error {
-	if p := n.stalled.Load(); p != nil {
+	if p := n.life.stalled.Load(); p != nil {
 		return fmt.Errorf("%w: this node makes %w", txn.ErrUnavailable, *p)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -18,7 +19,6 @@ import (
 	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/raftfsm"
 	"github.com/txmgr/txmgr/raftfsm/logstore"
-	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -104,15 +104,9 @@ func onlyVoter(t *testing.T, options ...func(*Config)) (*Node, <-chan error) {
 // poll after it.
 func TestOnlyVoterThatStallsEnds(t *testing.T) {
 	t.Parallel()
-	n, failed := onlyVoter(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		for range n.Watch(ctx, admin.Filter{}) {
-		}
-	}()
-	waittest.Until(t, "the watch has begun", func() bool { return n.notifier.watching.Load() > 0 })
-	n.notifier.mu.Lock()
+	var effects sync.Mutex
+	n, failed := onlyVoter(t, publishesUnder(&effects))
+	effects.Lock()
 	begun := beginSoon(t, n)
 	waittest.Until(t, "an entry is being applied", func() bool { return n.fsm.Steps()%2 == 1 })
 	w := newWatchdog(n)
@@ -129,7 +123,7 @@ func TestOnlyVoterThatStallsEnds(t *testing.T) {
 		t.Error("the only voter makes no progress, and is not ended")
 	}
 	dumped(t, n)
-	n.notifier.mu.Unlock()
+	effects.Unlock()
 	<-begun
 }
 

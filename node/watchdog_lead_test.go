@@ -74,7 +74,7 @@ func TestLeaderThatHangsWhileTakingOver(t *testing.T) {
 	release := sync.OnceFunc(func() { close(hold) })
 	n, failed := openThreeWatched(t, func(c *Config) {
 		name := c.Cluster.Name
-		c.takingOver = func() {
+		c.hooks.takingOver = func() {
 			if _, ok := hangs.Load(name); ok {
 				<-hold
 			}
@@ -107,7 +107,7 @@ func TestLeaderThatHangsWhileItEndsThePreviousTerm(t *testing.T) {
 	hold := make(chan struct{})
 	release := sync.OnceFunc(func() { close(hold) })
 	defer release()
-	n[0].sessionExpirer.Load().done.Go(func() { <-hold })
+	n[0].terms.present.Load().done.Go(func() { <-hold })
 	elects(t, n[0], n[1])
 	elects(t, leaderOf(t, n[1:]...), n[0])
 	writesAt(t, n[1:]...)
@@ -127,7 +127,7 @@ func TestLeaderThatHangsWhileItEndsThePreviousTerm(t *testing.T) {
 func TestOnlyVoterThatDoesNotTakeOverEnds(t *testing.T) {
 	t.Parallel()
 	n, failed := onlyVoter(t)
-	n.leading.Store(false)
+	n.terms.present.Load().leading.Store(false)
 	w := newWatchdog(n)
 	takeOver := w.checks[len(w.checks)-1]
 	for range exitPolls {
@@ -149,7 +149,7 @@ func TestOnlyVoterThatDoesNotTakeOverEnds(t *testing.T) {
 	})
 	<-failed
 	dumped(t, n)
-	n.leading.Store(true)
+	n.terms.present.Load().leading.Store(true)
 }
 
 // TestOnlyVoterHasTimeForAWriteThatHangs: raft answers nothing while a write to disk does not
@@ -170,7 +170,7 @@ func TestOnlyVoterHasTimeForAWriteThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	disk.Lock()
-	future := n.raft.ApplyLog(raftfsm.WithTerm(buf, n.term.Load()+1), 0)
+	future := n.raft.ApplyLog(raftfsm.WithTerm(buf, n.terms.latest.Load()+1), 0)
 	newWatchdog(n).act("calls wait for the log", stallPolls)
 	select {
 	case err := <-failed:

@@ -12,7 +12,6 @@ import (
 
 	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
-	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
@@ -37,9 +36,20 @@ func TestProgressCountsLooksWithoutAStep(t *testing.T) {
 }
 
 // stalling opens a node whose failure is sent on the channel.
-func stalling(t *testing.T) (*Node, <-chan error) {
+func stalling(t *testing.T, options ...func(*Config)) (*Node, <-chan error) {
 	failed := make(chan error, 1)
-	return open(t, t.TempDir(), func(c *Config) { c.OnFailure = func(err error) { failed <- err } }), failed
+	options = append(options, func(c *Config) { c.OnFailure = func(err error) { failed <- err } })
+	return open(t, t.TempDir(), options...), failed
+}
+
+// publishesUnder makes a node wait for mu before it publishes the changes of an entry.
+func publishesUnder(mu *sync.Mutex) func(*Config) {
+	return func(c *Config) {
+		c.hooks.publishing = func() {
+			mu.Lock()
+			defer mu.Unlock()
+		}
+	}
 }
 
 // dumped waits until the stacks of the goroutines are written, which nothing else waits for: the directory is removed next.
@@ -95,16 +105,10 @@ func TestNodeWithLockedStateEnds(t *testing.T) {
 // serves again when it makes progress.
 func TestStalledNodeIsNotReady(t *testing.T) {
 	t.Parallel()
-	n, failed := stalling(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		for range n.Watch(ctx, admin.Filter{}) {
-		}
-	}()
-	waittest.Until(t, "the watch has begun", func() bool { return n.notifier.watching.Load() > 0 })
-	n.notifier.mu.Lock()
-	release := sync.OnceFunc(n.notifier.mu.Unlock)
+	var effects sync.Mutex
+	n, failed := stalling(t, publishesUnder(&effects))
+	effects.Lock()
+	release := sync.OnceFunc(effects.Unlock)
 	defer release()
 	begun := beginSoon(t, n)
 	waittest.Until(t, "the node is not ready", func() bool { return n.Ready() != nil })
@@ -119,7 +123,7 @@ func TestStalledNodeIsNotReady(t *testing.T) {
 	}
 	waittest.Until(t, "the stacks of the goroutines are written down", func() bool {
 		stacks, err := os.ReadFile(filepath.Join(n.conf.DataDir, "stall.txt"))
-		return err == nil && strings.Contains(string(stacks), "publish")
+		return err == nil && strings.Contains(string(stacks), "onApply")
 	})
 	release()
 	if err := <-begun; err != nil {

@@ -22,7 +22,7 @@ var forTheSimulation = []plant{
 	{
 		name:   "sessions are heard for half their time",
 		breaks: "no session expires early",
-		file:   "node/session_expirer.go",
+		file:   "node/sessions/expirer.go",
 		old:    "every := g.ttl / slotsPerTTL",
 		bug:    "every := g.ttl / slotsPerTTL / 2",
 		pkg:    "internal/sim", test: "TestSim", says: "violates", env: someSeeds,

@@ -1,4 +1,4 @@
-package node
+package notify
 
 import (
 	"context"
@@ -56,7 +56,9 @@ func (w *waiters) wakeChanged(changes []machine.Change) {
 	w.startLocked()
 }
 
-// wakeAll schedules a check of all waiters, when not a transaction has changed but the node.
+// WakeAll schedules a check of all waiters, when not a transaction has changed but the node.
+func (h *Notifier) WakeAll() { h.waiters.wakeAll() }
+
 func (w *waiters) wakeAll() {
 	if w.requests.Len() == 0 {
 		return
@@ -98,11 +100,19 @@ func (w *waiters) recheck() {
 	}
 }
 
-// wait returns nil when check, which must not block, has reported true; [purgatory.ErrStopped] when
-// the node stops; and another error when ctx has ended.
-func (w *waiters) wait(ctx context.Context, id txn.ID, check func() bool) error {
-	return w.requests.Wait(ctx, check, timeLeft(ctx), id)
+// Wait waits for a transaction. It returns nil when check, which must not block, has reported true;
+// [purgatory.ErrStopped] when the node stops; and another error when ctx has ended.
+func (h *Notifier) Wait(ctx context.Context, id txn.ID, check func() bool) error {
+	return h.waiters.requests.Wait(ctx, check, timeLeft(ctx), id)
 }
+
+// Park is [Notifier.Wait] without a goroutine. ctx only gives the deadline.
+func (h *Notifier) Park(ctx context.Context, id txn.ID, r purgatory.Request) (*purgatory.Parked, error) {
+	return h.waiters.requests.Park(r, timeLeft(ctx), id)
+}
+
+// Waiting returns how many requests wait.
+func (h *Notifier) Waiting() int { return h.waiters.requests.Len() }
 
 // timeLeft is the time until the deadline of ctx.
 func timeLeft(ctx context.Context) time.Duration {
@@ -112,7 +122,9 @@ func timeLeft(ctx context.Context) time.Duration {
 	return math.MaxInt64
 }
 
-// close ends every wait, and refuses later ones.
+// Close ends every wait, and refuses later ones.
+func (h *Notifier) Close() { h.waiters.close() }
+
 func (w *waiters) close() {
 	w.mu.Lock()
 	w.closed = true

@@ -1,17 +1,19 @@
-package node
+package notify
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
 
+	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// notifier notifies the waiters for one transaction, and the watchers of all transactions, of
+// Notifier notifies the waiters for one transaction, and the watchers of all transactions, of
 // changes. While there are none, it costs an applied entry nothing.
-type notifier struct {
+type Notifier struct {
 	waiters  *waiters
 	watching atomic.Int64
 	closing  <-chan struct{} // ends every watch
@@ -23,21 +25,26 @@ type notifier struct {
 // watcher receives every change; one that does not keep up is dropped.
 type watcher struct {
 	changes chan machine.Change
-	lagging bool // guarded by notifier.mu
+	lagging bool // guarded by Notifier.mu
 }
 
 // watchBuffer is how many changes a watcher may fall behind.
 const watchBuffer = 4096
 
-func newNotifier(closing <-chan struct{}) (*notifier, error) {
+// errLagging ends a watch whose consumer is too slow.
+var errLagging = fmt.Errorf("%w: the watcher fell more than %d events behind; list, then watch again", txn.ErrUnavailable, watchBuffer)
+
+// New makes a Notifier, whose watches end when closing is closed; end its waits with [Notifier.Close].
+func New(closing <-chan struct{}) (*Notifier, error) {
 	w, err := newWaiters()
 	if err != nil {
 		return nil, err
 	}
-	return &notifier{waiters: w, closing: closing, watchers: make(map[*watcher]struct{})}, nil
+	return &Notifier{waiters: w, closing: closing, watchers: make(map[*watcher]struct{})}, nil
 }
 
-func (h *notifier) publish(changes []machine.Change) {
+// Publish notifies waiters and watchers of the changes of an applied entry.
+func (h *Notifier) Publish(changes []machine.Change) {
 	h.waiters.wakeChanged(changes)
 	if h.watching.Load() == 0 || len(changes) == 0 {
 		return
@@ -55,9 +62,9 @@ func (h *notifier) publish(changes []machine.Change) {
 	}
 }
 
-// replaced is called when the state was replaced as a whole: waiters check again, and watchers,
+// Replaced is called when the state was replaced as a whole: waiters check again, and watchers,
 // which have missed changes, are dropped.
-func (h *notifier) replaced() {
+func (h *Notifier) Replaced() {
 	h.waiters.wakeAll()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,15 +74,15 @@ func (h *notifier) replaced() {
 }
 
 // dropLocked ends a watch that has missed changes; the caller holds mu.
-func (h *notifier) dropLocked(w *watcher) {
+func (h *Notifier) dropLocked(w *watcher) {
 	w.lagging = true
 	delete(h.watchers, w)
 	close(w.changes)
 }
 
-// watch yields changes until ctx ends, the node stops, or the consumer falls too far behind, which
+// Watch yields changes until ctx ends, the node stops, or the consumer falls too far behind, which
 // is an error.
-func (h *notifier) watch(ctx context.Context) iter.Seq2[machine.Change, error] {
+func (h *Notifier) Watch(ctx context.Context) iter.Seq2[machine.Change, error] {
 	return func(yield func(machine.Change, error) bool) {
 		w := &watcher{changes: make(chan machine.Change, watchBuffer)}
 		h.watching.Add(1)

@@ -1,8 +1,9 @@
-package node
+package sessions
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -19,16 +20,18 @@ const slotsPerTTL = 8
 // expireRetryPause is the pause after the log did not accept the expiry of sessions.
 const expireRetryPause = 100 * time.Millisecond
 
-// sessionExpirer expires client sessions in one term of this node. There is one belt for each
+// Expirer expires client sessions in one term of this node. There is one belt for each
 // granted TTL: a keep-alive moves the session to the front of its belt, and a session that falls
 // off had no keep-alive for longer than its TTL and is expired by the log.
 //
 // It is never early. Rotations are at least an eighth of the TTL apart, and late ones are not made
 // up for. A new term begins with all sessions at the front, as if each had been renewed at that
 // moment.
-type sessionExpirer struct {
-	node   *Node
+type Expirer struct {
+	log    Log
+	view   func(func(*machine.Machine))
 	term   uint64
+	logger *slog.Logger
 	groups []*ttlGroup // by TTL, each twice that of the one before
 	wake   chan struct{}
 	done   sync.WaitGroup // the goroutines that expire sessions
@@ -52,8 +55,14 @@ func (g *ttlGroup) Expire(_ *hashbelt.Belt[txn.SessionID, struct{}], gone hashbe
 	}
 }
 
-func newSessionExpirer(n *Node, term uint64) (*sessionExpirer, error) {
-	p := &sessionExpirer{node: n, term: term, wake: make(chan struct{}, 1)}
+// Log is where sessions are expired: the queue of proposals.
+type Log interface {
+	ProposeInTerm(ctx context.Context, term uint64, c machine.Command, onDone func()) (machine.Result, error)
+}
+
+// NewExpirer makes an Expirer for one term; see [Expirer.Run].
+func NewExpirer(l Log, view func(func(*machine.Machine)), term uint64, logger *slog.Logger) (*Expirer, error) {
+	p := &Expirer{log: l, view: view, term: term, logger: logger, wake: make(chan struct{}, 1)}
 	for ttl := txn.MinSessionTTL; ; ttl *= 2 {
 		g := &ttlGroup{ttl: ttl}
 		var err error
@@ -72,7 +81,7 @@ func newSessionExpirer(n *Node, term uint64) (*sessionExpirer, error) {
 
 // groupFor returns the group of a TTL: the first that is not shorter, so that no session expires
 // early whatever TTL the log holds.
-func (p *sessionExpirer) groupFor(ttl time.Duration) *ttlGroup {
+func (p *Expirer) groupFor(ttl time.Duration) *ttlGroup {
 	for _, g := range p.groups {
 		if ttl <= g.ttl {
 			return g
@@ -81,11 +90,11 @@ func (p *sessionExpirer) groupFor(ttl time.Duration) *ttlGroup {
 	return p.groups[len(p.groups)-1]
 }
 
-// add puts sessions on their belts.
-func (p *sessionExpirer) add(opened []machine.SessionLease) {
+// Add puts sessions on their belts.
+func (p *Expirer) Add(opened []machine.SessionLease) {
 	for _, o := range opened {
 		if err := p.groupFor(o.TTL).belt.Put(o.ID, struct{}{}); err != nil {
-			p.node.logger.Error("cannot listen to a session: it will not expire in this term", "session", o.ID, "error", err)
+			p.logger.Error("cannot listen to a session: it will not expire in this term", "session", o.ID, "error", err)
 		}
 	}
 	select {
@@ -94,32 +103,32 @@ func (p *sessionExpirer) add(opened []machine.SessionLease) {
 	}
 }
 
-// renew moves a session that the log reports as open to the front of its belt. It is false when
+// Renew moves a session that the log reports as open to the front of its belt. It is false when
 // that is too late: the session is being expired.
-func (p *sessionExpirer) renew(id txn.SessionID, ttl time.Duration) bool {
+func (p *Expirer) Renew(id txn.SessionID, ttl time.Duration) bool {
 	p.loadMu.RLock() // no belt begins to rotate meanwhile
 	defer p.loadMu.RUnlock()
 	if _, ok := p.groupFor(ttl).belt.Get(id); ok {
 		return true
 	}
-	if !p.loaded { // run has not reached it yet
-		p.add([]machine.SessionLease{{ID: id, TTL: ttl}})
+	if !p.loaded { // Run has not reached it yet
+		p.Add([]machine.SessionLease{{ID: id, TTL: ttl}})
 	}
 	return !p.loaded
 }
 
-// drop removes sessions from their belts. It is called for every session that the log closes, no
+// Drop removes sessions from their belts. It is called for every session that the log closes, no
 // matter who closed it and whether the caller got an answer: one that stayed on a belt would end
 // the next session of that id.
-func (p *sessionExpirer) drop(closed []machine.SessionLease) {
+func (p *Expirer) Drop(closed []machine.SessionLease) {
 	for _, c := range closed {
 		p.groupFor(c.TTL).belt.Remove(c.ID)
 	}
 }
 
-// run fills the belts and rotates them, until ctx ends. It fills them in steps, so that the log
+// Run fills the belts and rotates them, until ctx ends. It fills them in steps, so that the log
 // goes on.
-func (p *sessionExpirer) run(ctx context.Context) {
+func (p *Expirer) Run(ctx context.Context) {
 	defer p.done.Wait()
 	const step = 10_000
 	for from, first := uint32(0), true; first || from != 0; first = false {
@@ -127,7 +136,7 @@ func (p *sessionExpirer) run(ctx context.Context) {
 			return
 		}
 		var open []machine.Session
-		p.node.fsm.View(func(m *machine.Machine) {
+		p.view(func(m *machine.Machine) {
 			open, from = m.Sessions(from, step, func(s *machine.Session) bool { return s.State == txn.SessionOpen })
 		})
 		for i := range open {
@@ -152,7 +161,7 @@ func (p *sessionExpirer) run(ctx context.Context) {
 }
 
 // rotateDue rotates the belts that are due, and returns how long to sleep.
-func (p *sessionExpirer) rotateDue(ctx context.Context) time.Duration {
+func (p *Expirer) rotateDue(ctx context.Context) time.Duration {
 	sleep := time.Hour // only a new session ends this sleep
 	for _, g := range p.groups {
 		if g.belt.Len() == 0 {
@@ -179,15 +188,15 @@ func (p *sessionExpirer) rotateDue(ctx context.Context) time.Duration {
 
 // expire has the log end sessions. It retries as long as this node leads: they are on no belt any
 // more.
-func (p *sessionExpirer) expire(ctx context.Context, ids []txn.SessionID) {
+func (p *Expirer) expire(ctx context.Context, ids []txn.SessionID) {
 	for ctx.Err() == nil {
-		res, err := p.node.proposals.ProposeInTerm(ctx, p.term, machine.ExpireSessions{IDs: ids}, nil)
+		res, err := p.log.ProposeInTerm(ctx, p.term, machine.ExpireSessions{IDs: ids}, nil)
 		if err == nil {
 			if res.Code != machine.OK {
-				p.node.logger.Error("the log refused to expire sessions", "sessions", len(ids), "code", res.Code)
+				p.logger.Error("the log refused to expire sessions", "sessions", len(ids), "code", res.Code)
 				return
 			}
-			p.node.logSessionsExpired(ids)
+			p.logger.Info("sessions expired: what was undecided in them is rolled back", "count", len(ids), "session", ids[0].String(), "cause", txn.CauseSessionExpired.String())
 			return
 		}
 		timer := time.NewTimer(expireRetryPause)

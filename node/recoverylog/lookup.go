@@ -1,0 +1,57 @@
+package recoverylog
+
+import (
+	"context"
+	"time"
+
+	"github.com/txmgr/txmgr/recovery"
+	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn/machine"
+)
+
+// Lookup implements [recovery.Log]. An entry that was acknowledged before the call was acknowledged
+// by this leader, after it had applied the entry, or by an earlier one; and this one applied all
+// entries of earlier leaders before it began to lead. So it is enough that it still leads.
+func (l *Log) Lookup(ctx context.Context, keys []recovery.Key) ([]recovery.BranchStatus, error) {
+	if err := l.RequireReadable(ctx); err != nil {
+		return nil, err
+	}
+	known := make([]recovery.BranchStatus, len(keys))
+	l.View(func(m *machine.Machine) {
+		horizon := retentionHorizon(m)
+		for i, k := range keys {
+			t, ok := m.Get(k.TX)
+			if !ok {
+				known[i].RetentionHorizon = horizon
+				if made := k.TX.Time(); m.MayPredateBackup(made.UnixMilli(), recovery.ClockSlack.Milliseconds()) {
+					// As if everything since its begin were remembered: then it
+					// has certainly been lost.
+					known[i].RetentionHorizon = max(horizon, time.Since(made).Round(time.Minute)+recovery.ClockSlack)
+				}
+				continue
+			}
+			known[i].State, known[i].Heuristic = t.State, t.Heuristic
+			if k.Branch >= 1 && int(k.Branch) <= len(t.Branches) {
+				known[i].Branch = BranchOf(m, &t, k.Branch)
+				b := &t.Branches[k.Branch-1]
+				known[i].Unfinished = (t.State.Decided() || t.Delegated()) && !b.State.Finished()
+			}
+		}
+	})
+	return known, nil
+}
+
+// retentionHorizon is the least time for which every outcome is remembered: since the horizon, but
+// without the tick of the horizon itself, since an outcome may have been late in its tick. It is
+// never zero, which would mean that nothing is known.
+func retentionHorizon(m *machine.Machine) time.Duration {
+	boot, _ := m.Bootstrap()
+	if boot.Interval <= 0 {
+		return 0
+	}
+	retention := max(survival.Tick(boot.Retention/boot.Interval), 1) - 1 // also of a young cluster, which has forgotten nothing
+	if horizon := m.RetentionHorizon(); horizon > 0 {
+		retention = min(retention, m.Tick()-horizon)
+	}
+	return max(1, time.Duration(retention)*boot.Interval)
+}
