@@ -48,8 +48,8 @@ func TestBank(t *testing.T) {
 	})
 	delete(typed, "not typed")
 	gaps := b.heuristicCases.count(func(p heuristicCase) bool { return p.gap })
-	t.Logf("ended by hand: %d branches, %d of them between decision and phase two; heuristic outcomes: %d", len(b.heuristicCases.all), gaps, heuristics)
-	t.Logf("statements typed past the SDK: %s; their transfers were told: %s", rig.FormatCounts(b.typed), rig.FormatCounts(typed))
+	t.Logf("ended manually: %d branches, %d of them between decision and phase two; heuristic outcomes: %d", len(b.heuristicCases.all), gaps, heuristics)
+	t.Logf("statements typed past the SDK: %s; outcomes of their transfers: %s", rig.FormatCounts(b.typed), rig.FormatCounts(typed))
 	t.Logf("locks of those who hang were free after the deadline by: %s", &b.lockDelays)
 }
 
@@ -93,7 +93,7 @@ func (b *testEnv) checkThroughput(d time.Duration) {
 	done := b.history.countBy(func(e *entry) string { return e.Kind + " " + byOutcome(e) })
 	for _, must := range []string{
 		kindPlain + " " + outcomeOK, kindRemote + " " + outcomeOK, kindRead + " " + outcomeOK, kindPlain + " " + outcomeRolledBack,
-		kindTyped + " " + outcomeByHand, kindOverdraw + " " + outcomeRolledBack, kindAbandon + " " + outcomeRolledBack, kindPanic + " " + outcomePanicked, kindCancelled + " " + outcomeInDoubt,
+		kindTyped + " " + outcomeEndedByApp, kindOverdraw + " " + outcomeRolledBack, kindAbandon + " " + outcomeRolledBack, kindPanic + " " + outcomePanicked, kindCancelled + " " + outcomeInDoubt,
 	} {
 		if done[must] == 0 {
 			b.t.Errorf("no transfer was %q; there were: %s", must, rig.FormatCounts(done))
@@ -139,7 +139,7 @@ func (b *testEnv) calledOnce() {
 	}
 }
 
-// checkHeuristicsKept checks that what was done by hand was left so, and counts which side was
+// checkHeuristicsKept checks that what was done manually was left so, and counts which side was
 // faster in the gap.
 func (b *testEnv) checkHeuristicsKept() {
 	for i := range b.heuristicCases.all {
@@ -205,7 +205,7 @@ func (b *testEnv) printDiagnostics() {
 	defer m.Close()
 	inDoubt, err := m.Admin().InDoubts(ctx)
 	if err != nil {
-		b.t.Logf("no doubts can be told: %v", err)
+		b.t.Logf("list transactions in doubt: %v", err)
 	}
 	for _, d := range inDoubt[:min(len(inDoubt), 5)] {
 		b.t.Logf("in doubt: %v since %v: %s", d.ID, d.Since, d.Why)

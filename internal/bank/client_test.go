@@ -201,7 +201,7 @@ func (t *transferClient) attempt(tr *transfer, seed uint64) (outcome, detail str
 		return outcomeOK, ""
 	case rolledBack && (inDoubt || byHand), byHand && tr.Kind != kindTyped:
 	case byHand:
-		outcome = outcomeByHand
+		outcome = outcomeEndedByApp
 	case rolledBack:
 		outcome = outcomeRolledBack
 	case inDoubt:

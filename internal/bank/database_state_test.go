@@ -159,7 +159,7 @@ func (k *databaseState) checkTransfer(e *entry) string {
 	case len(there) > 0 && !all:
 		return fmt.Sprintf("half of it is there: %v", there)
 	case e.outcome == outcomeOther:
-		return "no caller should be told that"
+		return "no caller should get that answer"
 	case e.outcome == outcomeOK && !all:
 		return "it is not there"
 	case len(there) > 0 && e.outcome != outcomeOK && e.outcome != outcomeInDoubt && e.outcome != "":

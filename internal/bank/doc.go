@@ -11,7 +11,7 @@
 // connections or hang.
 //
 // Faults are injected one every few seconds, of every kind in turn, then at random; their order is
-// drawn from a seed, which is printed. Meanwhile the test ends branches by hand, which must cause
+// drawn from a seed, which is printed. Meanwhile the test ends branches manually, which must cause
 // the only heuristic outcomes that are found, and suspends connections, whose locks have to be free
 // at the deadline. Some transfers end one of their branches by SQL of the application that the SDK
 // refuses: by COMMIT, or by ROLLBACK and further work, which is committed at once. None of these

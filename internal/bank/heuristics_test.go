@@ -15,7 +15,7 @@ import (
 // heuristicTimeout is how long the transaction of a heuristic case may stay undecided.
 const heuristicTimeout = 5 * time.Minute
 
-// heuristicCase is a branch that was ended by hand, before its transaction was decided or in
+// heuristicCase is a branch that was ended manually, before its transaction was decided or in
 // the gap between the decision to commit and phase two.
 type heuristicCase struct {
 	kind      string
@@ -44,7 +44,7 @@ var heuristicKinds = func() (kinds []heuristicKind) {
 		for _, done := range []bool{true, false} {
 			for _, decision := range []bool{true, false} {
 				words := map[bool]string{true: "commit", false: "rollback"}
-				name := fmt.Sprintf("%s: %s by hand, %s by decision", place, words[done], words[decision])
+				name := fmt.Sprintf("%s: %s manually, %s by decision", place, words[done], words[decision])
 				kinds = append(kinds, heuristicKind{name, func(ctx context.Context, b *testEnv, inGap bool, r *rand.Rand) (heuristicCase, error) {
 					return b.createHeuristic(ctx, heuristicCase{place: place, gap: inGap && decision, committed: done, want: expectedHeuristic(done, decision)}, decision, r)
 				}})
@@ -79,7 +79,7 @@ type manualBranch interface {
 	close()
 }
 
-// createHeuristic prepares a branch, ends it by hand, and has the transaction decided, in this
+// createHeuristic prepares a branch, ends it manually, and has the transaction decided, in this
 // order or, in the gap, in the other one.
 func (b *testEnv) createHeuristic(ctx context.Context, p heuristicCase, decision bool, r *rand.Rand) (heuristicCase, error) {
 	p.id = rig.NewID()

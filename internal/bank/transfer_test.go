@@ -168,7 +168,7 @@ func (tr *transfer) takesPart() (in []string) {
 // The outcomes of transfers, as clients report them.
 const (
 	outcomeOK          = "ok"
-	outcomeByHand      = "ended by hand"
+	outcomeEndedByApp  = "ended by the application"
 	outcomeRolledBack  = "rolled back"
 	outcomeInDoubt     = "in doubt"
 	outcomeUnavailable = "unavailable" // it has not begun

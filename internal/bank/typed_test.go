@@ -123,7 +123,7 @@ func (k *databaseState) checkTyped(e *entry) string {
 	case len(got) > 0 && e.outcome == outcomeOK && e.Typed == typedCommit && len(e.at(e.TypedAt)) == len(e.Legs) && len(e.takesPart()) == 1:
 		return "" // its only branch: the decision was delegated to it, and is to commit
 	case e.outcome == outcomeOK, e.outcome == outcomeOther, e.outcome == outcomeUnavailable && len(got) > 0:
-		return "no caller should be told that"
+		return "no caller should get that answer"
 	case e.outcome == outcomeRolledBack && len(got) > 0:
 		return fmt.Sprintf("it is there: %v", got)
 	}
