@@ -47,7 +47,7 @@ demo: ## the demo: real transactions, faults and deadlines, in a minute
 	$(GO) run ./cmd/txmgr demo
 
 build: ## bin/txmgr, stamped with VERSION: the last tag and the commit
-	$(GO) build -trimpath -ldflags '-X github.com/txmgr/txmgr/node.release=$(VERSION)' -o bin/txmgr ./cmd/txmgr
+	$(GO) build -trimpath -ldflags '-X github.com/txmgr/txmgr/internal/buildversion.release=$(VERSION)' -o bin/txmgr ./cmd/txmgr
 
 quick: ## no database, no root, no network: at most 3 minutes on two cores
 	@echo '== go vet'

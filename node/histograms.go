@@ -1,11 +1,9 @@
 package node
 
 import (
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/buildversion"
 	"github.com/txmgr/txmgr/internal/latency"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -15,7 +13,7 @@ import (
 type measurements struct {
 	started    time.Time
 	timeoutLag *latency.Histogram
-	callTimes  callTimes
+	callTimes  latency.Family // by participant
 	timeoutLog timeoutLogger
 }
 
@@ -34,43 +32,11 @@ func (n *Node) Durations() admin.DurationHistograms {
 		}
 	})
 	return admin.DurationHistograms{
-		TimeoutLag: n.measured.timeoutLag.Read(), Entries: n.proposals.EntryDurations(), Calls: n.measured.callTimes.read(registered),
+		TimeoutLag: n.measured.timeoutLag.Read(), Entries: n.proposals.EntryDurations(), Calls: n.measured.callTimes.Read(registered),
 	}
 }
 
-// callTimes holds the durations of calls, by participant. The zero value is empty.
-type callTimes struct {
-	mu   sync.Mutex // guards took
-	took map[string]*latency.Histogram
-}
-
-func (c *callTimes) record(participant string, took time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ofLocked(participant).Record(took, 1)
-}
-
-// ofLocked returns a participant's histogram; the caller holds mu.
-func (c *callTimes) ofLocked(participant string) *latency.Histogram {
-	h := c.took[participant]
-	if h == nil {
-		if c.took == nil {
-			c.took = make(map[string]*latency.Histogram)
-		}
-		h = latency.New()
-		c.took[participant] = h
-	}
-	return h
-}
-
-// read returns the durations of the registered participants, and drops those of the others.
-func (c *callTimes) read(registered []string) map[string]admin.DurationHistogram {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := make(map[string]admin.DurationHistogram, len(registered))
-	for _, name := range registered {
-		out[name] = c.ofLocked(name).Read()
-	}
-	maps.DeleteFunc(c.took, func(name string, _ *latency.Histogram) bool { return !slices.Contains(registered, name) })
-	return out
-}
+// Version is the version of this program: the one stamped by the build, else the one that the go
+// command recorded for the module, else "devel-" and the beginning of the program's SHA-256. So two
+// builds can be distinguished while a cluster is upgraded, however they were made.
+func Version() string { return buildversion.String() }

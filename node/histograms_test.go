@@ -2,7 +2,6 @@ package node
 
 import (
 	"testing"
-	"time"
 )
 
 // TestCallDurations: each call to a participant is measured until the participant is removed.
@@ -28,17 +27,5 @@ func TestCallDurations(t *testing.T) {
 	}
 	if bank, ok := n.Durations().Calls["bank"]; ok {
 		t.Errorf("bank, which is not registered: %+v", bank)
-	}
-}
-
-func TestCallTimesOfMany(t *testing.T) {
-	var c callTimes
-	c.record("a", time.Second)
-	c.record("b", time.Second)
-	if got := c.read([]string{"a"}); len(got) != 1 || got["a"].Count != 1 {
-		t.Errorf("%+v", got)
-	}
-	if got := c.read([]string{"a", "b"}); got["a"].Count != 1 || got["b"].Count != 0 {
-		t.Errorf("what was removed is kept: %+v", got)
 	}
 }

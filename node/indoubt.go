@@ -52,7 +52,7 @@ func (n inDoubtNode) RequireReadable(ctx context.Context) error { return n.requi
 func (n inDoubtNode) Stored(id txn.ID) (machine.Transaction, bool) { return n.stored(id) }
 
 // Info implements [indoubt.Node].
-func (n inDoubtNode) Info(t *machine.Transaction) txn.Info { return n.info(t, true) }
+func (n inDoubtNode) Info(t *machine.Transaction) txn.Info { return n.query().Info(t) }
 
 // Branches implements [indoubt.Node].
 func (n inDoubtNode) Branches(t *machine.Transaction, ids []txn.BranchID) []participant.Branch {

@@ -201,7 +201,7 @@ func (n *Node) recoveryLog() *recoverylog.Log {
 // newRecovery makes the recovery of one term.
 func (n *Node) newRecovery(log recovery.Log) *recovery.Recovery {
 	conf := n.conf.Recovery
-	conf.Cluster, conf.OnScanResult, conf.OnHealthChange, conf.OnCall = n.clusterID(), n.logSwept, n.logParticipantHealth, n.measured.callTimes.record
+	conf.Cluster, conf.OnScanResult, conf.OnHealthChange, conf.OnCall = n.clusterID(), n.logSwept, n.logParticipantHealth, n.measured.callTimes.Record
 	conf.OptimizerFor = n.admission.optimizers.Choice
 	return recovery.New(conf, log)
 }

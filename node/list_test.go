@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/node/query"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
@@ -82,11 +83,11 @@ func TestListPageByPage(t *testing.T) {
 // scan if too many transactions expire.
 func TestListOfWhatExpires(t *testing.T) {
 	n := open(t, t.TempDir(), with(participantMap{"bank": newFakeParticipant()}))
-	const many = maxExpiringScan + 100
+	const many = query.MaxExpiringScan + 100
 	ids := make([]txn.ID, many)
 	atOnce(many, func(i int) {
 		timeout := time.Hour
-		if i >= maxExpiringScan/2 {
+		if i >= query.MaxExpiringScan/2 {
 			timeout = 2 * time.Hour
 		}
 		ids[i] = txn.NewID(time.UnixMilli(1_700_000_000_000+int64(i)), [10]byte{1})
@@ -106,7 +107,7 @@ func TestListOfWhatExpires(t *testing.T) {
 		want []txn.ID
 	}{
 		"none":                {admin.Filter{ExpiresWithin: time.Minute}, nil},
-		"from the index":      {admin.Filter{ExpiresWithin: time.Hour, Limit: 3}, ids[maxExpiringScan/2-3 : maxExpiringScan/2]},
+		"from the index":      {admin.Filter{ExpiresWithin: time.Hour, Limit: 3}, ids[query.MaxExpiringScan/2-3 : query.MaxExpiringScan/2]},
 		"the first":           {admin.Filter{ExpiresWithin: time.Hour, Before: ids[3]}, []txn.ID{ids[0], ids[2]}},
 		"too many for a look": {admin.Filter{ExpiresWithin: 2 * time.Hour, Limit: 3}, ids[many-3:]},
 		"the first of many":   {admin.Filter{ExpiresWithin: 2 * time.Hour, Before: ids[3]}, []txn.ID{ids[0], ids[2]}},

@@ -18,33 +18,11 @@ func (n adminCalls) AddParticipant(ctx context.Context, p admin.Participant, by,
 	if err := p.Check(); err != nil {
 		return txn.Wrap("participant add", txn.ID{}, err)
 	}
-	if p.Kind == participants.EmbeddedKind {
-		return &txn.Error{Op: "participant add", Err: txn.ErrInvalid, Detail: "embedded participants are registered by their process"}
-	}
-	if err := participants.CheckSettings(p); err != nil {
+	p, err := n.participants.Verify(ctx, p, n.conf.Logger)
+	if err != nil {
 		return txn.Wrap("participant add", txn.ID{}, err)
 	}
-	opened, err := n.participants.Open(ctx, p)
-	if err != nil {
-		return txn.Wrap("participant add", txn.ID{}, asInvalid(err))
-	}
-	_, prepares := opened.(participant.Preparer)
-	if err := opened.Close(); err != nil {
-		n.conf.Logger.Warn("closing a participant after a try", "participant", p.Name, "error", err)
-	}
-	if p.CoordinatorPrepares && !prepares {
-		return &txn.Error{Op: "participant add", Err: txn.ErrInvalid, Detail: fmt.Sprintf("participant %q: the coordinator cannot ask kind %q for votes: the application prepares there", p.Name, p.Kind)}
-	}
-	p.CoordinatorPrepares = prepares
 	return n.registerParticipant(ctx, machine.RegisterParticipant{Participant: p, By: by, Reason: reason})
-}
-
-// asInvalid marks an error as [txn.ErrInvalid], unless it has a more specific code.
-func asInvalid(err error) error {
-	if txn.CodeOf(err) != txn.CodeError {
-		return err
-	}
-	return fmt.Errorf("%w: %w", txn.ErrInvalid, err)
 }
 
 func (n *Node) registerParticipant(ctx context.Context, c machine.RegisterParticipant) error {

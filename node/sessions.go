@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/txn"
@@ -113,36 +112,4 @@ func (n *Node) CloseSession(ctx context.Context, id txn.SessionID) error {
 		return withSessionID(err, id)
 	}
 	return nil
-}
-
-// Sessions implements [admin.Calls].
-func (n adminCalls) Sessions(ctx context.Context, f admin.SessionFilter) ([]admin.ClientSession, error) {
-	if err := n.requireReadable(ctx); err != nil {
-		return nil, txn.Wrap("list sessions", txn.ID{}, err)
-	}
-	limit := f.Limit
-	if limit <= 0 {
-		limit = defaultListLimit
-	}
-	limit = min(limit, maxListLimit)
-	var found []machine.Session
-	for from := uint32(0); ; {
-		var part []machine.Session
-		n.fsm.View(func(m *machine.Machine) {
-			part, from = m.Sessions(from, scanStep, func(s *machine.Session) bool { return f.Ended || s.State == txn.SessionOpen })
-		})
-		found = append(found, part...)
-		if len(found) > 2*limit || from == 0 {
-			slices.SortFunc(found, func(a, b machine.Session) int { return a.ID.Compare(b.ID) })
-			found = found[max(len(found)-limit, 0):]
-		}
-		if from == 0 {
-			break
-		}
-	}
-	out := make([]admin.ClientSession, len(found))
-	for i := range found {
-		out[i] = found[i].Public()
-	}
-	return out, nil
 }

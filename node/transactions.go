@@ -149,7 +149,7 @@ func (n *Node) Wait(ctx context.Context, id txn.ID, goal txn.Goal) (txn.Info, er
 			continue
 		}
 		if t, ok := n.stored(id); ok {
-			info = n.info(&t, true)
+			info = n.query().Info(&t)
 		}
 		if errors.Is(err, purgatory.ErrStopped) {
 			return info, &txn.Error{Op: "wait", ID: id, State: info.State, Err: txn.ErrUnavailable, Detail: "the coordinator is stopping"}

@@ -52,6 +52,7 @@ var importRules = []importRule{
 	{"node/notify", []string{"timeout/purgatory", "txn", "txn/machine"}, "it tells of changes, and does not know what a caller waits for"},
 	{"node/sessions", []string{"timeout/hashbelt", "txn", "txn/machine"}, "it expires sessions, and does not know what is in them"},
 	{"node/snapshots", nil, "it takes snapshots and truncates the log, and knows no entry"},
+	{"node/query", []string{"node/ticks", "recovery", "timeout/survival", "txn", "txn/admin", "txn/machine"}, "it reads the applied state for callers, who decide whether it may be read"},
 	{"node/recoverylog", []string{"node/participants", "node/ticks", "participant", "recovery", "timeout/survival", "txn", "txn/machine", "internal/failpoint", "internal/textutil"}, "it tells recovery what is pending, and writes what recovery has found"},
 	{"node/backup", []string{"node/storage", "raftfsm", "txn", "txn/admin", "txn/machine"}, "it writes, checks and restores the file of a backup, and knows no node"},
 	{"node/participants", []string{"participant", "recovery", "txn", "txn/admin", "txn/machine"}, "opened participants and what their settings permit; it proposes nothing"},
@@ -64,7 +65,7 @@ var importRules = []importRule{
 	{"node/health", []string{"node/guardedcall", "participant", "raftfsm/logstore", "timeout/survival", "txn/admin"}, "it checks what the node tells of itself, the host, and the participants"},
 	{"node/indoubt", []string{"node/audit", "node/guardedcall", "node/ticks", "participant", "recovery", "timeout/survival", "txn", "txn/admin", "txn/machine", "internal/textutil"}, "it explains transactions in doubt and carries out what operators decide; it decides nothing"},
 	{"node/membership", []string{"node/peer", "node/proposal", "node/storage", "raftfsm/logstore", "txn", "txn/admin", "txn/machine"}, "it decides who is in the cluster, and does not know what a transaction is"},
-	{"node", []string{"node/...", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "txn/admin", "internal/failpoint", "internal/certs", "internal/latency", "internal/asynclog", "internal/logsample", "internal/hclogslog", "internal/random", "internal/textutil", "internal/simenv"}, "it assembles one coordinator, and depends on the contract of participants only"},
+	{"node", []string{"node/...", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "txn/admin", "internal/failpoint", "internal/buildversion", "internal/certs", "internal/latency", "internal/asynclog", "internal/logsample", "internal/hclogslog", "internal/random", "internal/textutil", "internal/simenv"}, "it assembles one coordinator, and depends on the contract of participants only"},
 
 	{"api/wire", []string{"api/txmgr/...", "txn", "txn/admin", "internal/textutil"}, "it converts between the types of `txn` and the messages, for client and server"},
 	{"api/...", []string{"api/..."}, "the generated messages and services"},

@@ -5,8 +5,8 @@ var ofTheNode = []plant{
 		name:   "a wait that timed out reads the state inside a reading of the state",
 		breaks: "the log goes on, whatever readers do",
 		file:   "node/transactions.go",
-		old:    "if t, ok := n.stored(id); ok {\n\t\t\tinfo = n.info(&t, true)\n\t\t}",
-		bug:    "n.fsm.View(func(m *machine.Machine) {\n\t\t\tif t, ok := m.Get(id); ok {\n\t\t\t\tinfo = n.info(&t, true)\n\t\t\t}\n\t\t})",
+		old:    "if t, ok := n.stored(id); ok {\n\t\t\tinfo = n.query().Info(&t)\n\t\t}",
+		bug:    "n.fsm.View(func(m *machine.Machine) {\n\t\t\tif t, ok := m.Get(id); ok {\n\t\t\t\tinfo = n.query().Info(&t)\n\t\t\t}\n\t\t})",
 		pkg:    "node", test: "TestWaitsThatTimeOutBesideWrites", says: "the node applies no entry while waits time out",
 	},
 	{

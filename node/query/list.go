@@ -1,11 +1,9 @@
-package node
+package query
 
 import (
 	"context"
 	"slices"
-	"time"
 
-	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
@@ -15,9 +13,9 @@ const (
 	// scanStep is how much of the state machine one read covers, so that a long list never
 	// delays the log: 20,000 transactions, or 1,200 that match.
 	scanStep = 20_000
-	// maxExpiringScan is how many transactions of the survival index one read covers. If more
+	// MaxExpiringScan is how many transactions of the survival index one read covers. If more
 	// expire in the requested time, a full scan is as good.
-	maxExpiringScan = 4096
+	MaxExpiringScan = 4096
 
 	// defaultListLimit bounds a list without a limit, and maxListLimit every list.
 	defaultListLimit = 1000
@@ -51,10 +49,7 @@ func (l *newest) cut() {
 
 // List returns transactions in the order of their ids: the newest ones, if there are more than
 // the filter's limit.
-func (n *Node) List(ctx context.Context, f admin.Filter) ([]txn.Info, error) {
-	if err := n.requireReadable(ctx); err != nil {
-		return nil, txn.Wrap("list", txn.ID{}, err)
-	}
+func (r Reader) List(ctx context.Context, f admin.Filter) ([]txn.Info, error) {
 	limit := f.Limit
 	if limit <= 0 {
 		limit = defaultListLimit
@@ -63,31 +58,31 @@ func (n *Node) List(ctx context.Context, f admin.Filter) ([]txn.Info, error) {
 		limit: min(limit, maxListLimit), ids: machine.IDRange{Before: f.Before},
 		fits: func(t *machine.Transaction) bool { return fits(f, t) },
 	}
-	match := n.matcher(f)
-	if !n.expiring(&l, f, match) {
-		if err := n.scan(ctx, &l, f, match); err != nil {
+	match := r.matcher(f)
+	if !r.expiring(&l, f, match) {
+		if err := r.scan(ctx, &l, f, match); err != nil {
 			return nil, txn.Wrap("list", txn.ID{}, err)
 		}
 	}
 	l.cut()
 	out := make([]txn.Info, len(l.found))
 	for i := range l.found {
-		out[i] = n.info(&l.found[i], true)
+		out[i] = r.Info(&l.found[i])
 	}
 	return out, nil
 }
 
 // expiring answers a filter by expiry from the beginning of the survival index; false when the
 // filter is none by expiry, or matches too many transactions.
-func (n *Node) expiring(l *newest, f admin.Filter, match func(machine.Summary) bool) bool {
+func (r Reader) expiring(l *newest, f admin.Filter, match func(machine.Summary) bool) bool {
 	if f.ExpiresWithin <= 0 {
 		return false
 	}
 	var part []machine.Transaction
 	var ok bool
-	until := n.expiryBound(f)
-	n.fsm.View(func(m *machine.Machine) {
-		part, ok = m.Expiring(until, maxExpiringScan, l.ids, match)
+	until := r.expiryBound(f)
+	r.View(func(m *machine.Machine) {
+		part, ok = m.Expiring(until, MaxExpiringScan, l.ids, match)
 	})
 	l.add(part)
 	return ok
@@ -95,10 +90,10 @@ func (n *Node) expiring(l *newest, f admin.Filter, match func(machine.Summary) b
 
 // scan reads the transactions that have a record, and then the retained outcomes. In this order
 // it does not miss a transaction that finishes meanwhile.
-func (n *Node) scan(ctx context.Context, l *newest, f admin.Filter, match func(machine.Summary) bool) error {
+func (r Reader) scan(ctx context.Context, l *newest, f admin.Filter, match func(machine.Summary) bool) error {
 	for from, more := uint32(0), true; more; more = from != 0 {
 		var part []machine.Transaction
-		n.fsm.View(func(m *machine.Machine) { part, from = m.Scan(from, scanStep, l.ids, match) })
+		r.View(func(m *machine.Machine) { part, from = m.Scan(from, scanStep, l.ids, match) })
 		l.add(part)
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -109,7 +104,7 @@ func (n *Node) scan(ctx context.Context, l *newest, f admin.Filter, match func(m
 	}
 	for from, more := (machine.RetainedCursor{}), true; more; more = from != (machine.RetainedCursor{}) {
 		var part []machine.Transaction
-		n.fsm.View(func(m *machine.Machine) { part, from = m.ScanRetained(from, scanStep, l.ids, match) })
+		r.View(func(m *machine.Machine) { part, from = m.ScanRetained(from, scanStep, l.ids, match) })
 		l.add(part)
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -124,43 +119,4 @@ func eachOnce(found []machine.Transaction) []machine.Transaction {
 	slices.SortStableFunc(found, func(a, b machine.Transaction) int { return b.ID.Compare(a.ID) })
 	slices.Reverse(found) // so that the later of two comes first
 	return slices.CompactFunc(found, func(a, b machine.Transaction) bool { return a.ID == b.ID })
-}
-
-// expiryBound is the last expiry tick that a filter by expiry selects.
-func (n *Node) expiryBound(f admin.Filter) survival.Tick {
-	tick, _ := n.clock.Now()
-	if f.ExpiresWithin > 0 {
-		tick += survival.Tick(f.ExpiresWithin/max(n.interval(), 1)) + 1 // the interval is zero while the node belongs to no cluster
-	}
-	return tick
-}
-
-// DeadlineGroups implements [admin.Calls].
-func (n adminCalls) DeadlineGroups(ctx context.Context, r admin.DeadlineGroupRange) (admin.DeadlineGroups, error) {
-	if err := n.requireReadable(ctx); err != nil {
-		return admin.DeadlineGroups{}, txn.Wrap("timeouts", txn.ID{}, err)
-	}
-	limit := min(r.Limit, admin.MaxDeadlineGroups)
-	if limit <= 0 {
-		limit = admin.DefaultDeadlineGroups
-	}
-	tick, _ := n.clock.Now()
-	g := admin.DeadlineGroups{Tick: uint64(tick), Interval: txn.Duration(n.interval()), Groups: []admin.DeadlineGroup{}}
-	n.fsm.View(func(m *machine.Machine) {
-		for end, count := range m.DeadlineGroups(survival.Tick(r.From)) {
-			if len(g.Groups) == limit {
-				g.Next = uint64(end)
-				return
-			}
-			g.Groups = append(g.Groups, admin.DeadlineGroup{ExpiryTick: uint64(end), Transactions: count})
-		}
-	})
-	for i := range g.Groups {
-		end := survival.Tick(g.Groups[i].ExpiryTick)
-		g.Groups[i].ExpiresIn = txn.Duration(n.clock.Remaining(end).Round(time.Millisecond))
-		if end > tick {
-			g.Groups[i].RemainingInvocations = uint64(end - tick)
-		}
-	}
-	return g, nil
 }

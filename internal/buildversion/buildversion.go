@@ -1,4 +1,5 @@
-package node
+// Package buildversion tells the version of the program that runs.
+package buildversion
 
 import (
 	"crypto/sha256"
@@ -12,10 +13,10 @@ import (
 // release is set by the linker: see the Makefile's build.
 var release string
 
-// Version is the version of this program: the one stamped by the build, else the one that the go
+// String is the version of this program: the one stamped by the build, else the one that the go
 // command recorded for the module, else "devel-" and the beginning of the program's SHA-256. So two
 // builds can be distinguished while a cluster is upgraded, however they were made.
-func Version() string { return version() }
+func String() string { return version() }
 
 var version = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()

@@ -1,4 +1,4 @@
-package node
+package buildversion
 
 import (
 	"errors"
@@ -45,15 +45,15 @@ func TestVersionTellsBuildsApart(t *testing.T) {
 
 // The linker does not complain about a variable that is not there.
 func TestMakefileStampsTheVersion(t *testing.T) {
-	makefile, err := os.ReadFile("../Makefile")
+	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	stamped := regexp.MustCompile(`-X github\.com/txmgr/txmgr/node\.(\w+)=`).FindSubmatch(makefile)
+	stamped := regexp.MustCompile(`-X github\.com/txmgr/txmgr/internal/buildversion\.(\w+)=`).FindSubmatch(makefile)
 	if stamped == nil {
 		t.Fatal("the Makefile stamps no version")
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), "version.go", nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), "buildversion.go", nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,5 +67,5 @@ func TestMakefileStampsTheVersion(t *testing.T) {
 			}
 		}
 	}
-	t.Errorf("version.go declares no string variable %s without a value", stamped[1])
+	t.Errorf("buildversion.go declares no string variable %s without a value", stamped[1])
 }
