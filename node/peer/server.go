@@ -136,7 +136,7 @@ func (p *Server) listen() error {
 		return fmt.Errorf("%w: the address to listen on for peers: %w", txn.ErrInvalid, err)
 	}
 	if p.conf.TLS == nil && !p.conf.Insecure && !addr.IP.IsLoopback() {
-		return fmt.Errorf("%w: without certificates the port for peers listens on loopback only, and %s is not: any host that reaches it could take over the cluster; give it certificates (txmgr config init makes some)", txn.ErrInvalid, p.conf.Listen)
+		return fmt.Errorf("%w: without certificates the port for peers listens on loopback only, and %s is not: any host that reaches it could take over the cluster; give it certificates", txn.ErrInvalid, p.conf.Listen)
 	}
 	if p.conf.Advertise == "" && (addr.IP == nil || addr.IP.IsUnspecified()) {
 		return fmt.Errorf("%w: %s is no address at which other nodes reach this one: say which to advertise", txn.ErrInvalid, p.conf.Listen)
