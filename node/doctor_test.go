@@ -90,12 +90,12 @@ func TestDoctorSeesWhatIsWrong(t *testing.T) {
 		}
 		return found(ds, "participants").Level == "failure"
 	})
-	for subject, want := range map[string][3]string{
-		"participants":            {"failure", "1 of 2 fail: stock: ", "txmgr doctor stock"},
-		"heuristic outcomes":      {"warning", "otherwise than decided: 1", "txmgr indoubt list"},
-		"unfinished transactions": {"warning", "2 of at most 2: further ones will be refused", "txmgr indoubt list"},
+	for subject, want := range map[string]struct{ level, message, call, of string }{
+		"participants":            {"failure", "1 of 2 fail: stock: ", admin.CallDoctor, "stock"},
+		"heuristic outcomes":      {"warning", "otherwise than decided: 1", admin.CallInDoubts, ""},
+		"unfinished transactions": {"warning", "2 of at most 2: further ones will be refused", admin.CallList, ""},
 	} {
-		if d := found(ds, subject); d.Level != want[0] || !strings.Contains(d.Message, want[1]) || !strings.Contains(d.Remedy, want[2]) {
+		if d := found(ds, subject); d.Level != want.level || !strings.Contains(d.Message, want.message) || d.Remedy == "" || d.Call != want.call || d.CallParticipant != want.of {
 			t.Errorf("%s: %+v", subject, d)
 		}
 	}

@@ -38,7 +38,7 @@ func (n *Node) logApplied(index uint64, fx *machine.Effects) {
 	for _, h := range fx.Heuristics {
 		n.conf.Logger.Error("heuristic outcome: a branch ended, or may have ended, otherwise than decided",
 			"tx", h.ID.String(), "branch", h.Branch.String(), "participant", h.Participant,
-			"heuristic", h.Heuristic.String(), "detail", h.Detail, "hint", "txmgr indoubt explain "+h.ID.String())
+			"heuristic", h.Heuristic.String(), "detail", h.Detail, "hint", "Explain returns what is known of the branches")
 	}
 	for i := range fx.Audit {
 		a := fx.Audit[i].Public()
@@ -56,7 +56,7 @@ func (n *Node) logParticipantHealth(t recovery.HealthChange) {
 		n.conf.Logger.Info("participant is up again", "participant", t.Participant, "down", t.Down.Round(time.Millisecond))
 		return
 	}
-	n.conf.Logger.Warn("participant is down: its branches wait and are tried again", "participant", t.Participant, "error", t.Error, "hint", "txmgr doctor "+t.Participant)
+	n.conf.Logger.Warn("participant is down: its branches wait and are tried again", "participant", t.Participant, "error", t.Error, "hint", "Doctor checks the participant")
 }
 
 // logSwept logs a prepared branch that a sweep found undriven and acted on.

@@ -119,11 +119,11 @@ func TestLogTellsWhatHappened(t *testing.T) {
 		"leadership lost: another node decides, or none": {"level": "INFO"},
 		"heuristic outcome: a branch ended, or may have ended, otherwise than decided": {
 			"level": "ERROR", "tx": hurt.ID.String(), "branch": "b2", "participant": "stock", "heuristic": "rolled-back", "detail": "the desk's own book",
-			"hint": "txmgr indoubt explain " + hurt.ID.String(),
+			"hint": "Explain returns what is known of the branches",
 		},
 		"operator acted":                                             {"level": "INFO", "action": "forget", "tx": hurt.ID.String(), "by": "ann", "reason": "booked by hand"},
 		"transactions timed out: rolled back":                        {"level": "INFO", "tx": late.ID.String(), "count": 1.0, "cause": "timeout"},
-		"participant is down: its branches wait and are tried again": {"level": "WARN", "participant": "bank", "hint": "txmgr doctor bank"},
+		"participant is down: its branches wait and are tried again": {"level": "WARN", "participant": "bank", "hint": "Doctor checks the participant"},
 		"participant is up again":                                    {"level": "INFO", "participant": "bank"},
 	} {
 		if !strings.Contains(string(manual), "`"+message+"`") {

@@ -28,7 +28,7 @@ func (n *Node) OpenSession(ctx context.Context, o txn.SessionOptions) (admin.Cli
 	res, err := n.proposeCommand(ctx, op, machine.OpenSession{ID: o.ID, Name: o.Name, TTL: txn.GrantedTTL(o.TTL)}, nil)
 	switch {
 	case res.Code == machine.TooMany:
-		return admin.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("%d sessions are open, the most that there can be; see: txmgr session list", txn.MaxSessions)}
+		return admin.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("%d sessions are open, the most that there can be: close those that are over", txn.MaxSessions)}
 	case res.Code == machine.Conflict:
 		return admin.ClientSession{}, &txn.Error{Op: op, Err: txn.ErrConflict, Detail: fmt.Sprintf("session %v was opened with other options", o.ID)}
 	case err != nil:

@@ -42,9 +42,9 @@ func (n adminCalls) CreateToken(ctx context.Context, r admin.TokenRequest) (admi
 	res, err := n.proposeCommand(ctx, op, c, nil)
 	switch {
 	case res.Code == machine.Conflict:
-		return admin.Token{}, "", &txn.Error{Op: op, Err: txn.ErrConflict, Detail: fmt.Sprintf("there is a token named %q: take another name, or revoke it first: txmgr token revoke %s", r.Name, r.Name)}
+		return admin.Token{}, "", &txn.Error{Op: op, Err: txn.ErrConflict, Detail: fmt.Sprintf("there is a token named %q: take another name, or revoke it first", r.Name)}
 	case res.Code == machine.TooMany:
-		return admin.Token{}, "", &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("there are %d tokens, the most that there can be: revoke those that are over: txmgr token list", admin.MaxTokens)}
+		return admin.Token{}, "", &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: fmt.Sprintf("there are %d tokens, the most that there can be: revoke those that are over", admin.MaxTokens)}
 	case err != nil:
 		return admin.Token{}, "", err
 	}
@@ -94,7 +94,7 @@ func (n adminCalls) RevokeToken(ctx context.Context, token, by, reason string) e
 	if err := n.requireLeader(); err != nil {
 		return txn.Wrap(op, txn.ID{}, n.orLogFailure(err))
 	}
-	unknown := &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: fmt.Sprintf("there is no token %q; see: txmgr token list", token)}
+	unknown := &txn.Error{Op: op, Err: txn.ErrNotFound, Detail: fmt.Sprintf("there is no token %q", token)}
 	t, ok := n.token(token)
 	if !ok {
 		return unknown

@@ -36,7 +36,7 @@ func TestTokens(t *testing.T) {
 			t.Fatal(root, err)
 		}
 		_, _, err = n.Admin().CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleReader})
-		wantErr(t, "name taken", err, txn.ErrConflict, "txmgr token revoke app")
+		wantErr(t, "name taken", err, txn.ErrConflict, "revoke it first")
 		for _, bad := range []admin.TokenRequest{{}, {Name: "x"}, {Name: " x", Role: 1}, {Name: "x\ny", Role: 1}, {Name: "x", Role: 9}, {Name: "x", Role: 1, TTL: -1}} {
 			_, _, err := n.Admin().CreateToken(t.Context(), bad)
 			wantErr(t, "bad request", err, txn.ErrInvalid)

@@ -71,6 +71,8 @@ type Check struct {
 	Message string
 	// Remedy is what to do, to be pasted if possible; empty when nothing is to be done.
 	Remedy string
+	// Call and CallParticipant are those of [admin.Check]. Both may be empty.
+	Call, CallParticipant string
 }
 
 // HealthChecker is implemented by a Participant that can check more than Check does.

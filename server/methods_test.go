@@ -49,6 +49,17 @@ func TestEveryMethodHasOneRow(t *testing.T) {
 	}
 }
 
+// TestChecksNameMethods: the call that a health check names is a method of the API.
+func TestChecksNameMethods(t *testing.T) {
+	for _, call := range []string{
+		admin.CallStatus, admin.CallDoctor, admin.CallInDoubts, admin.CallScan, admin.CallList, admin.CallParticipants, admin.CallAddParticipant,
+	} {
+		if !slices.Contains(server.Listed(), "/txmgr.v1."+call) {
+			t.Errorf("%s is no method", call)
+		}
+	}
+}
+
 // TestRolesFollowFromWhatCallsDo: the roles are in one table, which only this test checks: a
 // call that the schema does not declare free of side effects is not for readers, and the more
 // it can do the higher is its role.

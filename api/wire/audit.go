@@ -74,6 +74,7 @@ func FromChecks(ds []admin.Check) *txmgrv1.DoctorResponse {
 	for n, d := range ds {
 		m.Checks[n] = &txmgrv1.Check{
 			Participant: Text(d.Participant), Level: Text(d.Level), Subject: Text(d.Subject), Message: Text(d.Message), Remedy: Text(d.Remedy),
+			Call: optional(Text(d.Call)), CallParticipant: optional(Text(d.CallParticipant)),
 		}
 	}
 	return m
@@ -85,6 +86,7 @@ func ToChecks(m *txmgrv1.DoctorResponse) []admin.Check {
 	for n, d := range m.GetChecks() {
 		ds[n] = admin.Check{
 			Participant: d.GetParticipant(), Level: d.GetLevel(), Subject: d.GetSubject(), Message: d.GetMessage(), Remedy: d.GetRemedy(),
+			Call: d.GetCall(), CallParticipant: d.GetCallParticipant(),
 		}
 	}
 	return ds

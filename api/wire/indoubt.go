@@ -57,7 +57,7 @@ func FromExplanation(e admin.Explanation) *txmgrv1.Explanation {
 		m.Branches[n] = fromProbe(b)
 	}
 	for n, c := range e.Actions {
-		m.Actions[n] = &txmgrv1.Action{Name: Text(c.Name), Allowed: c.Allowed, Why: Text(c.Why), Command: optional(Text(c.Command))}
+		m.Actions[n] = &txmgrv1.Action{Name: Text(c.Name), Allowed: c.Allowed, Why: Text(c.Why)}
 	}
 	return m
 }
@@ -91,7 +91,7 @@ func ToExplanation(m *txmgrv1.Explanation) (admin.Explanation, error) {
 		e.Branches[n] = r.probe(b)
 	}
 	for n, c := range m.GetActions() {
-		e.Actions[n] = admin.Action{Name: c.GetName(), Allowed: c.GetAllowed(), Why: c.GetWhy(), Command: c.GetCommand()}
+		e.Actions[n] = admin.Action{Name: c.GetName(), Allowed: c.GetAllowed(), Why: c.GetWhy()}
 	}
 	return e, r.decodeError("explanation")
 }

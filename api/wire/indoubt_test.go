@@ -41,11 +41,12 @@ var (
 		}
 	})
 	choice = rapid.Custom(func(t *rapid.T) admin.Action {
-		return admin.Action{Name: text.Draw(t, "action"), Allowed: rapid.Bool().Draw(t, "allowed"), Why: text.Draw(t, "why"), Command: text.Draw(t, "command")}
+		return admin.Action{Name: text.Draw(t, "action"), Allowed: rapid.Bool().Draw(t, "allowed"), Why: text.Draw(t, "why")}
 	})
 	diagnosis = rapid.Custom(func(t *rapid.T) admin.Check {
 		return admin.Check{
 			Participant: text.Draw(t, "participant"), Level: text.Draw(t, "level"), Subject: text.Draw(t, "subject"), Message: text.Draw(t, "found"), Remedy: text.Draw(t, "fix"),
+			Call: text.Draw(t, "call"), CallParticipant: text.Draw(t, "called for"),
 		}
 	})
 )
@@ -120,10 +121,10 @@ func TestJSONOfDoubtIsThatOfTheTypes(t *testing.T) {
 			},
 			{Branch: "b2", Locks: []string{}, Waiters: []string{}, Attempts: []admin.CallAttempt{}},
 		},
-		Actions: []admin.Action{{Name: "retry", Allowed: true, Why: "w", Command: "txmgr indoubt retry"}, {Name: "forget"}},
+		Actions: []admin.Action{{Name: "retry", Allowed: true, Why: "w"}, {Name: "forget"}},
 	}
 	doubts := []admin.InDoubt{{Info: full, Since: at, Why: "hazard"}, {Info: plain}}
-	diagnoses := []admin.Check{{Participant: "bank", Level: "ok", Subject: "s", Message: "f", Remedy: "x"}, {}}
+	diagnoses := []admin.Check{{Participant: "bank", Level: "ok", Subject: "s", Message: "f", Remedy: "x", Call: "c", CallParticipant: "p"}, {}}
 	findings := []admin.ScanResult{
 		{
 			Participant: "bank", XID: "x", ID: full.ID, Branch: 1, Since: at, Owner: "o", State: txn.Active,

@@ -347,7 +347,7 @@ func TestBadTextIsMended(t *testing.T) {
 		wire.FromVotes(txn.Votes{Reason: bad}),
 		wire.FromInDoubts([]admin.InDoubt{{Info: info, Why: bad}}),
 		wire.FromExplanation(admin.Explanation{
-			Transaction: info, Summary: []string{bad}, Actions: []admin.Action{{Name: bad, Why: bad, Command: bad}},
+			Transaction: info, Summary: []string{bad}, Actions: []admin.Action{{Name: bad, Why: bad}},
 			Branches: []admin.BranchProbe{{
 				Branch: bad, Participant: bad, Outcome: bad, Detail: bad, Error: bad, Locks: []string{bad}, Waiters: []string{bad},
 				Attempts: []admin.CallAttempt{{Call: bad, Result: bad}},
@@ -355,7 +355,7 @@ func TestBadTextIsMended(t *testing.T) {
 		}),
 		wire.FromResolution(info.ID, admin.Resolution{Reason: bad, By: bad}),
 		wire.FromAudit([]admin.AuditRecord{{Action: bad, Branch: bad, Subject: bad, By: bad, Reason: bad}}),
-		wire.FromChecks([]admin.Check{{Participant: bad, Level: bad, Subject: bad, Message: bad, Remedy: bad}}),
+		wire.FromChecks([]admin.Check{{Participant: bad, Level: bad, Subject: bad, Message: bad, Remedy: bad, Call: bad, CallParticipant: bad}}),
 		wire.FromStatus(admin.Status{Node: bad, WaitingFor: bad, Members: []admin.Member{{ID: bad, Name: bad, RaftAddr: bad, API: bad, Version: bad}}}),
 		wire.FromToken(admin.Token{ID: bad, Name: bad, By: bad}),
 		wire.FromTokenRequest(admin.TokenRequest{Name: bad, By: bad}),

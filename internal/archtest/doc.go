@@ -20,6 +20,7 @@
 //  13. sizes: packages, structs, method sets and interfaces are within limits.
 //  14. vocabulary: no metaphors in names, no prose that hides who acts, no public type whose words
 //     docs/glossary.md does not have.
+//  15. commands: no text outside the command line is a command line of txmgr.
 //
 // Every rule is tested itself: testdata contains, for each, source that breaks it and the expected
 // findings; see internal/ruletest.

@@ -33,6 +33,7 @@ var rules = []rule{
 	{"words", checkWords},
 	{"sizes", checkSizes},
 	{"vocabulary", checkVocabulary},
+	{"commands", checkCommands},
 	{"module", checkModule},
 }
 

@@ -56,7 +56,7 @@ func checkDiskLatency(dir string) participant.Check {
 	if median > slowSync {
 		d.Level = participant.Warning
 		d.Message += "; every decision waits for two of them"
-		d.Remedy = "put the data directory on a local SSD that no other program keeps busy: txmgr server --data-dir DIR"
+		d.Remedy = "put the data directory on a local SSD that no other program keeps busy"
 	}
 	return d
 }

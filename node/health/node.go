@@ -50,7 +50,7 @@ func (f *NodeFacts) check() []admin.Check {
 func (f *NodeFacts) checkLeader() participant.Check {
 	d := participant.Check{Level: participant.OK, Subject: "leader", Message: fmt.Sprintf("this node leads cluster %s since term %d, and decides", f.Cluster, f.Term)}
 	if err := f.NotLeading; err != nil {
-		d.Level, d.Message, d.Remedy = participant.Failure, err.Error(), "txmgr status; read the server's own log"
+		d.Level, d.Message, d.Remedy, d.Call = participant.Failure, err.Error(), "read the server's own log, and see who leads", admin.CallStatus
 	}
 	return d
 }
@@ -77,7 +77,7 @@ func (f *NodeFacts) checkUnfinished() participant.Check {
 	if unfinished*10 >= most*highOpenUsage {
 		d.Level = participant.Warning
 		d.Message += ": further ones will be refused"
-		d.Remedy = "txmgr indoubt list; txmgr list --state active --older-than 1m"
+		d.Remedy, d.Call = "find those that do not complete, or are undecided for long", admin.CallList
 	}
 	return d
 }
@@ -87,7 +87,7 @@ func (f *NodeFacts) checkHeuristics() participant.Check {
 	if f.Heuristics > 0 {
 		d.Level = participant.Warning
 		d.Message = fmt.Sprintf("transactions with a branch that ended, or may have ended, otherwise than decided: %d. An operator must resolve or forget them", f.Heuristics)
-		d.Remedy = "txmgr indoubt list; txmgr indoubt explain TX"
+		d.Remedy, d.Call = "resolve or forget each", admin.CallInDoubts
 	}
 	return d
 }
@@ -109,7 +109,7 @@ func (f *NodeFacts) checkFailing() participant.Check {
 	if more := len(f.Failing) - shown; more > 0 {
 		d.Message += fmt.Sprintf("; and %d more", more)
 	}
-	d.Remedy = "txmgr doctor " + f.Failing[0].Name
+	d.Remedy, d.Call, d.CallParticipant = "see what is wrong there", admin.CallDoctor, f.Failing[0].Name
 	return d
 }
 

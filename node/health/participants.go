@@ -55,7 +55,7 @@ func (p Participants) Check(ctx context.Context, name string) []admin.Check {
 	if err != nil {
 		ds = []participant.Check{{
 			Level: participant.Failure, Subject: "examination", Message: err.Error(),
-			Remedy: "see whether it is overloaded, or hangs; then: txmgr doctor " + name,
+			Remedy: "see whether it is overloaded, or hangs; then check it again", Call: admin.CallDoctor, CallParticipant: name,
 		}}
 	}
 	return publicChecks(name, append(ds, p.checkQuota(name)))
@@ -65,7 +65,7 @@ func (p Participants) Check(ctx context.Context, name string) []admin.Check {
 func (p Participants) examine(ctx context.Context, name string) []participant.Check {
 	opened, err := p.Open(ctx, name)
 	if err != nil {
-		return []participant.Check{{Level: participant.Failure, Subject: "settings", Message: "it cannot be opened: " + err.Error(), Remedy: "correct the settings, and register it again: txmgr participant add " + name}}
+		return []participant.Check{{Level: participant.Failure, Subject: "settings", Message: "it cannot be opened: " + err.Error(), Remedy: "correct the settings, and register it again", Call: admin.CallAddParticipant, CallParticipant: name}}
 	}
 	if e, ok := opened.(participant.HealthChecker); ok {
 		return e.CheckHealth(ctx)
@@ -88,7 +88,8 @@ func (p Participants) checkQuota(name string) participant.Check {
 	if used*10 >= limit*9 {
 		d.Level = participant.Warning
 		d.Message += ": further ones will be refused"
-		d.Remedy = fmt.Sprintf("txmgr indoubt list; txmgr list --participant %s; or register it with a larger %s", name, p.QuotaSetting)
+		d.Remedy = fmt.Sprintf("register it with a larger %s, or find the transactions that do not complete", p.QuotaSetting)
+		d.Call, d.CallParticipant = admin.CallList, name
 	}
 	return d
 }
@@ -98,7 +99,7 @@ func (p Participants) checkQuota(name string) participant.Check {
 func publicChecks(name string, ds []participant.Check) []admin.Check {
 	out := make([]admin.Check, len(ds))
 	for i, d := range ds {
-		out[i] = admin.Check{Participant: name, Level: levelName(d.Level), Subject: d.Subject, Message: d.Message, Remedy: d.Remedy}
+		out[i] = admin.Check{Participant: name, Level: levelName(d.Level), Subject: d.Subject, Message: d.Message, Remedy: d.Remedy, Call: d.Call, CallParticipant: d.CallParticipant}
 	}
 	return out
 }

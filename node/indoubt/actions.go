@@ -10,39 +10,18 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// The actions of a [admin.Action].
-const (
-	actionRetry    = "retry"
-	actionCommit   = "commit"
-	actionRollback = "rollback"
-	actionForget   = "forget"
-)
-
 // actions lists the actions that an operator could take now, allowed or not.
 func (c Calls) actions(t *machine.Transaction, asked []admin.BranchProbe) []admin.Action {
-	id := t.ID.String()
-	all := []admin.Action{
+	return []admin.Action{
 		c.retryAction(t),
 		resolveAction(t, asked, true),
 		resolveAction(t, asked, false),
 		forgetAction(t),
 	}
-	commands := map[string]string{
-		actionRetry:    "txmgr indoubt retry " + id,
-		actionCommit:   "txmgr indoubt resolve " + id + " --commit --reason '...'",
-		actionRollback: "txmgr indoubt resolve " + id + " --rollback --reason '...'",
-		actionForget:   "txmgr indoubt forget " + id + " --reason '...'",
-	}
-	for i := range all {
-		if all[i].Allowed {
-			all[i].Command = commands[all[i].Name]
-		}
-	}
-	return all
 }
 
 func (c Calls) retryAction(t *machine.Transaction) admin.Action {
-	a := admin.Action{Name: actionRetry}
+	a := admin.Action{Name: admin.ActionRetry}
 	switch {
 	case t.State == txn.Active:
 		a.Why = "it is not decided: nothing is to be driven yet"
@@ -61,9 +40,9 @@ func (c Calls) retryAction(t *machine.Transaction) admin.Action {
 // resolveAction returns the action that resolves the branches in doubt as ended so, and whether
 // it is allowed.
 func resolveAction(t *machine.Transaction, asked []admin.BranchProbe, commit bool) admin.Action {
-	a := admin.Action{Name: actionRollback}
+	a := admin.Action{Name: admin.ActionRollback}
 	if commit {
-		a.Name = actionCommit
+		a.Name = admin.ActionCommit
 	}
 	unresolved := unresolvedBranches(t, 0)
 	switch {
@@ -107,7 +86,7 @@ func resolveText(t *machine.Transaction, unresolved []txn.BranchID, commit bool)
 }
 
 func forgetAction(t *machine.Transaction) admin.Action {
-	a := admin.Action{Name: actionForget}
+	a := admin.Action{Name: admin.ActionForget}
 	switch {
 	case t.Heuristic == 0:
 		a.Why = "there is no heuristic outcome"

@@ -79,15 +79,15 @@ func rejectReason(t *machine.Transaction, q *admin.BranchProbe, commit bool) str
 	id, _ := txn.ParseBranchID(q.Branch)
 	where := fmt.Sprintf("%s at %s", q.Branch, q.Participant)
 	if q.Prepared {
-		return where + " is prepared there: the coordinator can end it: txmgr indoubt retry " + t.ID.String()
+		return where + " is prepared there: a retry lets the coordinator end it"
 	}
 	if q.Error == "" && q.Outcome == "" {
-		return where + " has not ended there (" + textutil.OneLine(q.Detail) + "): when it has, txmgr indoubt retry " + t.ID.String() + " finds out how"
+		return where + " has not ended there (" + textutil.OneLine(q.Detail) + "): when it has, a retry finds out how"
 	}
 	end, proved := provenOutcome(q)
 	unfinished := !t.Branches[id-1].State.Finished()
 	if proved && (unfinished || commit != (end == txn.BranchCommitted)) {
-		return fmt.Sprintf("%s: there is proof that it ended %v (%s): txmgr indoubt retry %v records that", where, end, textutil.OneLine(q.Detail), t.ID)
+		return fmt.Sprintf("%s: there is proof that it ended %v (%s): a retry records that", where, end, textutil.OneLine(q.Detail))
 	}
 	return ""
 }

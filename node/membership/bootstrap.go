@@ -73,7 +73,7 @@ func (c *Cluster) joinOrBootstrapOnce() string {
 	}
 	switch {
 	case c.conf.Self.Expect == 0 && len(c.conf.Join) == 0:
-		return "a cluster to take this node in: txmgr cluster join " + c.peerServer.Addr() + ", at a node of the cluster; a new cluster needs --bootstrap-expect"
+		return "a cluster to take this node in: a node of the cluster has to let " + c.peerServer.Addr() + " join; a new cluster needs --bootstrap-expect"
 	case c.conf.Self.Expect == 0:
 		return fmt.Sprintf("a cluster at %s; no node there is part of one (a new cluster needs --bootstrap-expect)", strings.Join(c.conf.Join, ", "))
 	}

@@ -64,7 +64,7 @@ const configChangeTimeout = 10 * time.Second
 // configChangeUnknown wraps the error of a change of raft's configuration: the change may have
 // been made all the same.
 func configChangeUnknown(err error) error {
-	return fmt.Errorf("%w: %w; txmgr cluster status tells", txn.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w; Status returns the nodes", txn.ErrUnavailable, err)
 }
 
 // removeServer removes a node from raft's configuration and records for ever that its id is removed. The

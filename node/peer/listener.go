@@ -31,7 +31,7 @@ func listen(c Config) (*listener, error) {
 		return nil, fmt.Errorf("%w: the address to listen on for peers: %w", txn.ErrInvalid, err)
 	}
 	if c.TLS == nil && !c.Insecure && !addr.IP.IsLoopback() {
-		return nil, fmt.Errorf("%w: without certificates the port for peers listens on loopback only, and %s is not: any host that reaches it could take over the cluster; give it certificates (txmgr config init makes some)", txn.ErrInvalid, c.Listen)
+		return nil, fmt.Errorf("%w: without certificates the port for peers listens on loopback only, and %s is not: any host that reaches it could take over the cluster; give it certificates", txn.ErrInvalid, c.Listen)
 	}
 	if c.Advertise == "" && (addr.IP == nil || addr.IP.IsUnspecified()) {
 		return nil, fmt.Errorf("%w: %s is no address at which other nodes reach this one: say which to advertise", txn.ErrInvalid, c.Listen)

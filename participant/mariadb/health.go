@@ -12,6 +12,7 @@ import (
 	"github.com/txmgr/txmgr/participant/mariadb/internal/connect"
 	"github.com/txmgr/txmgr/participant/mariadb/internal/innodb"
 	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // healthCheck checks one subject.
@@ -135,7 +136,10 @@ func (s serverSettings) checks() (all []participant.Check) {
 	add(participant.Warning, s.flush != 1, "innodb_flush_log_at_trx_commit",
 		fmt.Sprintf("it is %d: a crash of the machine loses branches that have voted yes, and commits that were acknowledged", s.flush), "SET GLOBAL innodb_flush_log_at_trx_commit = 1, and in the server's configuration")
 	add(participant.Warning, s.binlog, "log_bin",
-		"the binary log is on: a crash of the server in the middle of XA PREPARE can leave the log and InnoDB inconsistent, and replicas take the locks of a branch when it prepares; run txmgr recover scan after each crash of the server", "")
+		"the binary log is on: a crash of the server in the middle of XA PREPARE can leave the log and InnoDB inconsistent, and replicas take the locks of a branch when it prepares", "see what is prepared after each crash of the server")
+	if s.binlog {
+		all[len(all)-1].Call = admin.CallScan
+	}
 	add(participant.Warning, s.binlog && s.syncBinlog != 1, "sync_binlog",
 		fmt.Sprintf("it is %d: after a crash of the machine the binary log lacks branches that InnoDB has", s.syncBinlog), "SET GLOBAL sync_binlog = 1, and in the server's configuration")
 	add(participant.Warning, s.isolation == "READ-UNCOMMITTED", "isolation",

@@ -78,7 +78,7 @@ func TestCheckHealthOfAnUnsoundServer(t *testing.T) {
 		"privileges":                     "2|GRANT CONNECTION ADMIN ON *.* TO 'weak'@'127.0.0.1'",
 		"read_only":                      "3|SET GLOBAL read_only = OFF",
 		"innodb_flush_log_at_trx_commit": "2|it is 2|SET GLOBAL innodb_flush_log_at_trx_commit = 1",
-		"log_bin":                        "2|recover scan",
+		"log_bin":                        "2|after each crash of the server",
 		"sync_binlog":                    "2|SET GLOBAL sync_binlog = 1",
 		"isolation":                      "2|READ UNCOMMITTED",
 		"wait_timeout":                   "2|it is 30 s|SET GLOBAL wait_timeout",

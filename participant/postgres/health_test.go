@@ -210,7 +210,7 @@ func TestOldPreparedTransactionsAreReported(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 	f.prepared[0].age = time.Hour
-	wantHealthCheck(t, f.checkAge(), participant.Warning, "2 of this cluster in database bank, the oldest 'txm_a_1'", "txmgr indoubt list")
+	wantHealthCheck(t, f.checkAge(), participant.Warning, "2 of this cluster in database bank, the oldest 'txm_a_1'", "why this cluster's are not finished")
 	f.prepared = f.prepared[:0]
 	wantHealthCheck(t, f.checkAge(), participant.OK, "none is older than 1h", "")
 

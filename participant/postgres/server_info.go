@@ -11,6 +11,7 @@ import (
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/internal/excerpt"
 	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // serverInfo is what a server reports about itself, for the health checks.
@@ -108,6 +109,7 @@ const oldPrepared = time.Hour
 func (f *serverInfo) checkAge() participant.Check {
 	const subject = "old prepared transactions"
 	var found, fix []string
+	var call string
 	foreign := 0
 	for _, p := range f.prepared {
 		if !p.ours {
@@ -123,7 +125,7 @@ func (f *serverInfo) checkAge() participant.Check {
 		switch {
 		case p.ours:
 			found = append(found, fmt.Sprintf("%d of this cluster in database %s, the oldest %s since %s", p.count, p.database, name, formatTime(p.since)))
-			fix = append(fix, "txmgr indoubt list; txmgr recover scan")
+			call = admin.CallScan
 		default:
 			found = append(found, fmt.Sprintf("%d that are not this cluster's in database %s, by user %s, the oldest %s since %s", p.count, p.database, p.owner, name, formatTime(p.since)))
 			fix = append(fix, fmt.Sprintf("ask who prepared it; then, in database %s as %s: ROLLBACK PREPARED %s; or COMMIT PREPARED", p.database, p.owner, strings.TrimSpace(name)))
@@ -132,10 +134,14 @@ func (f *serverInfo) checkAge() participant.Check {
 	if len(found) == 0 {
 		return okCheck(subject, "none is older than %v; %d are not this cluster's", oldPrepared, foreign)
 	}
+	if call != "" { // last, so that it stands beside the call
+		fix = append(fix, "see why this cluster's are not finished")
+	}
 	return participant.Check{
 		Level: participant.Warning, Subject: subject,
 		Message: strings.Join(found, "; ") + ": they hold their locks and prevent VACUUM from removing dead rows, in the whole server",
 		Remedy:  strings.Join(fix, "; "),
+		Call:    call,
 	}
 }
 
@@ -158,7 +164,7 @@ func (f *serverInfo) checkOtherDatabases() participant.Check {
 	}
 	if len(at) > 0 {
 		d.Message = fmt.Sprintf("branches of this cluster are prepared in other databases of this server too (%s): each database has to be a participant of its own", strings.Join(at, ", "))
-		d.Remedy = "see that each is registered: txmgr participant list"
+		d.Remedy, d.Call = "see that each is registered", admin.CallParticipants
 	}
 	return d
 }

@@ -89,7 +89,7 @@ func (a *Authenticator) Authorize(r *http.Request, name string, role admin.Role,
 	secret, ok := secretOf(r)
 	if !ok {
 		return Principal{}, newAuthError("missing", connect.CodeUnauthenticated,
-			"%s needs a token of role %v or more: send it as Authorization: Bearer, which txmgr does with --token-file or TXMGR_TOKEN", name, role)
+			"%s needs a token of role %v or more: send it as Authorization: Bearer", name, role)
 	}
 	t, ok := a.lookupToken(secret)
 	if !ok && !forward {

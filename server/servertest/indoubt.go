@@ -69,7 +69,7 @@ func (f *Fake) Explain(ctx context.Context, id txn.ID) (e admin.Explanation, err
 		}
 		decided, finished := i.State.Decided(), i.State.Finished()
 		e.Actions = []admin.Action{
-			{Name: "retry", Allowed: decided && !finished, Why: "is " + i.State.String(), Command: "txmgr indoubt retry " + id.String()},
+			{Name: "retry", Allowed: decided && !finished, Why: "is " + i.State.String()},
 			{Name: "commit", Allowed: decided && inDoubtReason(i) != "", Why: "is " + i.State.String()},
 			{Name: "rollback", Allowed: (decided || delegatedBranch(i) == 0) && (!decided || inDoubtReason(i) != ""), Why: "is " + i.State.String()},
 			{Name: "forget", Allowed: finished && i.Heuristic != 0, Why: "is " + i.State.String()},
@@ -233,7 +233,7 @@ func (f *Fake) Doctor(ctx context.Context, participant string) ([]admin.Check, e
 	if participant == "" {
 		one := admin.Check{Level: "ok", Subject: "leader", Message: "this node leads"}
 		if f.notReady != nil {
-			one.Level, one.Message, one.Remedy = "failure", f.notReady.Error(), "txmgr status"
+			one.Level, one.Message, one.Remedy, one.Call = "failure", f.notReady.Error(), "see who leads", admin.CallStatus
 		}
 		found = append(found, one)
 	} else if _, known := f.participants[participant]; !known {

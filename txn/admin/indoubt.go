@@ -63,13 +63,20 @@ type CallAttempt struct {
 	Failed bool   `json:"failed"`
 }
 
+// The names of actions.
+const (
+	ActionRetry    = "retry"
+	ActionCommit   = "commit"
+	ActionRollback = "rollback"
+	ActionForget   = "forget"
+)
+
 // Action is an action that an operator could take, whether it is allowed, and why.
 type Action struct {
-	// Name is retry, commit, rollback or forget.
+	// Name is retry, commit, rollback or forget: one of the Action constants.
 	Name    string `json:"name"`
 	Allowed bool   `json:"allowed"`
 	Why     string `json:"why"`
-	Command string `json:"command,omitempty"` // to be pasted into a shell
 }
 
 // Resolution is what an operator found out, or decided, about a transaction in doubt.
@@ -114,5 +121,21 @@ type Check struct {
 	Level       string `json:"level"`       // ok, warning or failure
 	Subject     string `json:"subject"`
 	Message     string `json:"message"`
-	Remedy      string `json:"remedy"` // to be pasted into a shell; empty when there is nothing to do
+	Remedy      string `json:"remedy"` // in words; empty when there is nothing to do
+	// Call is the call of the API that shows more, or is made when the remedy was applied: one of
+	// the Call constants. CallParticipant is the participant that it is made for; empty if it is
+	// made for none.
+	Call            string `json:"call,omitempty"`
+	CallParticipant string `json:"call_participant,omitempty"`
 }
+
+// The calls of [Check.Call].
+const (
+	CallStatus         = "ClusterService/Status"
+	CallDoctor         = "ClusterService/Doctor"
+	CallInDoubts       = "InDoubtService/List"
+	CallScan           = "InDoubtService/Scan"
+	CallList           = "TransactionService/List"
+	CallParticipants   = "ParticipantService/List"
+	CallAddParticipant = "ParticipantService/Add"
+)

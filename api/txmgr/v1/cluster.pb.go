@@ -1182,10 +1182,14 @@ type Check struct {
 	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
 	// What was found, and what follows from it.
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
-	// The command or setting that mends it; empty when there is nothing to do.
-	Remedy        string `protobuf:"bytes,5,opt,name=remedy,proto3" json:"remedy,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// What mends it, in words; empty when there is nothing to do.
+	Remedy string `protobuf:"bytes,5,opt,name=remedy,proto3" json:"remedy,omitempty"`
+	// The method that shows more, or is called when the remedy was applied, such
+	// as ClusterService/Doctor; and the participant that it is called for.
+	Call            *string `protobuf:"bytes,6,opt,name=call,proto3,oneof" json:"call,omitempty"`
+	CallParticipant *string `protobuf:"bytes,7,opt,name=call_participant,proto3,oneof" json:"call_participant,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Check) Reset() {
@@ -1249,6 +1253,20 @@ func (x *Check) GetMessage() string {
 func (x *Check) GetRemedy() string {
 	if x != nil {
 		return x.Remedy
+	}
+	return ""
+}
+
+func (x *Check) GetCall() string {
+	if x != nil && x.Call != nil {
+		return *x.Call
+	}
+	return ""
+}
+
+func (x *Check) GetCallParticipant() string {
+	if x != nil && x.CallParticipant != nil {
+		return *x.CallParticipant
 	}
 	return ""
 }
@@ -1347,13 +1365,17 @@ const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\rDoctorRequest\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\"9\n" +
 	"\x0eDoctorResponse\x12'\n" +
-	"\x06checks\x18\x01 \x03(\v2\x0f.txmgr.v1.CheckR\x06checks\"\x8b\x01\n" +
+	"\x06checks\x18\x01 \x03(\v2\x0f.txmgr.v1.CheckR\x06checks\"\xf3\x01\n" +
 	"\x05Check\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\tR\x05level\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12\x16\n" +
-	"\x06remedy\x18\x05 \x01(\tR\x06remedy2\x9c\x04\n" +
+	"\x06remedy\x18\x05 \x01(\tR\x06remedy\x12\x17\n" +
+	"\x04call\x18\x06 \x01(\tH\x00R\x04call\x88\x01\x01\x12/\n" +
+	"\x10call_participant\x18\a \x01(\tH\x01R\x10call_participant\x88\x01\x01B\a\n" +
+	"\x05_callB\x13\n" +
+	"\x11_call_participant2\x9c\x04\n" +
 	"\x0eClusterService\x12@\n" +
 	"\x06Status\x12\x17.txmgr.v1.StatusRequest\x1a\x18.txmgr.v1.StatusResponse\"\x03\x90\x02\x01\x12@\n" +
 	"\x06Doctor\x12\x17.txmgr.v1.DoctorRequest\x1a\x18.txmgr.v1.DoctorResponse\"\x03\x90\x02\x01\x12/\n" +
@@ -1439,6 +1461,7 @@ func file_txmgr_v1_cluster_proto_init() {
 	file_txmgr_v1_participant_proto_init()
 	file_txmgr_v1_cluster_proto_msgTypes[1].OneofWrappers = []any{}
 	file_txmgr_v1_cluster_proto_msgTypes[11].OneofWrappers = []any{}
+	file_txmgr_v1_cluster_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

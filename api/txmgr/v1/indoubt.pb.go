@@ -882,11 +882,9 @@ func (x *CallAttempt) GetFailed() bool {
 type Action struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// retry, commit, rollback or forget.
-	Name    string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Allowed bool   `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	Why     string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
-	// The command line for it.
-	Command       *string `protobuf:"bytes,4,opt,name=command,proto3,oneof" json:"command,omitempty"`
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Allowed       bool   `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -938,13 +936,6 @@ func (x *Action) GetAllowed() bool {
 func (x *Action) GetWhy() string {
 	if x != nil {
 		return x.Why
-	}
-	return ""
-}
-
-func (x *Action) GetCommand() string {
-	if x != nil && x.Command != nil {
-		return *x.Command
 	}
 	return ""
 }
@@ -1493,14 +1484,11 @@ const file_txmgr_v1_indoubt_proto_rawDesc = "" +
 	"\x04took\x18\x02 \x01(\tR\x04took\x12\x12\n" +
 	"\x04call\x18\x03 \x01(\tR\x04call\x12\x16\n" +
 	"\x06result\x18\x04 \x01(\tR\x06result\x12\x16\n" +
-	"\x06failed\x18\x05 \x01(\bR\x06failed\"s\n" +
+	"\x06failed\x18\x05 \x01(\bR\x06failed\"H\n" +
 	"\x06Action\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aallowed\x18\x02 \x01(\bR\aallowed\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\x12\x1d\n" +
-	"\acommand\x18\x04 \x01(\tH\x00R\acommand\x88\x01\x01B\n" +
-	"\n" +
-	"\b_command\"\x1e\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"\x1e\n" +
 	"\fRetryRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x0f\n" +
 	"\rRetryResponse\"z\n" +
@@ -1625,7 +1613,6 @@ func file_txmgr_v1_indoubt_proto_init() {
 	file_txmgr_v1_indoubt_proto_msgTypes[2].OneofWrappers = []any{}
 	file_txmgr_v1_indoubt_proto_msgTypes[5].OneofWrappers = []any{}
 	file_txmgr_v1_indoubt_proto_msgTypes[8].OneofWrappers = []any{}
-	file_txmgr_v1_indoubt_proto_msgTypes[10].OneofWrappers = []any{}
 	file_txmgr_v1_indoubt_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -40,6 +40,10 @@ func FlagFailure(cmd *cobra.Command, err error) error {
 	next := cmd.CommandPath() + " --help lists the flags"
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
+		if waits := "wait-" + unknown.GetSpecifiedName(); cmd.Flags().Lookup(waits) != nil {
+			// The timeout of a transaction is another one than that of a command that waits for it.
+			return output.Usage("did you mean --"+waits+"?", "%v", err)
+		}
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if did := output.DidYouMean(unknown.GetSpecifiedName(), names, "--"); did != "" {

@@ -78,12 +78,23 @@ is printed, for a file. NAME is the name of the token's users in the audit.`,
 			return err
 		}
 		made, secret, err := c.Admin().CreateToken(ctx, r)
-		if err != nil {
+		switch txn.CodeOf(err) {
+		case txn.CodeOK:
+		case txn.CodeConflict, txn.CodeUsage: // the name is taken, or there are too many
+			return listTokensNext(err)
+		default:
 			return err
 		}
 		return printToken(a, made, secret)
 	})
 	return cmd
+}
+
+// listTokensNext adds to an error the command that shows the tokens.
+func listTokensNext(err error) error {
+	f := *output.Explain(err)
+	f.Hint = "txmgr token list shows the tokens"
+	return &f
 }
 
 func printToken(a *cli.App, made admin.Token, secret string) error {
@@ -179,9 +190,7 @@ received the revocation.`,
 			if txn.CodeOf(err) != txn.CodeNotFound {
 				return err
 			}
-			f := *output.Explain(err)
-			f.Hint = "txmgr token list shows the tokens"
-			return &f
+			return listTokensNext(err)
 		}
 		t := output.Table{Columns: output.Columns("TOKEN", "REVOKED")}
 		t.Add(args[0], "yes")

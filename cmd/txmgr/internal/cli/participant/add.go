@@ -120,7 +120,7 @@ func printAdded(a *cli.App, p admin.Participant, changes []string, found []admin
 		a.Print.Note("changed: %s", change)
 	}
 	bad := []admin.Check{}
-	for _, d := range found {
+	for _, d := range withCommands(found) {
 		if d.Level != levelOK {
 			bad = append(bad, d)
 		}

@@ -42,7 +42,7 @@ With a failure the exit code is 10. -o id prints where the failures are.`,
 			if err != nil {
 				return err
 			}
-			if found == nil {
+			if found = withCommands(found); found == nil {
 				found = []admin.Check{}
 			}
 			var p output.Page

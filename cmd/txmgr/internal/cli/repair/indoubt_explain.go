@@ -27,14 +27,14 @@ func printExplanation(a *cli.App, e admin.Explanation) error {
 			explainBranch(&p, t, t.Branches[i], q)
 		}
 	}
-	explainActions(&p, e.Actions)
+	explainActions(&p, t.ID, e.Actions)
 	if len(e.Audit) > 0 {
 		p.Title("Operators' actions")
 		for _, r := range e.Audit {
 			p.Row(strings.TrimSuffix(r.Subject+": "+r.Reason, ": "), cell.Time(r.Time), r.By, r.Action)
 		}
 	}
-	return a.Print.Print(output.Document{Value: e, IDs: []string{t.ID.String()}, Page: p})
+	return a.Print.Print(output.Document{Value: withCommands(e), IDs: []string{t.ID.String()}, Page: p})
 }
 
 // normalizeExplanation replaces nil lists by empty ones, as programs expect.
@@ -177,7 +177,7 @@ func attemptLines(all []admin.CallAttempt) (lines []string) {
 }
 
 // explainActions lists the actions that are possible, and why the others are not.
-func explainActions(p *output.Page, choices []admin.Action) {
+func explainActions(p *output.Page, id txn.ID, choices []admin.Action) {
 	for _, allowed := range []bool{true, false} {
 		begun := false
 		for _, c := range choices {
@@ -191,8 +191,8 @@ func explainActions(p *output.Page, choices []admin.Action) {
 			}
 			begun = true
 			p.Row(c.Why, c.Name)
-			if allowed && c.Command != "" {
-				p.Paste(c.Command)
+			if command := actionCommand(c, id); command != "" {
+				p.Paste(command)
 			}
 		}
 	}

@@ -49,7 +49,11 @@ func serve(ctx context.Context, a *cli.App, o serverOptions, log *slog.Logger, r
 	}
 	n, err := node.Open(opening, conf)
 	if err != nil {
-		return dataDirFailure(o.dataDir, err)
+		f := dataDirFailure(o.dataDir, err)
+		if f.Code == txn.CodeUsage && conf.Cluster != nil && conf.Cluster.CertFile == "" {
+			f.Hint = "if it needs certificates: txmgr config init makes some"
+		}
+		return f
 	}
 	closing.add("the coordinator", n.Close)
 	s, err := server.New(o.serverConfig(log), n)
@@ -175,7 +179,7 @@ func transferLeadership(ctx context.Context, n *node.Node) {
 
 // dataDirFailure names the directory. The exit code is 1 for all causes, except that a setting that
 // contradicts the directory is a usage error.
-func dataDirFailure(dir string, err error) error {
+func dataDirFailure(dir string, err error) *output.Failure {
 	f := &output.Failure{Code: txn.CodeError, What: "cannot start the coordinator in " + dir, Cause: err.Error(), Err: err}
 	switch {
 	case errors.Is(err, txn.ErrInvalid):

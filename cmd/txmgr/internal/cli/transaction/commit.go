@@ -43,7 +43,7 @@ exit code is 7, and the transaction is still decided.`,
 	f := cmd.Flags()
 	f.StringArrayVar(&o.votes, "vote", nil, "vote of a branch, as BRANCH=VOTE, PARTICIPANT=VOTE or all=VOTE; may be repeated")
 	f.BoolVar(&o.noWait, "no-wait", false, "return when the decision is durable")
-	f.DurationVar(&o.timeout, "timeout", 0, "time to wait for the participants (default: --request-timeout)")
+	f.DurationVar(&o.timeout, "wait-timeout", 0, "time to wait for the participants (default: --request-timeout)")
 	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		began := time.Now()
 		callCtx, cancel := context.WithTimeout(ctx, a.RequestTimeout)

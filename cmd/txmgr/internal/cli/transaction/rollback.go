@@ -29,7 +29,7 @@ cannot be rolled back (exit code 6).`,
 	f := cmd.Flags()
 	f.StringVar(&reason, "reason", "", "reason; recorded with the transaction")
 	f.BoolVar(&noWait, "no-wait", false, "return when the decision is durable")
-	f.DurationVar(&timeout, "timeout", 0, "time to wait for the participants (default: --request-timeout)")
+	f.DurationVar(&timeout, "wait-timeout", 0, "time to wait for the participants (default: --request-timeout)")
 	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		began := time.Now()
 		callCtx, cancel := context.WithTimeout(ctx, a.RequestTimeout)

@@ -34,13 +34,13 @@ Waiting for committed ends at once, with exit code 3, when the transaction is de
 roll back; waiting for rolled-back, with exit code 6, when it is decided to commit. If
 the wait times out, the exit code is 7.`,
 		Example: `  txmgr wait tx_01k9
-  txmgr wait tx_01k9 --for committed --timeout 5s`,
+  txmgr wait tx_01k9 --for committed --wait-timeout 5s`,
 		Args:              cli.ArgCount(1, 1, "TX"),
 		ValidArgsFunction: a.CompleteTX(false),
 	}
 	f := cmd.Flags()
 	f.StringVar(&goal, "for", goalFinished, "outcome to wait for: committed, rolled-back or finished")
-	f.DurationVar(&timeout, "timeout", time.Minute, "time to wait")
+	f.DurationVar(&timeout, "wait-timeout", time.Minute, "time to wait")
 	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(goals, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		switch goal {
@@ -49,7 +49,7 @@ the wait times out, the exit code is 7.`,
 			return output.Usage(output.DidYouMean(goal, goals, "--for "), "--for %q: want committed, rolled-back or finished", goal)
 		}
 		if timeout <= 0 {
-			return output.Usage("give a positive duration", "--timeout is %v", timeout)
+			return output.Usage("give a positive duration", "--wait-timeout is %v", timeout)
 		}
 		began := time.Now()
 		callCtx, cancel := context.WithTimeout(ctx, timeout)
