@@ -17,7 +17,8 @@ type deadline struct {
 }
 
 // deadline turns a timeout that begins now into the tick of the log at which it expires: the hash of
-// its survival index (docs/timeouts.md).
+// its survival index, as the source calls the number of the invocation that ends the transaction
+// (docs/timeouts.md).
 func (n *Node) deadline(timeout time.Duration) (d deadline, err error) {
 	d.term = n.terms.latest.Load() // before the clock is read
 	interval := n.clock.Interval()

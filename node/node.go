@@ -91,7 +91,7 @@ func Open(ctx context.Context, conf Config) (*Node, error) {
 		return nil, errors.Join(fmt.Errorf("measuring the log: %w", err), n.cluster.Close(), n.env.Log.Close())
 	}
 	acks := new(readindex.AckTracker)
-	n.env.Transport = raftguard.Transport(n.env.Transport, n.snapshots.Loops(), acks)
+	n.env.Transport = raftguard.Transport(n.env.Transport, n.snapshots.RepeatedTo(), acks)
 	if n.raft, err = raftguard.Start(n.env, n.fsm, conf.trailingLogs, n.conf.Logger); err != nil {
 		n.life.end()
 		n.notifier.Close()

@@ -33,7 +33,8 @@
 // wheel that the one loop advances: it is added and removed in constant time, and the loop sleeps
 // until the first task is due.
 //
-// The sweep ([Recovery.Sweep]) looks for prepared branches that nothing drives: a prepare that
+// The sweep ([Recovery.Sweep]) scans the participants for orphans, prepared branches that nothing
+// drives (recovery/scan), and ends them: a prepare that
 // came after the rollback, a false acknowledgement, a branch of a forgotten transaction. After it,
 // commit records that are not needed any more are pruned, where a participant is a
 // [participant.Pruner]. [Recovery.InspectLocks], [Recovery.RetryStates], [Recovery.History] and

@@ -3,7 +3,7 @@
 //
 //   - [github.com/txmgr/txmgr/timeout/survival] groups transactions by the invocation of the
 //     timeout thread that ends them. Every replica keeps one, driven by the log alone: it decides
-//     when a transaction times out.
+//     when a transaction times out (txn/machine/expiry.go).
 //   - [github.com/txmgr/txmgr/timeout/wheel] is a hierarchical timing wheel for tasks of one
 //     process: retries, long polls.
 //   - [github.com/txmgr/txmgr/timeout/heap] is a balanced binary heap of the elements themselves:

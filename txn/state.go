@@ -2,7 +2,9 @@ package txn
 
 import "fmt"
 
-// State is the state of a global transaction. The zero State is no state.
+// State is the state of a global transaction. The zero State is no state. Counts and metrics call
+// transactions before the decision undecided, and those that are committing or rolling back
+// completing.
 type State uint8
 
 const (

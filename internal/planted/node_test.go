@@ -116,7 +116,7 @@ var ofTheNode = []plant{
 	{
 		name:   "a founder hears everybody before it knows its cluster",
 		breaks: "no node is part of two clusters",
-		file:   "node/membership/admission.go",
+		file:   "node/membership/admit_peer.go",
 		old:    "return c.checkPlan(who)",
 		bug:    "return nil",
 		pkg:    "node/membership", test: "TestBootstrapperIgnoresOtherClusters", says: "when it has founded it hears another cluster: <nil>",

@@ -11,7 +11,7 @@ import (
 // the same snapshot for ever (docs/decisions/0017): its log has a gap at the snapshot's last index, and
 // raft looks for the previous entry in the log alone. The same happens to a follower that rejects a
 // snapshot because it has applied more. A newer snapshot of the leader ends the loop; the node takes it
-// (node/snapshots/repeated.go). Our log store leaves no such gap: the guard is for
+// (node/snapshots/break_loops.go). Our log store leaves no such gap: the guard is for
 // followers with another one.
 
 // maxRepeatedInstalls is how often the same snapshot may reach the same node before a new one is

@@ -19,13 +19,6 @@ const (
 	ClassUnreachable   = "unreachable"
 )
 
-// Orphan is a prepared branch that nothing drives, and what a sweep has to do with it.
-type Orphan struct {
-	Branch participant.Branch
-	Action plan.Action // Commit or Rollback
-	Result admin.ScanResult
-}
-
 // classify classifies one branch. The action is zero when the branch is to be left.
 func classify(name string, b preparedBranch, k plan.BranchStatus) Orphan {
 	o := Orphan{

@@ -35,6 +35,13 @@ type Scanner struct {
 	Rand func() float64
 }
 
+// Orphan is a prepared branch that nothing drives, and what a sweep has to do with it.
+type Orphan struct {
+	Branch participant.Branch
+	Action plan.Action // Commit or Rollback
+	Result admin.ScanResult
+}
+
 // Result is what a scan found at a participant, at most [Scanner].Limit of each.
 type Result struct {
 	Orphans []Orphan

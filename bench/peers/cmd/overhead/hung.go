@@ -52,7 +52,7 @@ type expiration struct {
 	Span       time.Duration `json:"span_ns"`      // from the deadline until nothing is prepared at PostgreSQL
 	First      time.Duration `json:"first_ns"`     // until the first branch was rolled back
 	Most       time.Duration `json:"most_ns"`      // until 99 of 100 were
-	Completing int           `json:"undone"`       // transactions that wait for the hung participant then
+	Completing int           `json:"completing"`   // transactions that wait for the hung participant then
 	Conns      int           `json:"calls"`        // connections that it had accepted until then
 	Coord      time.Duration `json:"cpu_ns"`       // of the coordinator, from the deadline on
 	Postgres   time.Duration `json:"pg_cpu_ns"`    // of PostgreSQL, likewise
@@ -285,7 +285,7 @@ func (r *hungReport) print(w io.Writer, format string) error {
 	}
 	fmt.Fprintf(w, "%d transactions, each prepared at PostgreSQL, expire at once; medians of %d rounds\n\n", r.Due, len(r.Cases[0].Rounds))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "PostgreSQL's\tall rolled back after\t\t× alone\t\tfirst after\t99 of 100 after\tcalls that hung\tundone then\tCPU s: coordinator\tPostgreSQL")
+	fmt.Fprintln(t, "PostgreSQL's\tall rolled back after\t\t× alone\t\tfirst after\t99 of 100 after\tcalls that hung\tcompleting then\tCPU s: coordinator\tPostgreSQL")
 	var met bool
 	for _, c := range r.Cases {
 		span := func(e expiration) float64 { return e.Span.Seconds() }

@@ -122,7 +122,7 @@ func (w *worker) watch(ctx context.Context, first txn.ID, members int, at time.T
 			return g, nil
 		}
 		if time.Since(at) > 10*time.Minute {
-			return nil, fmt.Errorf("10 minutes after the tick %d of %d are decided and %d are unfinished", s.TimedOut-before.TimedOut, members, s.Completing)
+			return nil, fmt.Errorf("10 minutes after the tick %d of %d are decided and %d are completing", s.TimedOut-before.TimedOut, members, s.Completing)
 		}
 	}
 	return nil, ctx.Err()

@@ -51,7 +51,7 @@ shows it.`,
 	f.BoolVar(&o.rollback, "rollback", false, "the branch rolled back at the participant")
 	f.StringVar(&o.branch, "branch", "", "only this branch, as b1 or as the name of its participant (default: all branches in doubt)")
 	f.StringVar(&o.reason, "reason", "", "how the outcome is known; required, recorded in the audit")
-	_ = cmd.RegisterFlagCompletionFunc("branch", completeBranches(a)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("branch", suggestBranches(a)) // the flag is there
 	cmd.RunE = a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
 		if o.commit == o.rollback {
 			return output.Usage("--commit: the branch committed; --rollback: the branch rolled back", "want either --commit or --rollback")
@@ -146,7 +146,7 @@ func printResolved(ctx context.Context, a *cli.App, c *client.Client, id txn.ID,
 	return a.Print.Print(output.Document{Value: output.Normalize(info), IDs: []string{id.String()}, Tables: []output.Table{t}})
 }
 
-func completeBranches(a *cli.App) cobra.CompletionFunc {
+func suggestBranches(a *cli.App) cobra.CompletionFunc {
 	return a.Complete(func(ctx context.Context, c *client.Client, args []string, _ string) (out []string) {
 		if len(args) == 0 {
 			return nil

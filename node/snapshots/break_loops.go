@@ -9,11 +9,11 @@ import (
 // loopBreakInterval is the least time between two snapshots that are taken to break a loop.
 const loopBreakInterval = time.Second
 
-// Loops is where a node is reported that raft sends the same snapshot for ever, as
+// RepeatedTo receives the id of a node to which raft sends the same snapshot for ever, as
 // raftguard.Transport finds (node/raftguard/repeated_snapshot.go). It has place for one.
-func (s *Scheduler) Loops() chan<- raft.ServerID { return s.loops }
+func (s *Scheduler) RepeatedTo() chan<- raft.ServerID { return s.loops }
 
-// BreakLoops takes a new snapshot for each node that is reported in [Scheduler.Loops], until stop is
+// BreakLoops takes a new snapshot for each node that is reported by [Scheduler.RepeatedTo], until stop is
 // closed. requestTick has an entry written: raft takes no snapshot when nothing is new.
 func (s *Scheduler) BreakLoops(stop <-chan struct{}, requestTick func()) {
 	for {
