@@ -43,8 +43,12 @@ func (n *Node) bootstrapSettings() string {
 }
 
 // Join implements [admin.Cluster].
-func (n adminCalls) Join(ctx context.Context, address, _ string) (admin.Member, error) {
-	return n.cluster.Join(ctx, address)
+func (n adminCalls) Join(ctx context.Context, address, by, reason string) (admin.Member, error) {
+	reason, err := optionalReason("cluster join", reason)
+	if err != nil {
+		return admin.Member{}, err
+	}
+	return n.cluster.Join(ctx, address, audit.Operator(by), reason)
 }
 
 // Remove implements [admin.Cluster].
@@ -53,11 +57,21 @@ func (n adminCalls) Remove(ctx context.Context, node, by, reason string) error {
 }
 
 // Leave implements [admin.Cluster].
-func (n adminCalls) Leave(ctx context.Context, _ string) error { return n.cluster.Leave(ctx) }
+func (n adminCalls) Leave(ctx context.Context, by, reason string) error {
+	reason, err := optionalReason("cluster leave", reason)
+	if err != nil {
+		return err
+	}
+	return n.cluster.Leave(ctx, audit.Operator(by), reason)
+}
 
 // TransferLeader implements [admin.Cluster].
-func (n adminCalls) TransferLeader(ctx context.Context, node string) error {
-	return n.cluster.TransferLeader(ctx, node)
+func (n adminCalls) TransferLeader(ctx context.Context, node, by, reason string) error {
+	reason, err := optionalReason("cluster transfer-leader", reason)
+	if err != nil {
+		return err
+	}
+	return n.cluster.TransferLeader(ctx, node, audit.Operator(by), reason)
 }
 
 // membershipNode implements [membership.Node].

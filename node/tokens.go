@@ -30,10 +30,14 @@ func (n adminCalls) CreateToken(ctx context.Context, r admin.TokenRequest) (admi
 	if err := r.Check(); err != nil {
 		return admin.Token{}, "", txn.Wrap(op, txn.ID{}, err)
 	}
+	reason, err := optionalReason(op, r.Reason)
+	if err != nil {
+		return admin.Token{}, "", err
+	}
 	if textutil.OneLine(r.Name) != r.Name {
 		return admin.Token{}, "", &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "the name of a token is one line, without spaces at its ends or two in a row"}
 	}
-	c := machine.AddToken{ID: n.newTokenID(), Name: r.Name, Role: r.Role, Rate: r.Rate, By: audit.Operator(r.By)}
+	c := machine.AddToken{ID: n.newTokenID(), Name: r.Name, Role: r.Role, Rate: r.Rate, By: audit.Operator(r.By), Reason: reason}
 	if r.TTL > 0 {
 		c.Expires = n.conf.wall().Add(r.TTL).UnixMilli()
 	}
