@@ -236,7 +236,7 @@ func TestOnce(t *testing.T) {
 	if all, err := c.Admin().Tokens(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("%d tokens, %v", len(all), err)
 	}
-	if err := c.Admin().Leave(t.Context(), "ann"); !errors.Is(err, txn.ErrInvalid) {
+	if err := c.Admin().Leave(t.Context(), "ann", ""); !errors.Is(err, txn.ErrInvalid) {
 		t.Errorf("leave with two addresses: %v", err)
 	}
 	l.whole = true

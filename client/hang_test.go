@@ -36,7 +36,7 @@ func TestNodeThatHangs(t *testing.T) {
 		"list":   func(c *client.Client) error { _, err := c.List(soon(t, 2*time.Second), admin.Filter{}); return err },
 		"doctor": func(c *client.Client) error { _, err := c.Admin().Doctor(t.Context(), ""); return err },
 		"transfer leader": func(c *client.Client) error {
-			if err := c.Admin().TransferLeader(t.Context(), ""); !errors.Is(err, txn.ErrNotFound) { // there is no other node
+			if err := c.Admin().TransferLeader(t.Context(), "", "", ""); !errors.Is(err, txn.ErrNotFound) { // there is no other node
 				return err
 			}
 			return nil
@@ -57,7 +57,7 @@ func TestAskingWithoutALeader(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"doctor":          func() error { _, err := c.Admin().Doctor(t.Context(), ""); return err },
 		"remove":          func() error { return c.Admin().Remove(t.Context(), "n1", "", "gone") },
-		"transfer leader": func() error { return c.Admin().TransferLeader(t.Context(), "") },
+		"transfer leader": func() error { return c.Admin().TransferLeader(t.Context(), "", "", "") },
 	} {
 		started := time.Now()
 		if err := call(); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "does not lead") || time.Since(started) > 5*time.Second {
@@ -76,7 +76,7 @@ func TestWordOfTheLastNode(t *testing.T) {
 		if _, err := c.Begin(soon(t, time.Second), txn.Options{}); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "does not lead") {
 			t.Errorf("begin: %v", err)
 		}
-		if err := c.Admin().TransferLeader(soon(t, time.Second), ""); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "does not lead") {
+		if err := c.Admin().TransferLeader(soon(t, time.Second), "", "", ""); !errors.Is(err, txn.ErrUnavailable) || !strings.Contains(err.Error(), "does not lead") {
 			t.Errorf("transfer: %v", err)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 // Join implements [admin.Cluster].
-func (c adminCalls) Join(ctx context.Context, address, by string) (admin.Member, error) {
+func (c adminCalls) Join(ctx context.Context, address, by, reason string) (admin.Member, error) {
 	var res *txmgrv1.Member
-	r := &txmgrv1.JoinRequest{Address: wire.Text(address), By: wire.Text(by)}
+	r := &txmgrv1.JoinRequest{Address: wire.Text(address), By: wire.Text(by), Reason: wire.Text(reason)}
 	err := c.fanoutCall(ctx, "join", txn.ID{}, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.cluster.Join(ctx, r)
 		return err
@@ -35,8 +35,8 @@ func (c adminCalls) Remove(ctx context.Context, node, by, reason string) error {
 }
 
 // TransferLeader implements [admin.Cluster].
-func (c adminCalls) TransferLeader(ctx context.Context, node string) error {
-	r := &txmgrv1.TransferLeaderRequest{Node: wire.Text(node)}
+func (c adminCalls) TransferLeader(ctx context.Context, node, by, reason string) error {
+	r := &txmgrv1.TransferLeaderRequest{Node: wire.Text(node), By: wire.Text(by), Reason: wire.Text(reason)}
 	return c.callNonIdempotent(ctx, "transfer leader", func(ctx context.Context, e *endpoint) error {
 		_, err := e.cluster.TransferLeader(ctx, r)
 		return err
@@ -44,11 +44,11 @@ func (c adminCalls) TransferLeader(ctx context.Context, node string) error {
 }
 
 // Leave implements [admin.Cluster].
-func (c adminCalls) Leave(ctx context.Context, by string) error {
+func (c adminCalls) Leave(ctx context.Context, by, reason string) error {
 	if len(c.endpoints) > 1 {
 		return newError("leave", txn.ID{}, fmt.Errorf("%w: %d addresses are given, and it is the node that is asked that leaves: give its own", txn.ErrInvalid, len(c.endpoints)))
 	}
-	r := &txmgrv1.LeaveRequest{By: wire.Text(by)}
+	r := &txmgrv1.LeaveRequest{By: wire.Text(by), Reason: wire.Text(reason)}
 	return c.callNonIdempotent(ctx, "leave", func(ctx context.Context, e *endpoint) error {
 		_, err := e.cluster.Leave(ctx, r)
 		return err

@@ -524,7 +524,7 @@ func TestWrongSchemeFailsAtOnce(t *testing.T) {
 					_, err := c.Wait(ctx, newID(1), txn.UntilFinished)
 					return err
 				},
-				"transfer leader": func(ctx context.Context, c *client.Client) error { return c.Admin().TransferLeader(ctx, "") },
+				"transfer leader": func(ctx context.Context, c *client.Client) error { return c.Admin().TransferLeader(ctx, "", "", "") },
 				"ping":            func(ctx context.Context, c *client.Client) error { return c.Ping(ctx) },
 			} {
 				cfg.Address = address

@@ -11,6 +11,7 @@ import (
 
 	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // freePorts returns addresses on loopback that no process listens on.
@@ -136,7 +137,7 @@ func TestClusterForms(t *testing.T) {
 	// The leader leaves.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := l.Admin().Leave(ctx, ""); err != nil {
+	if err := l.Admin().Leave(ctx, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	var rest []*Node
@@ -148,6 +149,10 @@ func TestClusterForms(t *testing.T) {
 	l2 := leaderOf(t, rest...)
 	if len(l2.cluster.Members()) != 3 {
 		t.Errorf("%d members", len(l2.cluster.Members()))
+	}
+	audit, err := l2.Admin().Audit(t.Context(), admin.AuditFilter{Limit: 1})
+	if err != nil || len(audit) != 1 || audit[0].By != "node "+string(l.env.ID) || audit[0].Reason != "it left" {
+		t.Errorf("%+v, %v", audit, err)
 	}
 	if i, err := l2.Get(t.Context(), b.ID); err != nil || i.State != txn.Active {
 		t.Errorf("%v, %v", i.State, err)

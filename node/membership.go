@@ -8,6 +8,7 @@ import (
 	"github.com/txmgr/txmgr/node/audit"
 	"github.com/txmgr/txmgr/node/membership"
 	"github.com/txmgr/txmgr/node/peer"
+	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
 )
@@ -43,8 +44,12 @@ func (n *Node) bootstrapSettings() string {
 }
 
 // Join implements [admin.Cluster].
-func (n adminCalls) Join(ctx context.Context, address, _ string) (admin.Member, error) {
-	return n.cluster.Join(ctx, address)
+func (n adminCalls) Join(ctx context.Context, address, by, reason string) (admin.Member, error) {
+	reason, err := audit.OptionalReason("cluster join", txn.ID{}, reason)
+	if err != nil {
+		return admin.Member{}, err
+	}
+	return n.cluster.Join(ctx, address, audit.Operator(by), reason)
 }
 
 // Remove implements [admin.Cluster].
@@ -53,11 +58,21 @@ func (n adminCalls) Remove(ctx context.Context, node, by, reason string) error {
 }
 
 // Leave implements [admin.Cluster].
-func (n adminCalls) Leave(ctx context.Context, _ string) error { return n.cluster.Leave(ctx) }
+func (n adminCalls) Leave(ctx context.Context, by, reason string) error {
+	reason, err := audit.OptionalReason("cluster leave", txn.ID{}, reason)
+	if err != nil {
+		return err
+	}
+	return n.cluster.Leave(ctx, audit.Operator(by), reason)
+}
 
 // TransferLeader implements [admin.Cluster].
-func (n adminCalls) TransferLeader(ctx context.Context, node string) error {
-	return n.cluster.TransferLeader(ctx, node)
+func (n adminCalls) TransferLeader(ctx context.Context, node, by, reason string) error {
+	reason, err := audit.OptionalReason("cluster transfer-leader", txn.ID{}, reason)
+	if err != nil {
+		return err
+	}
+	return n.cluster.TransferLeader(ctx, node, audit.Operator(by), reason)
 }
 
 // membershipNode implements [membership.Node].

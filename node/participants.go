@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/txmgr/txmgr/node/audit"
 	"github.com/txmgr/txmgr/node/participants"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
@@ -22,7 +23,7 @@ func (n adminCalls) AddParticipant(ctx context.Context, p admin.Participant, by,
 	if err != nil {
 		return txn.Wrap("participant add", txn.ID{}, err)
 	}
-	return n.registerParticipant(ctx, machine.RegisterParticipant{Participant: p, By: by, Reason: reason})
+	return n.registerParticipant(ctx, machine.RegisterParticipant{Participant: p, By: audit.Operator(by), Reason: reason})
 }
 
 func (n *Node) registerParticipant(ctx context.Context, c machine.RegisterParticipant) error {
@@ -52,7 +53,7 @@ func (n *Node) registerEmbedded() error {
 
 // RemoveParticipant implements [admin.Participants].
 func (n adminCalls) RemoveParticipant(ctx context.Context, name, by, reason string) error {
-	res, err := n.proposals.Propose(ctx, machine.UnregisterParticipant{Name: name, By: by, Reason: reason})
+	res, err := n.proposals.Propose(ctx, machine.UnregisterParticipant{Name: name, By: audit.Operator(by), Reason: reason})
 	switch {
 	case err != nil:
 		return txn.Wrap("participant remove", txn.ID{}, err)

@@ -157,7 +157,7 @@ func TestTransferTargetThatJustStartedIsOnTime(t *testing.T) {
 		c.stop(target)
 		c.start(target)
 		pass(500 * time.Millisecond)
-		if err := c.nodes[l].Admin().TransferLeader(t.Context(), string(c.servers[target].ID)); err != nil {
+		if err := c.nodes[l].Admin().TransferLeader(t.Context(), string(c.servers[target].ID), "", ""); err != nil {
 			t.Fatal(err)
 		}
 		if l = c.leader(); l != target {

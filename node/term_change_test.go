@@ -94,14 +94,14 @@ func TestALateParticipantDoesNotKeepANodeFromLeading(t *testing.T) {
 			ended <- err
 		}()
 		<-asked
-		if err := n.Admin().TransferLeader(t.Context(), ""); err != nil {
+		if err := n.Admin().TransferLeader(t.Context(), "", "", ""); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-ended; err == nil {
 			t.Error("a commit without a vote was answered")
 		}
 		second := c.leader()
-		if err := c.nodes[second].Admin().TransferLeader(t.Context(), string(c.servers[first].ID)); err != nil {
+		if err := c.nodes[second].Admin().TransferLeader(t.Context(), string(c.servers[first].ID), "", ""); err != nil {
 			t.Fatal(err)
 		}
 		if l := c.leader(); l != first {
@@ -116,10 +116,10 @@ func TestASimulatedNodeHasNoPort(t *testing.T) {
 		c := openReplicas(t, 3, nil)
 		defer c.close()
 		n := c.nodes[c.leader()]
-		if _, err := n.Admin().Join(t.Context(), "n9", "test"); !errors.Is(err, txn.ErrUnavailable) {
+		if _, err := n.Admin().Join(t.Context(), "n9", "test", ""); !errors.Is(err, txn.ErrUnavailable) {
 			t.Errorf("join: %v", err)
 		}
-		if err := n.Admin().Leave(t.Context(), "test"); !errors.Is(err, txn.ErrUnavailable) {
+		if err := n.Admin().Leave(t.Context(), "test", ""); !errors.Is(err, txn.ErrUnavailable) {
 			t.Errorf("leave: %v", err)
 		}
 	})

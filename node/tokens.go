@@ -2,26 +2,14 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"strings"
 
-	"github.com/txmgr/txmgr/internal/random"
 	"github.com/txmgr/txmgr/internal/textutil"
 	"github.com/txmgr/txmgr/node/audit"
+	"github.com/txmgr/txmgr/node/tokensecret"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 	"github.com/txmgr/txmgr/txn/machine"
-)
-
-// A secret is txm_<id>_<letters>: it shows which token it belongs to, and secret scanners find
-// it in source code. Its 32 letters hold 160 random bits, so a plain hash of it is as good as a
-// slow one.
-const (
-	secretPrefix  = "txm_"
-	tokenIDLength = 8
-	secretLetters = 32
-	secretLength  = len(secretPrefix) + tokenIDLength + 1 + secretLetters
 )
 
 // CreateToken implements [admin.Tokens].
@@ -30,15 +18,19 @@ func (n adminCalls) CreateToken(ctx context.Context, r admin.TokenRequest) (admi
 	if err := r.Check(); err != nil {
 		return admin.Token{}, "", txn.Wrap(op, txn.ID{}, err)
 	}
+	reason, err := audit.OptionalReason(op, txn.ID{}, r.Reason)
+	if err != nil {
+		return admin.Token{}, "", err
+	}
 	if textutil.OneLine(r.Name) != r.Name {
 		return admin.Token{}, "", &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "the name of a token is one line, without spaces at its ends or two in a row"}
 	}
-	c := machine.AddToken{ID: n.newTokenID(), Name: r.Name, Role: r.Role, Rate: r.Rate, By: audit.Operator(r.By)}
+	c := machine.AddToken{ID: n.newTokenID(), Name: r.Name, Role: r.Role, Rate: r.Rate, By: audit.Operator(r.By), Reason: reason}
 	if r.TTL > 0 {
 		c.Expires = n.conf.wall().Add(r.TTL).UnixMilli()
 	}
-	secret := secretPrefix + c.ID + "_" + random.Letters(secretLetters)
-	c.Hash = sha256.Sum256([]byte(secret))
+	secret := tokensecret.New(c.ID)
+	c.Hash, _ = tokensecret.Hash(secret)
 	res, err := n.proposeCommand(ctx, op, c, nil)
 	switch {
 	case res.Code == machine.Conflict:
@@ -58,7 +50,7 @@ func (n adminCalls) CreateToken(ctx context.Context, r admin.TokenRequest) (admi
 // newTokenID returns an id that no token has.
 func (n *Node) newTokenID() string {
 	for {
-		id := random.Letters(tokenIDLength)
+		id := tokensecret.NewID()
 		if _, taken := n.token(id); !taken {
 			return id
 		}
@@ -87,9 +79,9 @@ func (n adminCalls) Tokens(ctx context.Context) ([]admin.Token, error) {
 // RevokeToken implements [admin.Tokens].
 func (n adminCalls) RevokeToken(ctx context.Context, token, by, reason string) error {
 	const op = "token revoke"
-	reason = strings.TrimSpace(reason)
-	if len(reason) > txn.MaxReason {
-		return tooLongError(op, txn.ID{}, "reason", len(reason))
+	reason, err := audit.OptionalReason(op, txn.ID{}, reason)
+	if err != nil {
+		return err
 	}
 	if err := n.requireLeader(); err != nil {
 		return txn.Wrap(op, txn.ID{}, n.orLogFailure(err))
@@ -109,12 +101,11 @@ func (n adminCalls) RevokeToken(ctx context.Context, token, by, reason string) e
 // AuthenticateToken returns the token of a secret, as far as this node knows. It is false when no
 // token has the secret, and when the token has expired by this node's clock.
 func (n *Node) AuthenticateToken(secret string) (admin.Token, bool) {
-	if len(secret) != secretLength || !strings.HasPrefix(secret, secretPrefix) {
+	hash, ok := tokensecret.Hash(secret)
+	if !ok {
 		return admin.Token{}, false
 	}
-	hash := sha256.Sum256([]byte(secret))
 	var t machine.Token
-	var ok bool
 	n.fsm.View(func(m *machine.Machine) { t, ok = m.TokenByHash(hash) })
 	if !ok || t.Expires != 0 && n.conf.wall().UnixMilli() >= t.Expires {
 		return admin.Token{}, false

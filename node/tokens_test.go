@@ -21,7 +21,7 @@ func TestTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := n.conf.wall().UTC()
-		app, secret, err := n.Admin().CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient, Rate: 100, TTL: time.Hour, By: "ann"})
+		app, secret, err := n.Admin().CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleClient, Rate: 100, TTL: time.Hour, By: "ann", Reason: " for the shop "})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestTokens(t *testing.T) {
 		}
 		_, _, err = n.Admin().CreateToken(t.Context(), admin.TokenRequest{Name: "app", Role: admin.RoleReader})
 		wantErr(t, "name taken", err, txn.ErrConflict, "revoke it first")
-		for _, bad := range []admin.TokenRequest{{}, {Name: "x"}, {Name: " x", Role: 1}, {Name: "x\ny", Role: 1}, {Name: "x", Role: 9}, {Name: "x", Role: 1, TTL: -1}} {
+		for _, bad := range []admin.TokenRequest{{}, {Name: "x"}, {Name: " x", Role: 1}, {Name: "x\ny", Role: 1}, {Name: "x", Role: 9}, {Name: "x", Role: 1, TTL: -1}, {Name: "x", Role: 1, Reason: strings.Repeat("r", txn.MaxReason+1)}} {
 			_, _, err := n.Admin().CreateToken(t.Context(), bad)
 			wantErr(t, "bad request", err, txn.ErrInvalid)
 		}
@@ -87,7 +87,7 @@ func TestTokens(t *testing.T) {
 		for _, a := range records {
 			did = append(did, strings.TrimSpace(a.Action+" "+a.Subject+" "+a.By+" "+a.Reason))
 		}
-		want := []string{"token-add app " + app.ID + " ann", "token-add root " + root.ID, "token-remove app " + app.ID + " bob over", "token-remove root " + root.ID + " bob"}
+		want := []string{"token-add app " + app.ID + " ann for the shop", "token-add root " + root.ID, "token-remove app " + app.ID + " bob over", "token-remove root " + root.ID + " bob"}
 		if err != nil || len(did) != 5 || strings.Join(did[:4], "; ") != strings.Join(want, "; ") {
 			t.Errorf("%q, %v", did, err)
 		}

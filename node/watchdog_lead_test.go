@@ -47,7 +47,7 @@ func openThreeWatched(t *testing.T, options ...func(*Config)) ([]*Node, <-chan e
 func elects(t *testing.T, from, to *Node) {
 	t.Helper()
 	waittest.Until(t, "the node is elected", func() bool {
-		_ = from.Admin().TransferLeader(t.Context(), string(to.env.ID)) // refused until the leader is up to date
+		_ = from.Admin().TransferLeader(t.Context(), string(to.env.ID), "", "") // refused until the leader is up to date
 		return to.raft.State() == raft.Leader
 	})
 }

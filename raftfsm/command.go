@@ -46,8 +46,10 @@ const (
 	kindRegisterParticipant
 	kindUnregisterParticipant
 	kindEndedByApplication
+	kindAddTokenWithReason
+	kindRecordAction
 
-	newestKind = kindEndedByApplication
+	newestKind = kindRecordAction
 )
 
 // The least number of bytes of one element, against which counts are checked. A label is two empty
@@ -140,9 +142,12 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 		dst = appendString(append(dst, kindRemoveMember), c.Node)
 		return appendString(appendString(dst, c.By), c.Reason)
 	case machine.AddToken:
-		return appendAddToken(append(dst, kindAddToken), &c)
+		return appendAddToken(dst, &c)
 	case machine.RemoveToken:
 		dst = appendString(append(dst, kindRemoveToken), c.ID)
+		return appendString(appendString(dst, c.By), c.Reason)
+	case machine.RecordAction:
+		dst = appendString(append(dst, kindRecordAction, byte(c.Action)), c.Subject)
 		return appendString(appendString(dst, c.By), c.Reason)
 	case machine.ResumeRecovery:
 		return appendString(appendString(append(dst, kindResumeRecovery), c.By), c.Reason)
@@ -227,10 +232,19 @@ func appendReportCompletion(dst []byte, c *machine.ReportCompletion) []byte {
 	return dst
 }
 
+// appendAddToken writes the older form when no reason is given.
 func appendAddToken(dst []byte, c *machine.AddToken) []byte {
-	dst = append(appendString(appendString(dst, c.ID), c.Name), byte(c.Role))
+	kind := kindAddToken
+	if c.Reason != "" {
+		kind = kindAddTokenWithReason
+	}
+	dst = append(appendString(appendString(append(dst, kind), c.ID), c.Name), byte(c.Role))
 	dst = binary.AppendUvarint(append(dst, c.Hash[:]...), uint64(c.Rate))
-	return appendString(binary.AppendVarint(dst, c.Expires), c.By)
+	dst = appendString(binary.AppendVarint(dst, c.Expires), c.By)
+	if kind == kindAddTokenWithReason {
+		dst = appendString(dst, c.Reason)
+	}
+	return dst
 }
 
 // commandReader reads the commands of one entry. Their small slices are cut from a few larger ones.
@@ -290,11 +304,13 @@ func (r *commandReader) command() machine.Command {
 	case kindRemoveMember:
 		return machine.RemoveMember{Node: r.name(), By: r.name(), Reason: r.name()}
 	case kindAddToken:
-		return machine.AddToken{
-			ID: r.name(), Name: r.name(), Role: admin.Role(r.byte()), Hash: r.hash(), Rate: r.uint32(), Expires: r.number(), By: r.name(),
-		}
+		return r.addToken()
+	case kindAddTokenWithReason:
+		return r.addTokenWithReason()
 	case kindRemoveToken:
 		return machine.RemoveToken{ID: r.name(), By: r.name(), Reason: r.name()}
+	case kindRecordAction:
+		return machine.RecordAction{Action: machine.AuditAction(r.byte()), Subject: r.name(), By: r.name(), Reason: r.name()}
 	case kindResumeRecovery:
 		return machine.ResumeRecovery{By: r.name(), Reason: r.name()}
 	case kindBeginInSession:
@@ -319,6 +335,20 @@ func (r *commandReader) forgetBy() machine.Forget {
 	c := machine.Forget{ID: r.id(), By: r.name(), Reason: r.name()}
 	if c.By == "" {
 		r.fail("no operator: must be encoded in the older form") // equal entries have equal bytes
+	}
+	return c
+}
+
+func (r *commandReader) addToken() machine.AddToken {
+	return machine.AddToken{
+		ID: r.name(), Name: r.name(), Role: admin.Role(r.byte()), Hash: r.hash(), Rate: r.uint32(), Expires: r.number(), By: r.name(),
+	}
+}
+
+func (r *commandReader) addTokenWithReason() machine.AddToken {
+	c := r.addToken()
+	if c.Reason = r.name(); c.Reason == "" {
+		r.fail("no reason: must be encoded in the older form") // equal entries have equal bytes
 	}
 	return c
 }

@@ -85,6 +85,10 @@ var samples = []sample{
 	}, By: "ann", Reason: "moved"}},
 	{"UnregisterParticipant", machine.UnregisterParticipant{Name: "orders", By: "ann", Reason: "not used any more"}},
 	{"EndedByHand", machine.EndedByApplication{ID: id(18), Branch: 300, Reason: "COMMIT was typed"}},
+	{"AddTokenWithReason", machine.AddToken{
+		ID: "k7q2m9xa", Name: "app", Role: admin.RoleOperator, Hash: [32]byte{0xff, 31: 0x01}, Rate: 300, Expires: 1763740800123, By: "ann", Reason: "for the shop",
+	}},
+	{"RecordAction", machine.RecordAction{Action: machine.ActionRequestTransfer, Subject: "n_01", By: "ann", Reason: "maintenance"}},
 }
 
 // first are the samples that the first release knew.
@@ -367,9 +371,11 @@ func genCommand() *rapid.Generator[machine.Command] {
 			return machine.SetMember{Member: genMember().Draw(t, "member")}
 		case kindRemoveMember:
 			return machine.RemoveMember{Node: rapid.String().Draw(t, "node"), By: rapid.String().Draw(t, "by"), Reason: text}
-		case kindAddToken:
+		case kindAddToken, kindAddTokenWithReason:
 			x := genToken().Draw(t, "token")
-			return machine.AddToken{ID: x.ID, Name: x.Name, Role: x.Role, Hash: x.Hash, Rate: x.Rate, Expires: x.Expires, By: x.By}
+			return machine.AddToken{ID: x.ID, Name: x.Name, Role: x.Role, Hash: x.Hash, Rate: x.Rate, Expires: x.Expires, By: x.By, Reason: text}
+		case kindRecordAction:
+			return machine.RecordAction{Action: machine.AuditAction(code), Subject: rapid.String().Draw(t, "subject"), By: rapid.String().Draw(t, "by"), Reason: text}
 		case kindRemoveToken:
 			return machine.RemoveToken{ID: rapid.String().Draw(t, "token"), By: rapid.String().Draw(t, "by"), Reason: text}
 		case kindOpenSession:

@@ -60,7 +60,7 @@
 //	18 SetMember          node string, name string, api string, version string
 //	19 RemoveMember       node string, by string, reason string
 //	20 AddToken           id string, name string, role byte, hash 32 bytes, rate uvarint,
-//	                      expires varint (milliseconds since 1970), by string
+//	                      expires varint (milliseconds since 1970), by string: without a reason
 //	21 RemoveToken        id string, by string, reason string
 //	22 ResumeRecovery     by string, reason string
 //	23 Begin              session 16 bytes (not all zero), then as 2: with Session set
@@ -73,6 +73,8 @@
 //	29 RegisterParticipant    as 10, then by string, reason string
 //	30 UnregisterParticipant  name string, by string, reason string
 //	31 EndedByApplication     id, branch uvarint, reason string
+//	32 AddToken           as 20, then reason string (not empty)
+//	33 RecordAction       action byte, subject string, by string, reason string
 //
 // The header comes first in the bytes and is known last: the node's proposal queue reserves it with
 // [AppendHeader], appends the commands of many callers with [AppendCommand], and fills it in with

@@ -149,6 +149,7 @@ func TestDecodeEntryRefuses(t *testing.T) {
 		{"next kind", entryOf(1, cat([]byte{newestKind + 1}, forget[1:])), ErrUnknownKind},
 		{"next kind behind a good command", entryOf(2, cat(forget, []byte{newestKind + 1, 0})), ErrUnknownKind},
 		{"forgotten by nobody, in the newer form", entryOf(1, cat([]byte{kindForgetBy}, one[:], []byte{0, 1, 'r'})), ErrCorrupt},
+		{"token without a reason, in the newer form", entryOf(1, cat([]byte{kindAddTokenWithReason, 1, 'i', 1, 'n', 1}, make([]byte, 32), []byte{0, 0, 0, 0})), ErrCorrupt},
 		{"token with half a hash", entryOf(1, cat([]byte{kindAddToken, 1, 'i', 1, 'n', 1}, make([]byte, 16))), ErrCorrupt},
 		{"token with a rate of 33 bits", entryOf(1, cat([]byte{kindAddToken, 1, 'i', 1, 'n', 1}, make([]byte, 32), binary.AppendUvarint(nil, 1<<32), []byte{0, 0})), ErrCorrupt},
 		{"votes beyond the bytes, without a decision", entryOf(1, cat([]byte{kindVote}, one[:], many)), ErrCorrupt},

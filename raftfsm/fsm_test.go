@@ -408,7 +408,9 @@ func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 		expiry := now + survival.Tick(rapid.IntRange(0, 20).Draw(t, "expiry"))
 		n := rapid.SampledFrom([]int{0, 1, 2, 2, 2, 3}).Draw(t, "n")
 		session := sessionID(rapid.ByteRange(1, 2).Draw(t, "session id"))
-		switch rapid.IntRange(0, 21).Draw(t, "kind") {
+		switch rapid.IntRange(0, 22).Draw(t, "kind") {
+		case 22:
+			return machine.RecordAction{Action: machine.AuditAction(rapid.ByteRange(9, 12).Draw(t, "action")), Subject: "n_1", By: "ann", Reason: "maintenance"}
 		case 21:
 			return machine.EndedByApplication{ID: id, Branch: txn.BranchID(n), Reason: "COMMIT was typed"}
 		case 18:
@@ -469,7 +471,7 @@ func genStep(now survival.Tick) *rapid.Generator[machine.Command] {
 			if n == 0 {
 				return machine.RemoveToken{ID: token.Draw(t, "token"), By: "ann", Reason: "lost"}
 			}
-			return machine.AddToken{ID: token.Draw(t, "token"), Name: token.Draw(t, "name"), Role: admin.RoleClient, Hash: [32]byte{byte(n)}}
+			return machine.AddToken{ID: token.Draw(t, "token"), Name: token.Draw(t, "name"), Role: admin.RoleClient, Hash: [32]byte{byte(n)}, Reason: rapid.SampledFrom([]string{"", "asked"}).Draw(t, "reason")}
 		case 16:
 			return machine.ResumeRecovery{By: "ann", Reason: rapid.SampledFrom([]string{"compared", ""}).Draw(t, "reason")}
 		default:

@@ -174,7 +174,7 @@ func TestHealthNeedsNoToken(t *testing.T) {
 func TestTokensWithCurl(t *testing.T) {
 	r := startWithAuth(t, nil)
 	r.as(rootSecret)
-	a := r.curl("TokenService/Create", `{"name":"ops","role":"operator","rate":100,"ttl":"1h","by":"somebody else"}`)
+	a := r.curl("TokenService/Create", `{"name":"ops","role":"operator","rate":100,"ttl":"1h","by":"somebody else","reason":"for the shop"}`)
 	made := a.object(t)
 	secret, _ := made["secret"].(string)
 	if a.status != http.StatusOK || !strings.HasPrefix(secret, "txm_") {
@@ -189,7 +189,9 @@ func TestTokensWithCurl(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	r.as(rootSecret)
-	r.curl("ClusterService/Join", `{"address":"127.0.0.1:1","by":"ann"}`)
+	r.curl("ClusterService/Join", `{"address":"127.0.0.1:1","by":"ann","reason":"one more"}`)
+	r.curl("ClusterService/TransferLeader", `{"node":"n2","by":"ann","reason":"maintenance"}`)
+	r.curl("ClusterService/Leave", `{"by":"ann","reason":"moves out"}`)
 	r.curl("ClusterService/Remove", `{"node":"n2","reason":"x","by":"ann"}`)
 	r.fake.SetRecoveryPaused(true)
 	r.curl("ClusterService/Resume", `{"reason":"x","by":"ann"}`)
@@ -199,14 +201,24 @@ func TestTokensWithCurl(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	a = r.curl("InDoubtService/Audit", `{}`)
-	for action, by := range map[string]string{"token-add": "root", "resolve": "ops", "node-join": "root", "node-remove": "root", "resume": "root", "token-remove": "root", "participant-add": "root", "participant-remove": "root"} {
-		found := false
-		for _, record := range a.object(t)["records"].([]any) {
-			record := record.(map[string]any)
-			found = found || record["action"] == action && record["by"] == by
-		}
-		if !found {
-			t.Errorf("no %s by %s in %s", action, by, a.body)
+	records := a.object(t)["records"].([]any)
+	for _, want := range [][3]string{
+		{"token-add", "root", "for the shop"},
+		{"resolve", "ops", "x"},
+		{"member-add", "root", "one more"},
+		{"leader-transfer-request", "root", "maintenance"},
+		{"member-remove", "root", "moves out"},
+		{"member-remove", "root", "x"},
+		{"resume", "root", "x"},
+		{"token-remove", "root", "gone"},
+		{"participant-add", "root", ""},
+		{"participant-remove", "root", "not used"},
+	} {
+		if !slices.ContainsFunc(records, func(record any) bool {
+			r := record.(map[string]any)
+			return r["action"] == want[0] && r["by"] == want[1] && r["reason"] == want[2]
+		}) {
+			t.Errorf("no %v in %s", want, a.body)
 		}
 	}
 	r.as(secret)

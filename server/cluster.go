@@ -28,13 +28,13 @@ func (c *clusterService) Doctor(ctx context.Context, r *txmgrv1.DoctorRequest) (
 
 func (c *clusterService) Join(ctx context.Context, r *txmgrv1.JoinRequest) (*txmgrv1.Member, error) {
 	by := actor(ctx, r.GetBy())
-	if err := checkActor(by); err != nil {
+	if err := checkAuditText(by, r.GetReason()); err != nil {
 		return nil, err
 	}
 	if r.GetAddress() == "" {
 		return nil, fmt.Errorf("%w: address is missing: say where the node listens for the others, such as 10.0.0.4:7461", txn.ErrInvalid)
 	}
-	m, err := c.c.Join(ctx, r.GetAddress(), by)
+	m, err := c.c.Join(ctx, r.GetAddress(), by, r.GetReason())
 	return wire.FromMember(m), err
 }
 
@@ -50,15 +50,19 @@ func (c *clusterService) Remove(ctx context.Context, r *txmgrv1.RemoveMemberRequ
 }
 
 func (c *clusterService) TransferLeader(ctx context.Context, r *txmgrv1.TransferLeaderRequest) (*txmgrv1.TransferLeaderResponse, error) {
-	return &txmgrv1.TransferLeaderResponse{}, c.c.TransferLeader(ctx, r.GetNode())
+	by := actor(ctx, r.GetBy())
+	if err := checkAuditText(by, r.GetReason()); err != nil {
+		return nil, err
+	}
+	return &txmgrv1.TransferLeaderResponse{}, c.c.TransferLeader(ctx, r.GetNode(), by, r.GetReason())
 }
 
 func (c *clusterService) Leave(ctx context.Context, r *txmgrv1.LeaveRequest) (*txmgrv1.LeaveResponse, error) {
 	by := actor(ctx, r.GetBy())
-	if err := checkActor(by); err != nil {
+	if err := checkAuditText(by, r.GetReason()); err != nil {
 		return nil, err
 	}
-	return &txmgrv1.LeaveResponse{}, c.c.Leave(ctx, by)
+	return &txmgrv1.LeaveResponse{}, c.c.Leave(ctx, by, r.GetReason())
 }
 
 func (c *clusterService) Resume(ctx context.Context, r *txmgrv1.ResumeRequest) (*txmgrv1.ResumeResponse, error) {

@@ -24,7 +24,7 @@ func (t *tokenService) Create(ctx context.Context, r *txmgrv1.CreateTokenRequest
 		return nil, fmt.Errorf("%w: the name %q is taken: %s is the token of the root token file, and %s the cluster itself", txn.ErrInvalid, req.Name, auth.RootName, auth.SystemActor)
 	}
 	req.By = actor(ctx, req.By)
-	if err := checkActor(req.By); err != nil {
+	if err := checkAuditText(req.By, req.Reason); err != nil {
 		return nil, err
 	}
 	made, secret, err := t.c.CreateToken(ctx, req)

@@ -8,14 +8,14 @@ import (
 // FromTokenRequest gives the message that asks for a token.
 func FromTokenRequest(r admin.TokenRequest) *txmgrv1.CreateTokenRequest {
 	return &txmgrv1.CreateTokenRequest{
-		Name: Text(r.Name), Role: r.Role.String(), Rate: r.Rate, Ttl: formatDuration(r.TTL), By: Text(r.By),
+		Name: Text(r.Name), Role: r.Role.String(), Rate: r.Rate, Ttl: formatDuration(r.TTL), By: Text(r.By), Reason: Text(r.Reason),
 	}
 }
 
 // ToTokenRequest reads the message that asks for a token. Errors are
 // [txn.ErrInvalid].
 func ToTokenRequest(m *txmgrv1.CreateTokenRequest) (r admin.TokenRequest, err error) {
-	r = admin.TokenRequest{Name: m.GetName(), Rate: m.GetRate(), By: m.GetBy()}
+	r = admin.TokenRequest{Name: m.GetName(), Rate: m.GetRate(), By: m.GetBy(), Reason: m.GetReason()}
 	if r.Role, err = admin.ParseRole(m.GetRole()); err != nil {
 		return admin.TokenRequest{}, err
 	}

@@ -219,7 +219,7 @@ func TestRoundTrips(t *testing.T) {
 		"token request": func(t *rapid.T) {
 			want := admin.TokenRequest{
 				Name: rapid.StringMatching(`[a-z]{1,64}`).Draw(t, "name"), Role: upTo(admin.RoleAdmin).Draw(t, "role"), Rate: rapid.Uint32().Draw(t, "rate"),
-				TTL: time.Duration(duration.Draw(t, "ttl")), By: text.Draw(t, "by"),
+				TTL: time.Duration(duration.Draw(t, "ttl")), By: text.Draw(t, "by"), Reason: text.Draw(t, "reason"),
 			}
 			got, err := wire.ToTokenRequest(overTheWire(t, wire.FromTokenRequest(want)))
 			equal(t, want, got, err)
@@ -358,7 +358,7 @@ func TestBadTextIsMended(t *testing.T) {
 		wire.FromChecks([]admin.Check{{Participant: bad, Level: bad, Subject: bad, Message: bad, Remedy: bad, Call: bad, CallParticipant: bad}}),
 		wire.FromStatus(admin.Status{Node: bad, WaitingFor: bad, Members: []admin.Member{{ID: bad, Name: bad, RaftAddr: bad, API: bad, Version: bad}}}),
 		wire.FromToken(admin.Token{ID: bad, Name: bad, By: bad}),
-		wire.FromTokenRequest(admin.TokenRequest{Name: bad, By: bad}),
+		wire.FromTokenRequest(admin.TokenRequest{Name: bad, By: bad, Reason: bad}),
 		wire.FromBackup(admin.Backup{Cluster: bad, SHA256: bad}),
 		wire.FromError(errors.New(bad), "get", txn.ID{}),
 	} {

@@ -52,6 +52,7 @@ var importRules = []importRule{
 	{"node/notify", []string{"timeout/purgatory", "txn", "txn/machine"}, "it tells of changes, and does not know what a caller waits for"},
 	{"node/sessions", []string{"timeout/hashbelt", "txn", "txn/machine"}, "it expires sessions, and does not know what is in them"},
 	{"node/snapshots", nil, "it takes snapshots and truncates the log, and knows no entry"},
+	{"node/tokensecret", []string{"internal/random"}, "it is pure"},
 	{"node/query", []string{"node/ticks", "recovery", "timeout/survival", "txn", "txn/admin", "txn/machine"}, "it reads the applied state for callers, who decide whether it may be read"},
 	{"node/recoverylog", []string{"node/participants", "node/ticks", "participant", "recovery", "timeout/survival", "txn", "txn/machine", "internal/failpoint", "internal/textutil"}, "it tells recovery what is pending, and writes what recovery has found"},
 	{"node/backup", []string{"node/storage", "raftfsm", "txn", "txn/admin", "txn/machine"}, "it writes, checks and restores the file of a backup, and knows no node"},

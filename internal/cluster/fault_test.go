@@ -172,7 +172,7 @@ func changeLeaders(ctx context.Context, c *chaos) (string, error) {
 	changes := 0
 	var last error
 	for {
-		if last = c.b.m.Admin().TransferLeader(ctx, ""); last == nil {
+		if last = c.b.m.Admin().TransferLeader(ctx, "", "", ""); last == nil {
 			changes++
 		}
 		if !rig.Sleep(ctx, 200*time.Millisecond) {

@@ -211,7 +211,7 @@ func (b *testCluster) makeLeader(n *node) {
 		if err != nil || s.Leader {
 			return err
 		}
-		if err := b.m.Admin().TransferLeader(ctx, s.Node); err != nil {
+		if err := b.m.Admin().TransferLeader(ctx, s.Node, "", ""); err != nil {
 			return err
 		}
 		return errors.New("it does not lead yet")

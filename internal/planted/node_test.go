@@ -166,7 +166,7 @@ var ofTheNode = []plant{
 		breaks: "a token admits its bearer alone",
 		file:   "node/tokens.go",
 		old:    "n.fsm.View(func(m *machine.Machine) { t, ok = m.TokenByHash(hash) })",
-		bug:    "n.fsm.View(func(m *machine.Machine) { t, ok = m.Token(secret[len(secretPrefix) : len(secretPrefix)+tokenIDLength]) })\n\t_ = hash",
+		bug:    "n.fsm.View(func(m *machine.Machine) { t, ok = m.Token(secret[4:12]) })\n\t_ = hash",
 		pkg:    "node", test: "TestSecretCountsToItsLastLetter", says: "letter 13 of 45 does not count: it admits",
 	},
 	{

@@ -137,7 +137,7 @@ func transferLeader(t *testing.T, x *testCluster) {
 	if l := x.w.leader(); l != nil {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if err := l.node.Admin().TransferLeader(ctx, ""); err != nil {
+		if err := l.node.Admin().TransferLeader(ctx, "", "", ""); err != nil {
 			t.Errorf("handing over: %v", err)
 		}
 	}

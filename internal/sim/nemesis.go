@@ -200,7 +200,7 @@ func (w *World) transferLeadership(d *rng) {
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
 	defer cancel()
-	if err := l.node.Admin().TransferLeader(ctx, ""); err == nil {
+	if err := l.node.Admin().TransferLeader(ctx, "", "sim", ""); err == nil {
 		w.countFault("leader changed")
 	}
 }

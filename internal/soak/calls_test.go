@@ -179,10 +179,10 @@ func randomCalls() []randomCall {
 			return m.Client.Admin().Remove(ctx, "nobody", "soak", "a chore")
 		})},
 		{"Leave", 4, func(l *load, ctx context.Context, _ *recordingClient) error {
-			return l.all.Client.Admin().Leave(ctx, "soak")
+			return l.all.Client.Admin().Leave(ctx, "soak", "")
 		}},
 		{"Join", 2, ask(func(ctx context.Context, m *recordingClient) error {
-			_, err := m.Client.Admin().Join(ctx, "127.0.0.1:9", "soak")
+			_, err := m.Client.Admin().Join(ctx, "127.0.0.1:9", "soak", "")
 			return err
 		})},
 	}

@@ -42,7 +42,7 @@ var (
 		{"hand leadership over", true, func(ctx context.Context, b *testEnv) (string, error) {
 			m := b.open(b.allURLs(), 10*time.Second, false)
 			defer m.Close()
-			return "", b.calls.call("TransferLeader", ctx, func() error { return m.Admin().TransferLeader(ctx, "") })
+			return "", b.calls.call("TransferLeader", ctx, func() error { return m.Admin().TransferLeader(ctx, "", "soak", "") })
 		}},
 		{"rolling restart", true, func(ctx context.Context, b *testEnv) (string, error) {
 			for _, i := range rand.Perm(size) {

@@ -33,13 +33,19 @@ func Select(all []machine.AuditRecord, f admin.AuditFilter, now time.Time) []adm
 	return out
 }
 
-// Reason checks the operator's reason.
+// Reason returns the operator's reason in the form that the log accepts. It is required.
 func Reason(op string, id txn.ID, reason string) (string, error) {
+	reason, err := OptionalReason(op, id, reason)
+	if err == nil && reason == "" {
+		err = &txn.Error{Op: op, ID: id, Err: txn.ErrInvalid, Detail: "no reason given: say why, the audit keeps it"}
+	}
+	return reason, err
+}
+
+// OptionalReason returns the operator's reason, which may be empty, in the form that the log accepts.
+func OptionalReason(op string, id txn.ID, reason string) (string, error) {
 	reason = strings.TrimSpace(reason)
-	switch {
-	case reason == "":
-		return "", &txn.Error{Op: op, ID: id, Err: txn.ErrInvalid, Detail: "no reason given: say why, the audit keeps it"}
-	case len(reason) > txn.MaxReason:
+	if len(reason) > txn.MaxReason {
 		return "", &txn.Error{Op: op, ID: id, Err: txn.ErrInvalid, Detail: fmt.Sprintf("reason has %d bytes; at most %d", len(reason), txn.MaxReason)}
 	}
 	return reason, nil

@@ -25,7 +25,7 @@ func TestConsentKeepsANodeFromOtherClusters(t *testing.T) {
 	if err := n.commitToCluster(other.identity()); !errors.Is(err, txn.ErrConflict) {
 		t.Errorf("it would ask another cluster: %v", err)
 	}
-	if _, err := other.Join(t.Context(), addr[1]); !errors.Is(err, txn.ErrConflict) {
+	if _, err := other.Join(t.Context(), addr[1], "", ""); !errors.Is(err, txn.ErrConflict) {
 		t.Errorf("another cluster added it: %v", err)
 	}
 	if err := n.admitRaft(other.identity()); !errors.Is(err, peer.ErrClusterMismatch) {
@@ -66,13 +66,13 @@ func TestANodeIsTakenInOnce(t *testing.T) {
 		if err := n.grantConsent(f); !errors.Is(err, txn.ErrConflict) {
 			t.Errorf("it consented to bootstrap a cluster: %v", err)
 		}
-		if _, err := two.Join(t.Context(), addr[2]); err == nil {
+		if _, err := two.Join(t.Context(), addr[2], "", ""); err == nil {
 			t.Error("a second cluster added it")
 		}
 		n.stop()
 		n = open(t, dir, addr[2], 0)
 	}
-	if _, err := one.Join(t.Context(), addr[2]); err != nil {
+	if _, err := one.Join(t.Context(), addr[2], "", ""); err != nil {
 		t.Errorf("the first cluster cannot add it any more: %v", err)
 	}
 	waittest.Until(t, "it votes in the first cluster", func() bool { return one.Voters() == 2 })

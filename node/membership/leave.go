@@ -11,8 +11,8 @@ import (
 )
 
 // Leave removes this node from the cluster for ever. The process keeps running, and can be
-// stopped.
-func (c *Cluster) Leave(ctx context.Context) error {
+// stopped. The audit trail has who wanted that, and the reason, if they are given.
+func (c *Cluster) Leave(ctx context.Context, by, reason string) error {
 	const op = "cluster leave"
 	if err := c.requireCluster(op); err != nil {
 		return err
@@ -27,7 +27,7 @@ func (c *Cluster) Leave(ctx context.Context) error {
 		if err := c.checkQuorumWithout(ctx, c.id); err != nil {
 			return txn.Wrap(op, txn.ID{}, err)
 		}
-		if err := c.TransferLeader(ctx, ""); err != nil {
+		if err := c.handOver(ctx); err != nil {
 			return err
 		}
 	}
@@ -37,7 +37,7 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	defer ticker.Stop()
 	last := fmt.Errorf("%w: no leader is known that could let it go", txn.ErrUnavailable)
 	for {
-		gone, err := c.requestLeave(ctx)
+		gone, err := c.requestLeave(ctx, by, reason)
 		if gone {
 			c.removed.Store(true)
 			return nil
@@ -60,12 +60,12 @@ func (c *Cluster) Leave(ctx context.Context) error {
 
 // requestLeave asks the leader once, if one is known. If the answer to an earlier request was
 // lost, the leader rejects this node altogether, which confirms the removal.
-func (c *Cluster) requestLeave(ctx context.Context) (gone bool, err error) {
+func (c *Cluster) requestLeave(ctx context.Context, by, reason string) (gone bool, err error) {
 	address, id := c.raft.LeaderWithID()
 	if address == "" || id == c.id {
 		return false, nil
 	}
-	_, err = c.peerServer.Leave(ctx, string(address))
+	_, err = c.peerServer.Leave(ctx, string(address), by, reason)
 	return err == nil || errors.Is(err, peer.ErrRemoved), err
 }
 

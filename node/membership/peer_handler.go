@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -61,11 +62,11 @@ func (h peerHandler) Join(ctx context.Context, who peer.Identity) error {
 }
 
 // Leave implements [peer.Handler].
-func (h peerHandler) Leave(ctx context.Context, who peer.Identity) error {
+func (h peerHandler) Leave(ctx context.Context, who peer.Identity, by, reason string) error {
 	if err := h.cluster.requireLeaderForPeer(); err != nil {
 		return err
 	}
-	return h.cluster.Remove(ctx, who.ID, "node "+who.ID, "it left")
+	return h.cluster.Remove(ctx, who.ID, cmp.Or(by, "node "+who.ID), cmp.Or(reason, "it left"))
 }
 
 // ConsentToBootstrap implements [peer.Handler].

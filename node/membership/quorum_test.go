@@ -53,7 +53,7 @@ func TestNoRemovalTakesTheQuorum(t *testing.T) {
 		if err := l.Remove(t.Context(), string(node.id), "test", "by mistake"); !errors.Is(err, txn.ErrConflict) {
 			t.Errorf("removing a node that is needed: %v", err)
 		}
-		if err := node.Leave(t.Context()); !errors.Is(err, txn.ErrConflict) {
+		if err := node.Leave(t.Context(), "", ""); !errors.Is(err, txn.ErrConflict) {
 			t.Errorf("a node that is needed leaves: %v", err)
 		}
 		alive()

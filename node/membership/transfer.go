@@ -14,6 +14,7 @@ import (
 
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
+	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // transfers records which followers did not take over when they were asked. raft v1.8.0 must not be
@@ -40,6 +41,17 @@ func (t *transfers) begin(term uint64, to raft.ServerID) bool {
 	}
 	t.failed[to] = true
 	return true
+}
+
+// hasFailed reports whether begin would refuse.
+func (t *transfers) hasFailed(term uint64, to raft.ServerID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.term == term && t.failed[to]
+}
+
+func errAskedBefore(to admin.Member) error {
+	return fmt.Errorf("%w: %s did not take over when it was asked before, and is not asked again in this term", txn.ErrUnavailable, cmp.Or(to.Name, to.ID))
 }
 
 const (
@@ -78,38 +90,61 @@ func contactAge(m admin.Member) time.Duration {
 	return time.Duration(m.LastContact) / (3 * autopilotInterval)
 }
 
+const transferOp = "cluster transfer-leader"
+
 // TransferLeader makes another node lead: the most up-to-date one when node is empty. It returns
-// when this node does not lead any more.
-func (c *Cluster) TransferLeader(ctx context.Context, node string) error {
-	const op = "cluster transfer-leader"
-	if err := c.requireCluster(op); err != nil {
-		return err
+// when this node does not lead any more. That it was asked for is in the audit trail before it is
+// tried, since afterwards this node cannot write; the entry also carries the tick, as that of
+// transferTo.
+func (c *Cluster) TransferLeader(ctx context.Context, node, by, reason string) error {
+	m, err := c.findTransferTarget(node)
+	if err != nil || m.Self {
+		return err // it leads
 	}
-	if err := c.conf.Node.RequireLeader(); err != nil {
-		return txn.Wrap(op, txn.ID{}, err)
+	if c.transfers.hasFailed(c.raft.CurrentTerm(), raft.ServerID(m.ID)) {
+		return txn.Wrap(transferOp, txn.ID{}, errAskedBefore(m))
 	}
-	var m admin.Member
-	if node == "" {
-		var ok bool
-		if m, ok = c.TransferTarget(); !ok {
-			return &txn.Error{Op: op, Err: txn.ErrUnavailable, Detail: "there is no other voter that could lead"}
-		}
-	} else {
-		var err error
-		if m, err = c.findMember(op, node); err != nil {
-			return err
-		}
+	if err := c.recordAction(ctx, machine.RecordAction{Action: machine.ActionRequestTransfer, Subject: m.ID, By: by, Reason: reason}); err != nil {
+		return &txn.Error{Op: transferOp, Err: txn.ErrUnavailable, Detail: fmt.Sprintf("nothing was transferred, as the audit trail could not be written: %v", err)}
 	}
-	switch {
-	case m.Self:
-		return nil // it leads
-	case !m.Voter:
-		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: cmp.Or(m.Name, m.ID) + " is a learner, and cannot lead yet"}
-	}
-	if err := c.transferTo(ctx, m); err != nil {
-		return txn.Wrap(op, txn.ID{}, err)
+	if err := c.TransferNow(ctx, m); err != nil {
+		return txn.Wrap(transferOp, txn.ID{}, err)
 	}
 	return nil
+}
+
+// handOver makes the most up-to-date other node lead, since this one is to be removed.
+func (c *Cluster) handOver(ctx context.Context) error {
+	m, err := c.findTransferTarget("")
+	if err != nil {
+		return err
+	}
+	if err := c.transferTo(ctx, m); err != nil {
+		return txn.Wrap(transferOp, txn.ID{}, err)
+	}
+	return nil
+}
+
+// findTransferTarget returns the node that is to lead: this one, or a voter.
+func (c *Cluster) findTransferTarget(node string) (admin.Member, error) {
+	if err := c.requireCluster(transferOp); err != nil {
+		return admin.Member{}, err
+	}
+	if err := c.conf.Node.RequireLeader(); err != nil {
+		return admin.Member{}, txn.Wrap(transferOp, txn.ID{}, err)
+	}
+	if node == "" {
+		m, ok := c.TransferTarget()
+		if !ok {
+			return admin.Member{}, &txn.Error{Op: transferOp, Err: txn.ErrUnavailable, Detail: "there is no other voter that could lead"}
+		}
+		return m, nil
+	}
+	m, err := c.findMember(transferOp, node)
+	if err == nil && !m.Self && !m.Voter {
+		err = &txn.Error{Op: transferOp, Err: txn.ErrInvalid, Detail: cmp.Or(m.Name, m.ID) + " is a learner, and cannot lead yet"}
+	}
+	return m, err
 }
 
 // StepDown transfers leadership, if another node can lead, within three seconds. Only a leader calls it.
@@ -144,7 +179,7 @@ func (c *Cluster) TransferNow(ctx context.Context, to admin.Member) error {
 		return fmt.Errorf("%w: this node does not lead", txn.ErrUnavailable)
 	}
 	if !c.transfers.begin(term, raft.ServerID(to.ID)) {
-		return fmt.Errorf("%w: %s did not take over when it was asked before, and is not asked again in this term", txn.ErrUnavailable, cmp.Or(to.Name, to.ID))
+		return errAskedBefore(to)
 	}
 	done := make(chan error, 1)
 	// raft does not answer requests made while it stops, so the shutdown waits for

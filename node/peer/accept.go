@@ -175,6 +175,6 @@ func (p *Server) handle(ctx context.Context, other Identity, q request) error {
 	case methodConsent:
 		return p.conf.Handler.ConsentToBootstrap(ctx, q.From, q.Members)
 	default:
-		return p.conf.Handler.Leave(ctx, q.From)
+		return p.conf.Handler.Leave(ctx, q.From, q.By, q.Reason)
 	}
 }

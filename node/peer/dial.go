@@ -30,9 +30,10 @@ func (p *Server) Join(ctx context.Context, addr string) (Identity, error) {
 }
 
 // Leave asks the node at an address, or the leader that it names, to remove this node
-// permanently. Errors are as for Join.
-func (p *Server) Leave(ctx context.Context, addr string) (Identity, error) {
-	return p.callLeader(ctx, addr, request{Method: methodLeave, From: p.conf.Self()})
+// permanently, because an operator said so: by, for a reason; both may be empty, and have at most
+// [txn.MaxName] and [txn.MaxReason] bytes. Errors are as for Join.
+func (p *Server) Leave(ctx context.Context, addr, by, reason string) (Identity, error) {
+	return p.callLeader(ctx, addr, request{Method: methodLeave, From: p.conf.Self(), By: by, Reason: reason})
 }
 
 // ConsentToBootstrap asks the node at an address for its consent that this node bootstraps a

@@ -88,8 +88,9 @@ func (i Identity) checkSameCluster(other Identity) error {
 type Handler interface {
 	// Join adds the node to the cluster, or records its new address.
 	Join(ctx context.Context, node Identity) error
-	// Leave removes the node from the cluster, permanently.
-	Leave(ctx context.Context, node Identity) error
+	// Leave removes the node from the cluster, permanently. by and reason are what its operator
+	// said, or empty.
+	Leave(ctx context.Context, node Identity, by, reason string) error
 	// ConsentToBootstrap consents that the node bootstraps a cluster of the members, which are
 	// sorted by id, or refuses.
 	ConsentToBootstrap(ctx context.Context, node Identity, members []Member) error

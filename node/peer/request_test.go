@@ -16,12 +16,16 @@ import (
 
 // fakeHandler is a Handler made of functions.
 type fakeHandler struct {
-	join, leave func(context.Context, Identity) error
-	found       func(context.Context, Identity, []Member) error
+	join  func(context.Context, Identity) error
+	leave func(ctx context.Context, i Identity, by, reason string) error
+	found func(context.Context, Identity, []Member) error
 }
 
-func (d fakeHandler) Join(ctx context.Context, i Identity) error  { return d.join(ctx, i) }
-func (d fakeHandler) Leave(ctx context.Context, i Identity) error { return d.leave(ctx, i) }
+func (d fakeHandler) Join(ctx context.Context, i Identity) error { return d.join(ctx, i) }
+
+func (d fakeHandler) Leave(ctx context.Context, i Identity, by, reason string) error {
+	return d.leave(ctx, i, by, reason)
+}
 
 func (d fakeHandler) ConsentToBootstrap(ctx context.Context, i Identity, m []Member) error {
 	return d.found(ctx, i, m)
@@ -48,11 +52,24 @@ func TestHello(t *testing.T) {
 func TestJoinAndLeave(t *testing.T) {
 	said := make(chan Identity, 2)
 	note := func(_ context.Context, i Identity) error { said <- i; return nil }
-	l := start(t, "n_l", withHandler(fakeHandler{join: note, leave: note}))
+	by, reason := strings.Repeat("\x01", txn.MaxName), strings.Repeat("\x01", txn.MaxReason) // the longest ones, which take the most bytes
+	noteLeave := func(ctx context.Context, i Identity, b, r string) error {
+		if b != by || r != reason {
+			t.Errorf("it leaves by %q, for %q", b, r)
+		}
+		return note(ctx, i)
+	}
+	l := start(t, "n_l", withHandler(fakeHandler{join: note, leave: noteLeave}))
 	redirect := func(context.Context, Identity) error { return &NotLeaderError{Leader: l.Addr()} }
-	b := start(t, "n_b", withHandler(fakeHandler{join: redirect, leave: redirect}))
+	b := start(t, "n_b", withHandler(fakeHandler{join: redirect, leave: func(ctx context.Context, i Identity, _, _ string) error { return redirect(ctx, i) }}))
 	a := start(t, "n_a")
-	for name, ask := range map[string]func(context.Context, string) (Identity, error){"join": a.Join, "leave": a.Leave} {
+	leave := func(ctx context.Context, addr string) (Identity, error) { return a.Leave(ctx, addr, by, reason) }
+	for _, long := range [][2]string{{by + "a", reason}, {by, reason + "a"}} {
+		if _, err := a.Leave(testContext(t), l.Addr(), long[0], long[1]); err == nil {
+			t.Errorf("a name of %d bytes and a reason of %d were taken", len(long[0]), len(long[1]))
+		}
+	}
+	for name, ask := range map[string]func(context.Context, string) (Identity, error){"join": a.Join, "leave": leave} {
 		for at, addr := range map[string]string{"leader": l.Addr(), "follower": b.Addr()} {
 			who, err := ask(testContext(t), addr)
 			if err != nil || who.ID != "n_l" {
@@ -131,7 +148,7 @@ func TestErrorsCross(t *testing.T) {
 
 // A node asks for itself only.
 func TestAsksForItself(t *testing.T) {
-	b := start(t, "n_b", withHandler(fakeHandler{leave: func(context.Context, Identity) error { t.Error("it was let through"); return nil }}))
+	b := start(t, "n_b", withHandler(fakeHandler{leave: func(context.Context, Identity, string, string) error { t.Error("it was let through"); return nil }}))
 	_, err := start(t, "n_a").call(testContext(t), b.Addr(), request{Method: methodLeave, From: Identity{ID: "n_c"}})
 	if !errors.Is(err, txn.ErrDenied) {
 		t.Errorf("%v", err)

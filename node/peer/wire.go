@@ -47,6 +47,9 @@ type request struct {
 	From   Identity `json:"from,omitzero"`
 	// Members are the nodes that are to form a cluster, for methodConsent.
 	Members []Member `json:"members,omitempty"`
+	// By and Reason are who had the node leave, and why, for methodLeave.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 const (
@@ -133,6 +136,8 @@ func readRequest(r io.Reader) (request, error) {
 	err := readBody(r, frameRequest, maxRequestBytes, &q)
 	switch {
 	case err != nil:
+	case len(q.By) > txn.MaxName || len(q.Reason) > txn.MaxReason:
+		err = fmt.Errorf("%w: a name of %d bytes and a reason of %d; want at most %d and %d", errMalformed, len(q.By), len(q.Reason), txn.MaxName, txn.MaxReason)
 	case q.Method == methodJoin || q.Method == methodLeave:
 		err = q.From.check()
 	case q.Method == methodConsent:

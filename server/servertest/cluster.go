@@ -31,7 +31,7 @@ func (f *Fake) Leader() (api string, here bool) {
 }
 
 // Join implements [server.Coordinator]: the node's name is its address.
-func (f *Fake) Join(ctx context.Context, address, by string) (admin.Member, error) {
+func (f *Fake) Join(ctx context.Context, address, by, reason string) (admin.Member, error) {
 	if err := f.before(ctx, "join", txn.ID{}); err != nil {
 		return admin.Member{}, err
 	}
@@ -45,7 +45,7 @@ func (f *Fake) Join(ctx context.Context, address, by string) (admin.Member, erro
 	f.joined++
 	m := admin.Member{ID: fmt.Sprintf("n%d", f.joined+1), Name: address, RaftAddr: address, Version: "test", Voter: true}
 	f.members = append(f.members, m)
-	f.auditLocked(admin.AuditRecord{Action: "node-join", Subject: m.ID, By: by})
+	f.auditLocked(admin.AuditRecord{Action: "member-add", Subject: m.ID, By: by, Reason: reason})
 	return m, nil
 }
 
@@ -63,14 +63,14 @@ func (f *Fake) Remove(ctx context.Context, node, by, reason string) error {
 	if f.members[n].Self {
 		return &txn.Error{Op: "remove", Err: txn.ErrConflict, Detail: "the last node cannot go"}
 	}
-	f.auditLocked(admin.AuditRecord{Action: "node-remove", Subject: f.members[n].ID, By: by, Reason: reason})
+	f.auditLocked(admin.AuditRecord{Action: "member-remove", Subject: f.members[n].ID, By: by, Reason: reason})
 	f.members = slices.Delete(f.members, n, n+1)
 	return nil
 }
 
 // TransferLeader implements [server.Coordinator]: the named member becomes the leader, which
 // changes nothing else.
-func (f *Fake) TransferLeader(ctx context.Context, node string) error {
+func (f *Fake) TransferLeader(ctx context.Context, node, by, reason string) error {
 	if err := f.before(ctx, "transfer leader", txn.ID{}); err != nil {
 		return err
 	}
@@ -82,6 +82,7 @@ func (f *Fake) TransferLeader(ctx context.Context, node string) error {
 	if n < 0 {
 		return &txn.Error{Op: "transfer leader", Err: txn.ErrNotFound, Detail: "no node " + node}
 	}
+	f.auditLocked(admin.AuditRecord{Action: "leader-transfer-request", Subject: f.members[n].ID, By: by, Reason: reason})
 	for i := range f.members {
 		f.members[i].Leader = i == n
 	}
@@ -89,7 +90,7 @@ func (f *Fake) TransferLeader(ctx context.Context, node string) error {
 }
 
 // Leave implements [server.Coordinator]: the only node of a cluster cannot leave.
-func (f *Fake) Leave(ctx context.Context, by string) error {
+func (f *Fake) Leave(ctx context.Context, by, reason string) error {
 	if err := f.before(ctx, "leave", txn.ID{}); err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (f *Fake) Leave(ctx context.Context, by string) error {
 	if len(f.members) == 1 {
 		return &txn.Error{Op: "leave", Err: txn.ErrConflict, Detail: "the last node cannot go"}
 	}
-	f.auditLocked(admin.AuditRecord{Action: "node-remove", Subject: "n1", By: by})
+	f.auditLocked(admin.AuditRecord{Action: "member-remove", Subject: "n1", By: by, Reason: reason})
 	return nil
 }
 
@@ -170,7 +171,7 @@ func (f *Fake) CreateToken(ctx context.Context, r admin.TokenRequest) (admin.Tok
 	secret := "txm_" + made.ID + "_" + strings.ToLower(rand.Text() + rand.Text())[:32]
 	made.hash = sha256.Sum256([]byte(secret))
 	f.tokens = append(f.tokens, made)
-	f.auditLocked(admin.AuditRecord{Action: "token-add", Subject: made.Name, By: r.By})
+	f.auditLocked(admin.AuditRecord{Action: "token-add", Subject: made.Name, By: r.By, Reason: r.Reason})
 	return made.Token, secret, nil
 }
 

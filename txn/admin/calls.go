@@ -37,18 +37,18 @@ type Cluster interface {
 	Doctor(ctx context.Context, participant string) ([]Check, error)
 	// Join adds the node that listens for other nodes at the address: first as a learner, and as
 	// a voter once it has caught up. A node that is a member already remains one.
-	Join(ctx context.Context, address, by string) (Member, error)
+	Join(ctx context.Context, address, by, reason string) (Member, error)
 	// Remove removes a node, by its id or name, from the cluster for ever. A leader that is to be
 	// removed transfers the leadership first, and returns [txn.ErrUnavailable].
 	// [txn.ErrConflict]: the rest would have no quorum.
 	Remove(ctx context.Context, node, by, reason string) error
 	// TransferLeader makes another node lead: the most up-to-date one when node is empty. It
-	// returns when the node does not lead any more. A client does not repeat it once it may have
-	// arrived.
-	TransferLeader(ctx context.Context, node string) error
+	// returns when the node does not lead any more. The audit log keeps that it was asked for. A
+	// client does not repeat it once it may have arrived.
+	TransferLeader(ctx context.Context, node, by, reason string) error
 	// Leave removes the node that is asked from the cluster for ever. Its process keeps running,
 	// and can be stopped. A client with several addresses gets [txn.ErrInvalid].
-	Leave(ctx context.Context, by string) error
+	Leave(ctx context.Context, by, reason string) error
 	// Backup writes a copy of the whole current state to w, and returns its description. It
 	// contains everything that was acknowledged before the call, unless [txn.AllowStale] permits
 	// the state that the node has. The coordinator keeps serving meanwhile. A client

@@ -68,11 +68,12 @@ type Token struct {
 
 // TokenRequest describes a token to make.
 type TokenRequest struct {
-	Name string        // 1 to MaxTokenName bytes
-	Role Role          // required
-	Rate uint32        // calls a second; 0 means no limit
-	TTL  time.Duration // 0 means for ever
-	By   string        // who asks
+	Name   string        // 1 to MaxTokenName bytes
+	Role   Role          // required
+	Rate   uint32        // calls a second; 0 means no limit
+	TTL    time.Duration // 0 means for ever
+	By     string        // who asks
+	Reason string        // why; may be empty
 }
 
 // MaxTokenName is the longest name of a token, in bytes, and MaxTokens how many tokens there

@@ -39,11 +39,16 @@ const (
 	ActionRemoveMember
 	// ActionResume: resumed recovery after a restore from a backup.
 	ActionResume
+	// ActionAddMember: had a node join the cluster, or had the new address of a member recorded.
+	ActionAddMember
+	// ActionRequestTransfer: asked for the leadership to be transferred to a node. The record is
+	// written by the leader that was asked, before it tries.
+	ActionRequestTransfer
 
-	lastAction = ActionResume
+	lastAction = ActionRequestTransfer
 )
 
-var actionNames = []string{"", "resolve", "rollback", "forget", "participant-add", "participant-remove", "token-add", "token-remove", "member-remove", "resume"}
+var actionNames = []string{"", "resolve", "rollback", "forget", "participant-add", "participant-remove", "token-add", "token-remove", "member-remove", "resume", "member-add", "leader-transfer-request"}
 
 // String gives the name used in the API, for example "participant-add".
 func (a AuditAction) String() string {
@@ -53,7 +58,7 @@ func (a AuditAction) String() string {
 	return fmt.Sprintf("(%d)", uint8(a))
 }
 
-// AuditRecord is an action of an operator that changed the state.
+// AuditRecord is an action of an operator that changed the state, or the nodes of the cluster.
 type AuditRecord struct {
 	Seq        uint64 // 1, 2 and so on
 	Wall       int64  // leader's wall clock, milliseconds since 1970
@@ -102,6 +107,17 @@ func (m *Machine) appendAudit(a AuditRecord) {
 	}
 	t.records = append(t.records, a)
 	m.fx.Audit = append(m.fx.Audit, a)
+}
+
+func (m *Machine) recordAction(c RecordAction) Result {
+	switch {
+	case c.Action != ActionAddMember && c.Action != ActionRequestTransfer:
+		return Result{Code: Malformed} // another command carries it out, and records it
+	case !validNodeID(c.Subject) || !validAudit(c.By, c.Reason):
+		return Result{Code: Malformed}
+	}
+	m.appendAudit(AuditRecord{Action: c.Action, Subject: c.Subject, By: c.By, Reason: c.Reason})
+	return Result{}
 }
 
 // all returns the records for a reader, whose appending would not overwrite the log's.

@@ -187,8 +187,12 @@ func TestWhatOperatorsSayAtItsLimits(t *testing.T) {
 			return Resolve{ID: one, Outcome: txn.BranchRolledBack, By: by, Reason: reason}
 		}},
 		"remove member": {nil, func(by, reason string) Command { return RemoveMember{Node: "n", By: by, Reason: reason} }},
-		"resume":        {nil, func(by, reason string) Command { return ResumeRecovery{By: by, Reason: reason} }},
-		"unregister":    {nil, func(by, reason string) Command { return UnregisterParticipant{Name: "bank", By: by, Reason: reason} }},
+		"add token":     {nil, func(by, reason string) Command { return but(client, func(c *AddToken) { c.By, c.Reason = by, reason }) }},
+		"record": {nil, func(by, reason string) Command {
+			return RecordAction{Action: ActionAddMember, Subject: strings.Repeat("n", MaxNodeID), By: by, Reason: reason}
+		}},
+		"resume":     {nil, func(by, reason string) Command { return ResumeRecovery{By: by, Reason: reason} }},
+		"unregister": {nil, func(by, reason string) Command { return UnregisterParticipant{Name: "bank", By: by, Reason: reason} }},
 	} {
 		for more, want := range map[[2]int]Code{{0, 0}: OK, {1, 0}: Malformed, {0, 1}: Malformed} {
 			m := (scenario{make: c.make, held: name == "resume"}).build(t)

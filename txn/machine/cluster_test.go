@@ -83,6 +83,17 @@ var clusterCommands = []struct {
 	{"revoke", RemoveToken{ID: client.ID, By: "bob", Reason: "lost"}},
 	{"revoke unknown", RemoveToken{ID: "zzzzzzzz"}},
 	{"revoke, long why", RemoveToken{ID: client.ID, Reason: strings.Repeat("b", txn.MaxReason+1)}},
+	{"add, reason", but(client, func(c *AddToken) { c.Reason = "for the shop" })},
+	{"add, long why", but(client, func(c *AddToken) { c.Reason = strings.Repeat("b", txn.MaxReason+1) })},
+	{"record join", RecordAction{Action: ActionAddMember, Subject: "n_a", By: "bob", Reason: "one more"}},
+	{"record transfer", RecordAction{Action: ActionRequestTransfer, Subject: "n_a", By: "bob", Reason: "maintenance"}},
+	{"record nobody", RecordAction{Action: ActionAddMember, By: "bob"}},
+	{"record, long id", RecordAction{Action: ActionAddMember, Subject: strings.Repeat("n", MaxNodeID+1)}},
+	{"record, long by", RecordAction{Action: ActionAddMember, Subject: "n_a", By: strings.Repeat("b", MaxBy+1)}},
+	{"record, long why", RecordAction{Action: ActionAddMember, Subject: "n_a", Reason: strings.Repeat("b", txn.MaxReason+1)}},
+	{"record resume", RecordAction{Action: ActionResume, Subject: "n_a", By: "bob", Reason: "compared"}},
+	{"record nothing", RecordAction{Subject: "n_a"}},
+	{"record next", RecordAction{Action: lastAction + 1, Subject: "n_a"}},
 	{"resume", ResumeRecovery{By: "bob", Reason: "compared"}},
 	{"resume, no reason", ResumeRecovery{By: "bob"}},
 	{"resume, long by", ResumeRecovery{By: strings.Repeat("b", MaxBy+1), Reason: "r"}},
@@ -128,7 +139,8 @@ func TestClusterTable(t *testing.T) {
 			}
 			hash = m.Hash()
 			again := m.Apply(Entry{Wall: 8, Commands: []Command{c.c}}).Results[0].Code
-			if again != code && !(code == OK && again == NoToken) || m.Hash() != hash {
+			_, record := c.c.(RecordAction) // each one counts
+			if again != code && !(code == OK && again == NoToken) || m.Hash() != hash && !(record && code == OK) {
 				t.Errorf("%s, %s: %s, and at a repeat %s", w.name, c.name, codeNames[code], codeNames[again])
 			}
 		}

@@ -207,10 +207,20 @@ type AddToken struct {
 	Rate    uint32
 	Expires int64 // wall clock, milliseconds since 1970; 0 means never
 	By      string
+	Reason  string // for the audit trail only
 }
 
 // RemoveToken revokes a token. Audited.
 type RemoveToken struct{ ID, By, Reason string }
+
+// RecordAction adds an operator's action to the audit trail, and changes nothing else: it is for
+// what raft carries out, [ActionAddMember] and [ActionRequestTransfer]. The same again is another
+// record.
+type RecordAction struct {
+	Action     AuditAction
+	Subject    string // the id of the node
+	By, Reason string
+}
 
 // ResumeRecovery resumes recovery in a restored cluster. Audited.
 type ResumeRecovery struct{ By, Reason string }
@@ -237,6 +247,7 @@ func (SetMember) command()             {}
 func (RemoveMember) command()          {}
 func (AddToken) command()              {}
 func (RemoveToken) command()           {}
+func (RecordAction) command()          {}
 func (ResumeRecovery) command()        {}
 func (Bootstrap) command()             {}
 func (Begin) command()                 {}

@@ -91,7 +91,8 @@
 //
 // Raft decides which nodes take part. The machine keeps what they reported about themselves
 // ([SetMember]), which ids are removed for good ([RemoveMember]), and the tokens that
-// authenticate callers, of whose secrets it knows only the hash.
+// authenticate callers, of whose secrets it knows only the hash. What an operator did to the nodes
+// by way of raft is only recorded ([RecordAction]).
 //
 // In a state that was restored from a backup recovery is paused until an operator has resumed
 // it ([ResumeRecovery]): decisions made after the backup are unknown to it. Ticks go on

@@ -145,6 +145,8 @@ func (m *Machine) command(c Command) Result {
 		return m.addToken(c)
 	case RemoveToken:
 		return m.removeToken(c)
+	case RecordAction:
+		return m.recordAction(c)
 	case ResumeRecovery:
 		return m.resumeRecovery(c)
 	case OpenSession:

@@ -36,6 +36,8 @@ func (m *model) cluster(c Command) Code {
 		}
 		delete(m.tokens, c.ID)
 		m.appendAudit(AuditRecord{Action: ActionRemoveToken, Subject: t.Name + " " + t.ID, By: c.By, Reason: c.Reason})
+	case RecordAction:
+		m.appendAudit(AuditRecord{Action: c.Action, Subject: c.Subject, By: c.By, Reason: c.Reason})
 	case ResumeRecovery:
 		if m.held {
 			m.held, m.resumed = false, m.wall
@@ -61,7 +63,7 @@ func (m *model) addToken(c AddToken) Code {
 		}
 	}
 	m.tokens[c.ID] = fresh
-	m.appendAudit(AuditRecord{Action: ActionAddToken, Subject: c.Name + " " + c.ID, By: c.By})
+	m.appendAudit(AuditRecord{Action: ActionAddToken, Subject: c.Name + " " + c.ID, By: c.By, Reason: c.Reason})
 	return OK
 }
 
@@ -69,18 +71,20 @@ func drawCluster(t *rapid.T) Command {
 	node := rapid.SampledFrom([]string{"n_1", "n_2", "n_3"}).Draw(t, "node")
 	text := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "text")
 	token := rapid.SampledFrom([]string{"aaaa", "bbbb", "cccc"})
-	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	switch rapid.IntRange(0, 6).Draw(t, "kind") {
 	case 0:
 		return SetMember{Member{Node: node, Name: text, API: "https://" + text, Version: "v" + text}}
 	case 1:
 		return RemoveMember{Node: node, By: text, Reason: "gone"}
 	case 2, 3:
 		return AddToken{
-			ID: token.Draw(t, "id"), Name: token.Draw(t, "name"), Role: admin.RoleClient, By: text,
+			ID: token.Draw(t, "id"), Name: token.Draw(t, "name"), Role: admin.RoleClient, By: text, Reason: text,
 			Hash: [32]byte{rapid.ByteRange(1, 4).Draw(t, "hash")}, Rate: 7, Expires: rapid.Int64Range(0, 1).Draw(t, "expires"),
 		}
 	case 4:
 		return RemoveToken{ID: token.Draw(t, "id"), By: text, Reason: "lost"}
+	case 5:
+		return RecordAction{Action: rapid.SampledFrom([]AuditAction{ActionAddMember, ActionRequestTransfer}).Draw(t, "action"), Subject: node, By: text, Reason: text}
 	}
 	return ResumeRecovery{By: text, Reason: "compared"}
 }

@@ -97,7 +97,7 @@ func (g *tokens) add(t Token) {
 
 func (m *Machine) addToken(c AddToken) Result {
 	t := Token{ID: c.ID, Name: c.Name, Role: c.Role, Hash: c.Hash, Rate: c.Rate, Created: m.wall, Expires: c.Expires, By: c.By}
-	if !t.valid() {
+	if !t.valid() || !validAudit(c.By, c.Reason) {
 		return Result{Code: Malformed}
 	}
 	if i, ok := m.tokens.byID[c.ID]; ok {
@@ -114,7 +114,7 @@ func (m *Machine) addToken(c AddToken) Result {
 		return Result{Code: TooMany}
 	}
 	m.tokens.add(t)
-	m.appendAudit(AuditRecord{Action: ActionAddToken, Subject: t.subject(), By: c.By})
+	m.appendAudit(AuditRecord{Action: ActionAddToken, Subject: t.subject(), By: c.By, Reason: c.Reason})
 	return Result{}
 }
 

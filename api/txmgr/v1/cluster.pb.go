@@ -489,7 +489,9 @@ type JoinRequest struct {
 	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
 	// The operator. At most 128 bytes. With authentication it is the token's name,
 	// whatever is given here.
-	By            string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	// At most 512 bytes.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -534,6 +536,13 @@ func (x *JoinRequest) GetAddress() string {
 func (x *JoinRequest) GetBy() string {
 	if x != nil {
 		return x.By
+	}
+	return ""
+}
+
+func (x *JoinRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -640,7 +649,10 @@ func (*RemoveMemberResponse) Descriptor() ([]byte, []int) {
 type TransferLeaderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// An id or a name; empty means any node that is up to date.
-	Node          string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// As in JoinRequest.
+	By            string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -678,6 +690,20 @@ func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
 func (x *TransferLeaderRequest) GetNode() string {
 	if x != nil {
 		return x.Node
+	}
+	return ""
+}
+
+func (x *TransferLeaderRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *TransferLeaderRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -722,6 +748,7 @@ type LeaveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in JoinRequest.
 	By            string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -759,6 +786,13 @@ func (*LeaveRequest) Descriptor() ([]byte, []int) {
 func (x *LeaveRequest) GetBy() string {
 	if x != nil {
 		return x.By
+	}
+	return ""
+}
+
+func (x *LeaveRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -1329,20 +1363,24 @@ const file_txmgr_v1_cluster_proto_rawDesc = "" +
 	"\x04self\x18\b \x01(\bR\x04self\x12\"\n" +
 	"\flast_contact\x18\t \x01(\tR\flast_contact\x12\x18\n" +
 	"\alog_lag\x18\n" +
-	" \x01(\x03R\alog_lag\"7\n" +
+	" \x01(\x03R\alog_lag\"O\n" +
 	"\vJoinRequest\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
-	"\x02by\x18\x02 \x01(\tR\x02by\"Q\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"Q\n" +
 	"\x13RemoveMemberRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x16\n" +
-	"\x14RemoveMemberResponse\"+\n" +
+	"\x14RemoveMemberResponse\"S\n" +
 	"\x15TransferLeaderRequest\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\"\x18\n" +
-	"\x16TransferLeaderResponse\"\x1e\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x18\n" +
+	"\x16TransferLeaderResponse\"6\n" +
 	"\fLeaveRequest\x12\x0e\n" +
-	"\x02by\x18\x01 \x01(\tR\x02by\"\x0f\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x0f\n" +
 	"\rLeaveResponse\"\x11\n" +
 	"\x0fSnapshotRequest\"[\n" +
 	"\rSnapshotChunk\x12\x17\n" +

@@ -132,7 +132,9 @@ type CreateTokenRequest struct {
 	Ttl string `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// The operator. At most 128 bytes. With authentication it is the token's name,
 	// whatever is given here.
-	By            string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	By string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	// At most 512 bytes.
+	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -198,6 +200,13 @@ func (x *CreateTokenRequest) GetTtl() string {
 func (x *CreateTokenRequest) GetBy() string {
 	if x != nil {
 		return x.By
+	}
+	return ""
+}
+
+func (x *CreateTokenRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -448,13 +457,14 @@ const file_txmgr_v1_token_proto_rawDesc = "" +
 	"\aexpires\x18\x06 \x01(\tH\x00R\aexpires\x88\x01\x01\x12\x0e\n" +
 	"\x02by\x18\a \x01(\tR\x02byB\n" +
 	"\n" +
-	"\b_expires\"r\n" +
+	"\b_expires\"\x8a\x01\n" +
 	"\x12CreateTokenRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
 	"\x04rate\x18\x03 \x01(\rR\x04rate\x12\x10\n" +
 	"\x03ttl\x18\x04 \x01(\tR\x03ttl\x12\x0e\n" +
-	"\x02by\x18\x05 \x01(\tR\x02by\"T\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\"T\n" +
 	"\x13CreateTokenResponse\x12%\n" +
 	"\x05token\x18\x01 \x01(\v2\x0f.txmgr.v1.TokenR\x05token\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\"\x13\n" +

@@ -21,7 +21,8 @@ import (
 const joinTimeout = 15 * time.Second
 
 func clusterJoinCommand(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	var reason string
+	cmd := &cobra.Command{
 		Use:   "join ADDRESS",
 		Short: "Add a node to the cluster",
 		Long: `Add the node that listens for other nodes at ADDRESS, its --advertise or --raft-listen.
@@ -29,7 +30,7 @@ It has to run, with a data directory that has never contained anything. The node
 learner first, and becomes a voter when it has caught up.
 
 A node that is started with --join asks to be added without this command.`,
-		Example:           "  txmgr cluster join 10.0.0.4:7461",
+		Example:           "  txmgr cluster join 10.0.0.4:7461\n  txmgr cluster join 10.0.0.4:7461 --reason \"replaces c, ticket 812\"",
 		Args:              cli.ArgCount(1, 1, "ADDRESS"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: a.ClientCmd(func(ctx context.Context, c *client.Client, args []string) error {
@@ -39,7 +40,7 @@ A node that is started with --join asks to be added without this command.`,
 			}
 			ctx, cancel := context.WithTimeout(ctx, max(a.RequestTimeout, joinTimeout))
 			defer cancel()
-			m, err := c.Admin().Join(ctx, args[0], a.OperatorName())
+			m, err := c.Admin().Join(ctx, args[0], a.OperatorName(), reason)
 			if txn.CodeOf(err) == txn.CodeUnavailable {
 				f := *output.Explain(err)
 				f.Hint = "is the node running, with --raft-listen and certificates of this cluster, and can the leader reach it at " + args[0] + "?"
@@ -54,6 +55,8 @@ A node that is started with --join asks to be added without this command.`,
 			return a.Print.Print(output.Document{Value: m, IDs: []string{m.ID}, Tables: []output.Table{memberTable([]admin.Member{m})}})
 		}),
 	}
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; recorded in the audit")
+	return cmd
 }
 
 func clusterRemoveCommand(a *cli.App) *cobra.Command {
@@ -102,7 +105,8 @@ func nodeFailure(err error) error {
 }
 
 func clusterTransferCommand(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	var reason string
+	cmd := &cobra.Command{
 		Use:   "transfer-leader [NODE]",
 		Short: "Transfer leadership to another node",
 		Long: `Transfer leadership to NODE, or to any node that is up to date. Calls continue after the
@@ -115,7 +119,7 @@ fraction of a second that the transfer takes.`,
 			if len(args) == 1 {
 				node = args[0]
 			}
-			if err := c.Admin().TransferLeader(ctx, node); err != nil {
+			if err := c.Admin().TransferLeader(ctx, node, a.OperatorName(), reason); err != nil {
 				return nodeFailure(err)
 			}
 			s, err := statusAfterElection(ctx, c)
@@ -136,6 +140,8 @@ fraction of a second that the transfer takes.`,
 			})
 		}),
 	}
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; recorded in the audit")
+	return cmd
 }
 
 // electionTimeout bounds the wait until a node knows the new leader.
@@ -162,7 +168,8 @@ func statusAfterElection(ctx context.Context, c *client.Client) (admin.Status, e
 }
 
 func clusterLeaveCommand(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	var reason string
+	cmd := &cobra.Command{
 		Use:   "leave",
 		Short: "Remove the node at --address from the cluster permanently",
 		Long: `Remove the node at --address, which must be a single one, from the cluster permanently,
@@ -190,7 +197,7 @@ stopped afterwards. To stop a node does not remove it: a stopped node is still c
 			if err := a.Confirm(fmt.Sprintf("Remove node %s from the cluster permanently?", name)); err != nil {
 				return err
 			}
-			if err := c.Admin().Leave(ctx, a.OperatorName()); err != nil {
+			if err := c.Admin().Leave(ctx, a.OperatorName(), reason); err != nil {
 				return err
 			}
 			a.Print.Note("the node can be stopped now; its data directory is of no use any more")
@@ -199,4 +206,6 @@ stopped afterwards. To stop a node does not remove it: a stopped node is still c
 			return a.Print.Print(output.Document{Value: map[string]any{"node": s.Node, "left": true}, IDs: []string{s.Node}, Tables: []output.Table{t}})
 		}),
 	}
+	cmd.Flags().StringVar(&reason, "reason", "", "reason; recorded in the audit")
+	return cmd
 }

@@ -46,7 +46,7 @@ func roleNames() []string {
 }
 
 func tokenCreateCommand(a *cli.App) *cobra.Command {
-	var role string
+	var role, reason string
 	var ttl time.Duration
 	var rate uint32
 	cmd := &cobra.Command{
@@ -64,9 +64,10 @@ is printed, for a file. NAME is the name of the token's users in the audit.`,
 	f.StringVar(&role, "role", "", strings.Join(roleNames(), ", ")+"; required")
 	f.DurationVar(&ttl, "ttl", 0, "time until the token expires (default: never)")
 	f.Uint32Var(&rate, "rate", 0, "maximum number of calls per second on one node (default: no limit)")
+	f.StringVar(&reason, "reason", "", "reason; recorded in the audit")
 	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roleNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.RunE = a.ShortCmd(func(ctx context.Context, c *client.Client, args []string) error {
-		r := admin.TokenRequest{Name: args[0], TTL: ttl, Rate: rate, By: a.OperatorName()}
+		r := admin.TokenRequest{Name: args[0], TTL: ttl, Rate: rate, By: a.OperatorName(), Reason: reason}
 		if role == "" {
 			return output.Usage("--role "+strings.Join(roleNames(), ", or "), "token %s: no --role given", args[0])
 		}

@@ -35,9 +35,10 @@ func auditListCommand(a *cli.App) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List operators' actions, oldest first",
 		Long: `List operators' actions, oldest first: heuristic outcomes resolved and forgotten,
-transactions rolled back by an operator, participants and tokens added and removed,
-nodes removed, and recovery resumed in a restored cluster. The log keeps the newest
-10,000 of these records, independently of the transactions.`,
+transactions rolled back by an operator, participants, tokens and nodes added and removed,
+transfers of the leadership that were asked for, and recovery resumed in a restored
+cluster. The log keeps the newest 10,000 of these records, independently of the
+transactions.`,
 		Example:           "  txmgr audit list\n  txmgr audit list --tx tx_01k9\n  txmgr audit list --since 24h -o jsonl",
 		Args:              cli.NoArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
