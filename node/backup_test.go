@@ -177,7 +177,7 @@ func TestRestoredNode(t *testing.T) {
 				}
 			}
 			_, err = n.Begin(t.Context(), txn.Options{})
-			wantErr(t, "begin while held", err, txn.ErrUnavailable, "restored from a backup", "recover resume")
+			wantErr(t, "begin while held", err, txn.ErrUnavailable, "restored from a backup", "resume recovery")
 			if restart == 2 {
 				var file bytes.Buffer
 				if described, err = n.Admin().Backup(t.Context(), &file); err != nil || described.Incarnation != incarnation || described.Index <= got.Index {

@@ -167,7 +167,7 @@ func TestRestoreYesterdaysBackup(t *testing.T) {
 func (y *backupScenario) checkWhilePaused(n *Node) {
 	t, ctx := y.t, y.t.Context()
 	_, err := n.Begin(ctx, txn.Options{})
-	wantErr(t, "begin", err, txn.ErrUnavailable, "recover scan", "recover resume")
+	wantErr(t, "begin", err, txn.ErrUnavailable, "what the participants hold", "resume recovery")
 	_, err = n.Admin().Scan(ctx, "bank", true)
 	wantErr(t, "scan that acts", err, txn.ErrUnavailable, "backup")
 	found, err := n.Admin().Scan(ctx, "", false)

@@ -15,7 +15,7 @@ type Coordinator interface {
 	Admission
 	Transactions
 	Sessions
-	// Admin returns the calls of operators. A server asks for them once.
+	// Admin returns the calls of operators.
 	Admin() admin.Calls
 }
 

@@ -52,7 +52,7 @@ func TestEveryMethodHasOneRow(t *testing.T) {
 // TestChecksNameMethods: the call that a health check names is a method of the API.
 func TestChecksNameMethods(t *testing.T) {
 	for _, call := range []string{
-		admin.CallStatus, admin.CallDoctor, admin.CallInDoubts, admin.CallScan, admin.CallList, admin.CallParticipants, admin.CallAddParticipant,
+		admin.CallStatus, admin.CallDoctor, admin.CallInDoubts, admin.CallScan, admin.CallList, admin.CallListParticipants, admin.CallAddParticipant,
 	} {
 		if !slices.Contains(server.Listed(), "/txmgr.v1."+call) {
 			t.Errorf("%s is no method", call)

@@ -54,7 +54,7 @@ func (c Calls) probeUnknown(ctx context.Context, t *machine.Transaction) error {
 		}
 	}
 	if len(reports) == 0 {
-		return &txn.Error{Op: "indoubt retry", ID: t.ID, State: t.State, Err: txn.ErrConflict, Detail: "all branches have ended, and no participant knows more than before: say how they ended with indoubt resolve, or indoubt forget it"}
+		return &txn.Error{Op: "indoubt retry", ID: t.ID, State: t.State, Err: txn.ErrConflict, Detail: "all branches have ended, and no participant knows more than before: an operator has to record how they ended, or to forget the transaction"}
 	}
 	if err := c.Log.Report(ctx, t.ID, reports); err != nil {
 		return txn.Wrap("indoubt retry", t.ID, err)

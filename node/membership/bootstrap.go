@@ -73,9 +73,9 @@ func (c *Cluster) joinOrBootstrapOnce() string {
 	}
 	switch {
 	case c.conf.Self.Expect == 0 && len(c.conf.Join) == 0:
-		return "a cluster to take this node in: a node of the cluster has to let " + c.peerServer.Addr() + " join; a new cluster needs --bootstrap-expect"
+		return "a cluster to take this node in: a node of the cluster has to let " + c.peerServer.Addr() + " join; a new cluster needs bootstrap_expect"
 	case c.conf.Self.Expect == 0:
-		return fmt.Sprintf("a cluster at %s; no node there is part of one (a new cluster needs --bootstrap-expect)", strings.Join(c.conf.Join, ", "))
+		return fmt.Sprintf("a cluster at %s; no node there is part of one (a new cluster needs bootstrap_expect)", strings.Join(c.conf.Join, ", "))
 	}
 	return c.bootstrapWith(ctx, c.conf.Self.Expect, seen, unreachable)
 }
@@ -125,7 +125,7 @@ func (c *Cluster) bootstrapWith(ctx context.Context, expect int, seen []peer.Ide
 	case len(all) > expect:
 		return fmt.Sprintf("fewer nodes: %d found, bootstrap_expect is %d; stop one or change the setting", len(all), expect)
 	case len(all) < expect:
-		return fmt.Sprintf("%d more of %d nodes; no answer from %s", expect-len(all), expect, cmp.Or(strings.Join(unreachable, ", "), "any further address in --join"))
+		return fmt.Sprintf("%d more of %d nodes; no answer from %s", expect-len(all), expect, cmp.Or(strings.Join(unreachable, ", "), "any further address in join"))
 	}
 	f := &bootstrapPlan{}
 	for _, p := range all {

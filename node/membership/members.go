@@ -92,7 +92,7 @@ func (c *Cluster) findMember(op, node string) (admin.Member, error) {
 // requireCluster rejects an operation that needs several nodes on a single node.
 func (c *Cluster) requireCluster(op string) error {
 	if c.conf.SingleNode {
-		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "this coordinator is alone: it was started without an address for other nodes (--raft-listen)"}
+		return &txn.Error{Op: op, Err: txn.ErrInvalid, Detail: "this coordinator is alone: it was started without an address for other nodes (raft_listen)"}
 	}
 	return nil
 }

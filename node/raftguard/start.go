@@ -53,7 +53,7 @@ func Start(g *Env, fsm raft.FSM, trailing uint64, logger *slog.Logger) (r *raft.
 	in.raft.Store(r)
 	servers := r.GetConfiguration().Configuration().Servers
 	if g.SingleNode && (len(servers) != 1 || servers[0].ID != g.ID) {
-		return nil, errors.Join(fmt.Errorf("%w: this data directory is that of one of several nodes (%d are left, as far as it knows): give it an address for the others, --raft-listen", txn.ErrInvalid, len(servers)), r.Shutdown().Error())
+		return nil, errors.Join(fmt.Errorf("%w: this data directory is that of one of several nodes (%d are left, as far as it knows): give it an address for the others (raft_listen)", txn.ErrInvalid, len(servers)), r.Shutdown().Error())
 	}
 	return r, nil
 }

@@ -164,7 +164,7 @@ func (f *serverInfo) checkOtherDatabases() participant.Check {
 	}
 	if len(at) > 0 {
 		d.Message = fmt.Sprintf("branches of this cluster are prepared in other databases of this server too (%s): each database has to be a participant of its own", strings.Join(at, ", "))
-		d.Remedy, d.Call = "see that each is registered", admin.CallParticipants
+		d.Remedy, d.Call = "see that each is registered", admin.CallListParticipants
 	}
 	return d
 }

@@ -8,11 +8,16 @@ import (
 )
 
 // Calls are what operators ask of a coordinator: node.Node and client.Client both return them from
-// their method Admin. They may be used by any number of goroutines. Errors are those of package
-// txn; [txn.ErrUnavailable] means that the call may be made again.
+// their method Admin. They may be used by any number of goroutines.
 //
-// by names the operator, at most 128 bytes, and reason says why, at most 512; the audit log keeps both.
-// Where a server knows the caller by a token, the token's name takes the place of by.
+// Errors are those of package txn. [txn.ErrUnavailable] means that the call may be made again; of
+// CreateToken, TransferLeader and Leave it may have been done all the same. [txn.ErrNotFound] means
+// that there is no such participant, node, token or transaction. A client can get [txn.ErrDenied].
+//
+// by names the operator, in at most 128 bytes, and reason says why, in at most 512; the audit log keeps
+// both, and both may be empty where that is not excluded. A longer reason is refused; a longer name is
+// refused by a server and cut by a node. Where a server knows the caller by a token, the token's name
+// takes the place of by.
 type Calls interface {
 	Cluster
 	Participants
@@ -112,8 +117,7 @@ type InDoubts interface {
 	// the retention time from then on. Without a heuristic outcome there is nothing to forget.
 	// [txn.ErrInvalid]: no reason was given. [txn.ErrConflict]: it is not finished.
 	Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Outcome, error)
-	// Audit lists the actions of operators on transactions and participants, oldest first: the
-	// newest records that match, of the newest 10,000 that the log keeps.
+	// Audit lists the actions of operators, oldest first: the newest records that match, of the newest 10,000 that the log keeps.
 	Audit(ctx context.Context, f AuditFilter) ([]AuditRecord, error)
 }
 

@@ -136,6 +136,6 @@ const (
 	CallInDoubts       = "InDoubtService/List"
 	CallScan           = "InDoubtService/Scan"
 	CallList           = "TransactionService/List"
-	CallParticipants   = "ParticipantService/List"
+	CallListParticipants   = "ParticipantService/List"
 	CallAddParticipant = "ParticipantService/Add"
 )

@@ -12,7 +12,7 @@ const OpResolve = "indoubt resolve"
 
 // RecoveryPausedDetail says why, after a restore, no transaction begins and no branch is
 // driven, and what the operator has to do.
-const RecoveryPausedDetail = "restored from a backup: what was decided after it is not known here. An operator has to compare what the participants hold (recover scan), and to resume recovery (recover resume)"
+const RecoveryPausedDetail = "restored from a backup: what was decided after it is not known here. An operator has to compare what the participants hold with the log, and then to resume recovery"
 
 // ToError is the error of a refusal for the caller: what is wrong, why, and what to do. op is
 // the attempted call, for example "commit".

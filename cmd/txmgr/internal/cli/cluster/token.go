@@ -81,7 +81,7 @@ is printed, for a file. NAME is the name of the token's users in the audit.`,
 		made, secret, err := c.Admin().CreateToken(ctx, r)
 		switch txn.CodeOf(err) {
 		case txn.CodeOK:
-		case txn.CodeConflict, txn.CodeUsage: // the name is taken, or there are too many
+		case txn.CodeConflict: // the name is taken
 			return listTokensNext(err)
 		default:
 			return err

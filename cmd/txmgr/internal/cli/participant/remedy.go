@@ -16,7 +16,7 @@ var remedyCommands = map[string][]string{
 	admin.CallInDoubts:       {"txmgr indoubt list; txmgr indoubt explain TX"},
 	admin.CallScan:           {"txmgr indoubt list; txmgr recover scan"},
 	admin.CallList:           {"txmgr indoubt list; txmgr list --participant PARTICIPANT", "txmgr indoubt list; txmgr list --state active --older-than 1m"},
-	admin.CallParticipants:   {"txmgr participant list"},
+	admin.CallListParticipants:   {"txmgr participant list"},
 	admin.CallAddParticipant: {"txmgr participant add PARTICIPANT"},
 }
 

@@ -20,7 +20,7 @@ func TestRemediesNameCommands(t *testing.T) {
 		{admin.Check{Remedy: "see", Call: admin.CallScan, CallParticipant: "bank"}, "see: txmgr indoubt list; txmgr recover scan"},
 		{admin.Check{Remedy: "see", Call: admin.CallList}, "see: txmgr indoubt list; txmgr list --state active --older-than 1m"},
 		{admin.Check{Remedy: "see", Call: admin.CallList, CallParticipant: "bank"}, "see: txmgr indoubt list; txmgr list --participant bank"},
-		{admin.Check{Remedy: "see", Call: admin.CallParticipants}, "see: txmgr participant list"},
+		{admin.Check{Remedy: "see", Call: admin.CallListParticipants}, "see: txmgr participant list"},
 		{admin.Check{Remedy: "correct", Call: admin.CallAddParticipant, CallParticipant: "bank"}, "correct: txmgr participant add bank"},
 		{admin.Check{Remedy: "correct", Call: admin.CallAddParticipant}, "correct"},
 	} {

@@ -50,7 +50,7 @@ func serve(ctx context.Context, a *cli.App, o serverOptions, log *slog.Logger, r
 	n, err := node.Open(opening, conf)
 	if err != nil {
 		f := dataDirFailure(o.dataDir, err)
-		if f.Code == txn.CodeUsage && conf.Cluster != nil && conf.Cluster.CertFile == "" {
+		if f.Code == txn.CodeUsage && conf.Cluster != nil && conf.Cluster.CertFile == "" && !isLoopback(conf.Cluster.Listen) {
 			f.Hint = "if it needs certificates: txmgr config init makes some"
 		}
 		return f
@@ -144,6 +144,12 @@ func serveUntil(ctx context.Context, s *server.Server, n *node.Node, l net.Liste
 		<-left
 	}
 	return err
+}
+
+// isLoopback reports whether only this machine reaches an address to listen on.
+func isLoopback(address string) bool {
+	a, err := net.ResolveTCPAddr("tcp", address)
+	return err == nil && a.IP.IsLoopback()
 }
 
 // transferLeadership transfers leadership to another node, if one is able to lead, and waits until
