@@ -91,12 +91,13 @@ sim-adaptive: ## optimizers of the worker pool against the best fixed limits, wi
 	$(GO) test -count=1 -timeout 30m -run PageOfStudies ./internal/adaptivestudy -args -adaptivestudy.studies=4
 
 # Not worth the race detector's time: a test that weighs memory; what computes for long in one
-# goroutine (TestCeilings, TestSlowTasks); and long tests without a goroutine that a shorter one has
+# goroutine (TestCeilings, TestSlowTasks, and the tests that damage a file of the log store bit by bit and
+# page by page; TestConcurrentUse is for its goroutines); and long tests without a goroutine that a shorter one has
 # not: a minute of the large storm, and two tests of studies, whose workers also run in
 # TestInterruptedStudyKeepsWhatThereIs and TestCompareIsTheSameWithManyAtOnce. And raft 1.8 reads a
 # server without its lock, for the id that stays, while a leader gives it a new address
 # (startStopReplication, updateLastAppended): a race in raft, and not ours to mend.
-NORACE = ^(TestAMillionLeaveNothing|TestAMajorityMovesToOtherAddresses|TestCeilings|TestPublishedValueIsAmongThem|TestSimulate|TestSlowTasks)$$|^TestStorm$$/^100000$$
+NORACE = ^(TestAMillionLeaveNothing|TestAMajorityMovesToOtherAddresses|TestCeilings|TestPublishedValueIsAmongThem|TestSimulate|TestSlowTasks|TestEveryBitFlip|TestOpenAfterBitFlip|TestOpenAfterBranchKeyFlip|TestOpenAfterTruncation|TestLostPageWrite)$$|^TestStorm$$/^100000$$
 
 race: ## the packages that run goroutines, under the race detector
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m -skip '$(NORACE)' $(RACE)

@@ -52,12 +52,12 @@ the wait times out, the exit code is 7.`,
 			return output.Usage("give a positive duration", "--wait-timeout is %v", timeout)
 		}
 		began := time.Now()
-		callCtx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		id, err := existingID(callCtx, a, c, args[0])
+		id, err := existingID(ctx, a, c, args[0])
 		if err != nil {
 			return err
 		}
+		callCtx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
 		info, err := waitUntil(callCtx, c, id, goal)
 		if errors.Is(err, txn.ErrWaitTimeout) || err != nil && callCtx.Err() != nil && ctx.Err() == nil {
 			return timeoutFailure(ctx, a, c, id, timeout, err)
@@ -73,8 +73,9 @@ the wait times out, the exit code is 7.`,
 	return cmd
 }
 
-// existingID finds an existing transaction. --request-timeout bounds only this look-up, so that a
-// wrong address fails soon; the wait itself tolerates an unreachable coordinator for longer.
+// existingID finds an existing transaction. --request-timeout bounds this look-up, and only this one:
+// a wrong address fails soon, and a short wait is not taken for an unreachable coordinator; the wait
+// itself tolerates one for longer.
 func existingID(ctx context.Context, a *cli.App, c *client.Client, arg string) (txn.ID, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.RequestTimeout)
 	defer cancel()
