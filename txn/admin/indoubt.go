@@ -131,11 +131,11 @@ type Check struct {
 
 // The calls of [Check.Call].
 const (
-	CallStatus         = "ClusterService/Status"
-	CallDoctor         = "ClusterService/Doctor"
-	CallInDoubts       = "InDoubtService/List"
-	CallScan           = "InDoubtService/Scan"
-	CallList           = "TransactionService/List"
-	CallListParticipants   = "ParticipantService/List"
-	CallAddParticipant = "ParticipantService/Add"
+	CallStatus           = "ClusterService/Status"
+	CallDoctor           = "ClusterService/Doctor"
+	CallInDoubts         = "InDoubtService/List"
+	CallScan             = "InDoubtService/Scan"
+	CallList             = "TransactionService/List"
+	CallListParticipants = "ParticipantService/List"
+	CallAddParticipant   = "ParticipantService/Add"
 )

@@ -11,13 +11,13 @@ import (
 // the participant that the call is made for; the first command that needs none, or whose
 // participant is known, is used.
 var remedyCommands = map[string][]string{
-	admin.CallStatus:         {"txmgr status"},
-	admin.CallDoctor:         {"txmgr doctor PARTICIPANT", "txmgr doctor"},
-	admin.CallInDoubts:       {"txmgr indoubt list; txmgr indoubt explain TX"},
-	admin.CallScan:           {"txmgr indoubt list; txmgr recover scan"},
-	admin.CallList:           {"txmgr indoubt list; txmgr list --participant PARTICIPANT", "txmgr indoubt list; txmgr list --state active --older-than 1m"},
-	admin.CallListParticipants:   {"txmgr participant list"},
-	admin.CallAddParticipant: {"txmgr participant add PARTICIPANT"},
+	admin.CallStatus:           {"txmgr status"},
+	admin.CallDoctor:           {"txmgr doctor PARTICIPANT", "txmgr doctor"},
+	admin.CallInDoubts:         {"txmgr indoubt list; txmgr indoubt explain TX"},
+	admin.CallScan:             {"txmgr indoubt list; txmgr recover scan"},
+	admin.CallList:             {"txmgr indoubt list; txmgr list --participant PARTICIPANT", "txmgr indoubt list; txmgr list --state active --older-than 1m"},
+	admin.CallListParticipants: {"txmgr participant list"},
+	admin.CallAddParticipant:   {"txmgr participant add PARTICIPANT"},
 }
 
 // withCommands adds to the remedies the commands to paste.
