@@ -9,7 +9,8 @@ import (
 
 // Calls are what operators ask of a coordinator: node.Node and client.Client both return them from
 // their method Admin. They may be used by any number of goroutines. Errors are those of package
-// txn; [txn.ErrUnavailable] means that the call may be made again.
+// txn; [txn.ErrUnavailable] means that the call may be made again, except CreateToken, TransferLeader
+// and Leave of a client, which may have been executed all the same.
 //
 // by names the operator, at most 128 bytes, and reason says why, at most 512; the audit log keeps both.
 // Where a server knows the caller by a token, the token's name takes the place of by.
