@@ -28,7 +28,9 @@
 //  3. A commit, vote or delegation that may have arrived and has no answer is
 //     [txn.ErrInDoubt], with the id, also if a later try of the same call finds that the
 //     transaction is not known, or that the caller is denied; one that surely has not arrived
-//     is [txn.ErrUnavailable]. No other call is ever in doubt: all of them may be repeated.
+//     is [txn.ErrUnavailable]. No other call is ever in doubt, and all of them may be repeated,
+//     except CreateToken, TransferLeader and Leave: their [txn.ErrUnavailable] may mean that
+//     the call was executed all the same.
 //  4. Errors are *[txn.Error] with the sentinels that the coordinator gave, and those of the
 //     context that ended the call.
 //  5. After [Client.Close] no goroutine and no connection is left.

@@ -69,7 +69,8 @@ type Check struct {
 	Subject string
 	// Message is what was found, and what follows from it.
 	Message string
-	// Remedy is what to do, to be pasted if possible; empty when nothing is to be done.
+	// Remedy is what to do: in words, or a statement for the participant's own console or a
+	// command for its host, but no command line of txmgr. It is empty when nothing is to be done.
 	Remedy string
 	// Call and CallParticipant are those of [admin.Check]. Both may be empty.
 	Call, CallParticipant string

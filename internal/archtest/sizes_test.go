@@ -157,7 +157,7 @@ const (
 	model    = "the state of one simulated world, or of one run"
 )
 
-// sizeExceptions are what is larger than the limits, how large it may be, and why. The numbers only go down.
+// sizeExceptions are what is larger than the limits, how large it may be, and why. The numbers should only go down.
 var sizeExceptions = []sizeException{
 	{"adaptive.Pool", "fields", 20, "the end of each task changes the queue, the counts and the histograms under one lock, so that the figures of a window agree"},
 	{"adaptive.knee", "fields", 25, "what the search knows from window to window; what is used apart (trial, proof, hold, slack) has types"},

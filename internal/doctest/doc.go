@@ -11,6 +11,7 @@
 //     imports of a fragment are added.
 //  4. examples: a block marked from="file function" consists of lines of that function, in their
 //     order.
+//  5. commands: a line of a shell block, or of inline code, that begins with txmgr is
 //     a command and flags that the program has.
 //  6. scripts: the blocks of a page that are marked "sh test=NAME" with the same NAME run in their
 //     order as one bash script, in an empty directory, against a server of their own (TXMGR_ADDR):
@@ -20,7 +21,6 @@
 //     service. psql and mariadb find their servers by default, other programs by BANK_DSN, SHOP_DSN
 //     and MAIL_URL. A block marked "text" that follows one of them is its output: every line must
 //     be printed, in this order; "…" stands for any text.
-//  7. reference: the pages of reference name every command, error, code, call and
 //  7. reference: the pages of reference name every command, error, code, call and metric, and none
 //     that does not exist. This test writes the page of commands and the list of decisions if it is
 //     run with the flag -update.

@@ -57,7 +57,7 @@ type BranchProbe struct {
 type CallAttempt struct {
 	At   time.Time    `json:"at"` // the leader's wall clock
 	Took txn.Duration `json:"took"`
-	Call string       `json:"call"` // prepare, commit, rollback or settle
+	Call string       `json:"call"` // prepare, commit, rollback or resolve outcome
 	// Result describes the result, in words; Failed says that the call has to be repeated.
 	Result string `json:"result"`
 	Failed bool   `json:"failed"`
@@ -98,7 +98,8 @@ type AuditRecord struct {
 	Time  time.Time `json:"time"` // the leader's wall clock
 	Tick  uint64    `json:"tick"`
 	Index uint64    `json:"index"` // the log entry
-	// Action is resolve, rollback, forget, participant-add or participant-remove.
+	// Action is resolve, rollback, forget, participant-add, participant-remove, token-add,
+	// token-remove, member-add, member-remove, leader-transfer-request or resume.
 	Action string `json:"action"`
 	ID     txn.ID `json:"id,omitzero"`
 	Branch string `json:"branch,omitempty"`
@@ -121,7 +122,9 @@ type Check struct {
 	Level       string `json:"level"`       // ok, warning or failure
 	Subject     string `json:"subject"`
 	Message     string `json:"message"`
-	Remedy      string `json:"remedy"` // in words; empty when there is nothing to do
+	// Remedy is what to do: in words, or a statement for the participant's own console or a
+	// command for its host. It is empty when nothing is to be done.
+	Remedy string `json:"remedy"`
 	// Call is the call of the API that shows more, or is made when the remedy was applied: one of
 	// the Call constants. CallParticipant is the participant that it is made for; empty if it is
 	// made for none.

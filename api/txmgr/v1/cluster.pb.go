@@ -1216,7 +1216,8 @@ type Check struct {
 	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
 	// What was found, and what follows from it.
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
-	// What mends it, in words; empty when there is nothing to do.
+	// What to do: in words, or a statement for the participant's own console or
+	// a command for its host. Empty when nothing is to be done.
 	Remedy string `protobuf:"bytes,5,opt,name=remedy,proto3" json:"remedy,omitempty"`
 	// The method that shows more, or is called when the remedy was applied, such
 	// as ClusterService/Doctor; and the participant that it is called for.

@@ -803,7 +803,7 @@ type CallAttempt struct {
 	// The leader's wall clock.
 	At   string `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
 	Took string `protobuf:"bytes,2,opt,name=took,proto3" json:"took,omitempty"`
-	// prepare, commit, rollback or resolve-outcome.
+	// prepare, commit, rollback or resolve outcome.
 	Call string `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`
 	// The result, as text.
 	Result string `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
@@ -1279,7 +1279,8 @@ type AuditRecord struct {
 	Tick uint64 `protobuf:"varint,3,opt,name=tick,proto3" json:"tick,omitempty"`
 	// The log entry.
 	Index uint64 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
-	// resolve, rollback, forget, participant-add or participant-remove.
+	// resolve, rollback, forget, participant-add, participant-remove, token-add,
+	// token-remove, member-add, member-remove, leader-transfer-request or resume.
 	Action string `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
 	// Left out when it is about no transaction.
 	Id     *string `protobuf:"bytes,6,opt,name=id,proto3,oneof" json:"id,omitempty"`
@@ -1484,11 +1485,11 @@ const file_txmgr_v1_indoubt_proto_rawDesc = "" +
 	"\x04took\x18\x02 \x01(\tR\x04took\x12\x12\n" +
 	"\x04call\x18\x03 \x01(\tR\x04call\x12\x16\n" +
 	"\x06result\x18\x04 \x01(\tR\x06result\x12\x16\n" +
-	"\x06failed\x18\x05 \x01(\bR\x06failed\"H\n" +
+	"\x06failed\x18\x05 \x01(\bR\x06failed\"W\n" +
 	"\x06Action\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aallowed\x18\x02 \x01(\bR\aallowed\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\"\x1e\n" +
+	"\x03why\x18\x03 \x01(\tR\x03whyJ\x04\b\x04\x10\x05R\acommand\"\x1e\n" +
 	"\fRetryRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x0f\n" +
 	"\rRetryResponse\"z\n" +

@@ -10,7 +10,7 @@
 //			Use:  "status",
 //			Args: cli.NoArgs(),
 //			RunE: a.ShortCmd(func(ctx context.Context, c *client.Client, _ []string) error {
-//				s, err := c.Status(ctx)
+//				s, err := c.Admin().Status(ctx)
 //				if err != nil {
 //					return err
 //				}
