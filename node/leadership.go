@@ -184,7 +184,8 @@ func (l *leadership) revoke() {
 	n.proposals.SetTerm(0)
 	l.stop()
 	// Before recovery stops: entries that are applied give it no more work. A session that is renewed
-	// in between is not reported as renewed, since this node does not lead.
+	// in between is reported as renewed only if this node leads again by then, and that term counts
+	// from its own beginning.
 	n.terms.present.Store(nil)
 	n.life.done.Go(l.recovery.Stop)
 	l.done.Wait()

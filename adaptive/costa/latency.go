@@ -8,13 +8,13 @@ import (
 )
 
 // NewMeanLatency makes the dissertation's optimizer of the mean latency. It wraps
-// [ErrConfig] if a limit is invalid.
+// [adaptive.ErrConfig] if a limit is invalid.
 func NewMeanLatency(cfg MeanLatency) (adaptive.Optimizer, error) {
 	return newLatency(cfg.Config, cfg.Threshold, "mean latency", (*adaptive.Histogram).Mean)
 }
 
 // NewP99Latency makes the dissertation's optimizer of the 99th percentile of latencies.
-// It wraps [ErrConfig] if a limit is invalid.
+// It wraps [adaptive.ErrConfig] if a limit is invalid.
 func NewP99Latency(cfg P99Latency) (adaptive.Optimizer, error) {
 	p99 := func(h *adaptive.Histogram) time.Duration { return h.Quantile(0.99) }
 	return newLatency(cfg.Config, cfg.Threshold, "the 99th percentile of latencies", p99)

@@ -7,7 +7,7 @@ import (
 	"github.com/txmgr/txmgr/adaptive"
 )
 
-// NewThroughput makes the dissertation's optimizer of throughput. It wraps [ErrConfig]
+// NewThroughput makes the dissertation's optimizer of throughput. It wraps [adaptive.ErrConfig]
 // if a limit is invalid.
 func NewThroughput(cfg Throughput) (adaptive.Optimizer, error) {
 	source, err := cfg.withDefaults(&cfg.Threshold, 0.10)

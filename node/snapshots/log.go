@@ -62,8 +62,8 @@ func (s *Scheduler) logTail(low, most uint64) (from, size uint64, err error) {
 }
 
 // truncateLog removes the beginning of the log. What follows the second newest snapshot stays,
-// since it is needed if the newest is damaged; and so do the last bytes, as many as after which a snapshot is taken, for followers that
-// lag. A follower that has removed entries which the leader, for lack of an answer, sends again
+// since it is needed if the newest is damaged; and so do the last bytes (least), for followers that lag.
+// A follower that has removed entries which the leader, for lack of an answer, sends again
 // receives a snapshot.
 func (s *Scheduler) truncateLog(snaps []*raft.SnapshotMeta) error {
 	if len(snaps) < 2 {

@@ -34,8 +34,8 @@ type Scheduler struct {
 
 // New measures the existing log, and removes what the node had no time to remove before it last
 // stopped. least is after how many bytes of log a snapshot is taken, or after as many bytes as the
-// last snapshot has, if that is more. Only [Scheduler.Count] may be called before
-// [Scheduler.SetRaft].
+// last snapshot has, if that is more. Only [Scheduler.Count] and
+// [Scheduler.RepeatedTo] may be called before [Scheduler.SetRaft].
 func New(log raft.LogStore, store raft.SnapshotStore, least uint64, logger *slog.Logger) (*Scheduler, error) {
 	s := &Scheduler{log: log, store: store, least: least, logger: logger, wake: make(chan struct{}, 1), loops: make(chan raft.ServerID, 1)}
 	return s, s.measureLog()

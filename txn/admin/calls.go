@@ -49,7 +49,8 @@ type Cluster interface {
 	Remove(ctx context.Context, node, by, reason string) error
 	// TransferLeader makes another node lead: the most up-to-date one when node is empty. It
 	// returns when the node does not lead any more. The audit log keeps that it was asked for. A
-	// client does not repeat it once it may have arrived.
+	// client does not repeat it once it may have arrived: a second execution would transfer the
+	// leadership again.
 	TransferLeader(ctx context.Context, node, by, reason string) error
 	// Leave removes the node that is asked from the cluster for ever. Its process keeps running,
 	// and can be stopped. A client with several addresses gets [txn.ErrInvalid].
@@ -70,9 +71,11 @@ type Cluster interface {
 type Participants interface {
 	// AddParticipant registers a participant, or changes the settings of a known one of the same
 	// kind, after checking that it can be opened. Whether the coordinator prepares its branches is
-	// detected: it does if the participant is a participant.Preparer.
+	// detected: it does if the participant is a participant.Preparer. Whether it can take part in
+	// transactions, TestParticipant checks.
 	AddParticipant(ctx context.Context, p Participant, by, reason string) error
-	// Participants lists the registered participants with their health, as the leader sees it.
+	// Participants lists the registered participants with their health, as the leader sees it. With
+	// [txn.AllowStale] a follower may answer, which knows of no failures.
 	Participants(ctx context.Context) ([]ParticipantStatus, error)
 	// Pools lists the concurrency limit of recovery's calls to a participant, or to each of them
 	// when the name is empty, and the decisions that led to it: only the last few of each in the
@@ -124,7 +127,7 @@ type InDoubts interface {
 // Tokens is about who may call the API.
 type Tokens interface {
 	// CreateToken creates a token, and returns its secret, which is stored nowhere. A client does
-	// not repeat it once it may have arrived.
+	// not repeat it once it may have arrived: the secret of what was created is lost then.
 	//
 	// [txn.ErrInvalid]: see [TokenRequest.Check], or there are too many. [txn.ErrConflict]: a
 	// token has that name, expired or not.
