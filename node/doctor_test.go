@@ -70,7 +70,7 @@ func TestDoctor(t *testing.T) {
 	if ds, err = n.Admin().Doctor(ctx, "bank"); err != nil || found(ds, "check").Level != "failure" || found(ds, "check").Message != "connection refused" {
 		t.Errorf("%+v, %v", ds, err)
 	}
-	_, err = n.Admin().Doctor(ctx, "nobody")
+	_, err = n.Admin().Doctor(ctx, "unknown")
 	wantErr(t, "a participant that is not registered", err, txn.ErrNotFound)
 }
 

@@ -109,7 +109,7 @@ func TestInDoubtSurvivesRestarts(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if o, err := n.Admin().Forget(ctx, b.ID, "bob", "booked by hand"); err != nil || o.Heuristic != 0 {
+	if o, err := n.Admin().Forget(ctx, b.ID, "bob", "booked manually"); err != nil || o.Heuristic != 0 {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	if ds, err := n.Admin().InDoubts(ctx); err != nil || len(ds) != 0 {
@@ -123,7 +123,7 @@ func TestInDoubtSurvivesRestarts(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	}
-	want := []string{"participant-add", "participant-add", "resolve alice the customer called", "forget bob booked by hand"}
+	want := []string{"participant-add", "participant-add", "resolve alice the customer called", "forget bob booked manually"}
 	if diff := cmp.Diff(want, did); err != nil || diff != "" {
 		t.Errorf("audit: %v\n%s", err, diff)
 	}

@@ -93,7 +93,7 @@ func TestLogTellsWhatHappened(t *testing.T) {
 		t.Fatal(err)
 	}
 	hurt := makeHeuristic(t, n, desks)
-	if _, err := n.Admin().Forget(t.Context(), hurt.ID, "ann", "booked by hand"); err != nil {
+	if _, err := n.Admin().Forget(t.Context(), hurt.ID, "ann", "booked manually"); err != nil {
 		t.Fatal(err)
 	}
 	late, err := n.Begin(t.Context(), txn.Options{Timeout: 20 * time.Millisecond})
@@ -121,7 +121,7 @@ func TestLogTellsWhatHappened(t *testing.T) {
 			"level": "ERROR", "tx": hurt.ID.String(), "branch": "b2", "participant": "stock", "heuristic": "rolled-back", "detail": "the desk's own book",
 			"hint": "Explain returns what is known of the branches",
 		},
-		"operator acted":                                             {"level": "INFO", "action": "forget", "tx": hurt.ID.String(), "by": "ann", "reason": "booked by hand"},
+		"operator acted":                                             {"level": "INFO", "action": "forget", "tx": hurt.ID.String(), "by": "ann", "reason": "booked manually"},
 		"transactions timed out: rolled back":                        {"level": "INFO", "tx": late.ID.String(), "count": 1.0, "cause": "timeout"},
 		"participant is down: its branches wait and are tried again": {"level": "WARN", "participant": "bank", "hint": "Doctor checks the participant"},
 		"participant is up again":                                    {"level": "INFO", "participant": "bank"},

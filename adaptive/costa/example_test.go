@@ -12,16 +12,16 @@ import (
 // service is a service that serves eight requests at once: the window of a pool with that
 // limit, when more users ask than it serves.
 func service(limit int, length time.Duration) *adaptive.Window {
-	const took, room, users = 10 * time.Millisecond, 8, 100
-	completed := uint32(length / took * time.Duration(min(limit, room)))
+	const perTask, capacity, clients = 10 * time.Millisecond, 8, 100
+	completed := uint32(length / perTask * time.Duration(min(limit, capacity)))
 	w := &adaptive.Window{
 		End: length, Limit: limit, Arrived: uint64(completed), Completed: uint64(completed),
-		BusyTime: time.Duration(limit) * length, BusyMax: limit, QueueLen: users - limit,
+		BusyTime: time.Duration(limit) * length, BusyMax: limit, QueueLen: clients - limit,
 		BoundTime: length, BoundCompleted: uint64(completed),
 		Service: new(adaptive.Histogram), Sojourn: new(adaptive.Histogram),
 	}
-	w.Service.RecordN(took*time.Duration(max(limit, room))/room, completed)
-	w.Sojourn.RecordN(length*users/time.Duration(completed), completed)
+	w.Service.RecordN(perTask*time.Duration(max(limit, capacity))/capacity, completed)
+	w.Sojourn.RecordN(length*clients/time.Duration(completed), completed)
 	return w
 }
 

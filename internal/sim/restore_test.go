@@ -52,7 +52,7 @@ func TestRestoredClusterIsHeld(t *testing.T) {
 		if i, err := x.leader.node.Get(t.Context(), id); err != nil || i.State != txn.Committing {
 			t.Errorf("get while it is held: %v, %v; want it committing", i.State, err)
 		}
-		if err := x.leader.node.Admin().ResumeRecovery(t.Context(), "somebody", "the old cluster is gone for good"); err != nil {
+		if err := x.leader.node.Admin().ResumeRecovery(t.Context(), "ann", "the old cluster is gone for good"); err != nil {
 			t.Fatal(err)
 		}
 		sleep(time.Minute)

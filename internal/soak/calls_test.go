@@ -85,7 +85,7 @@ func randomCalls() []randomCall {
 			return err
 		}},
 		{"Rollback", 40, func(l *load, ctx context.Context, m *recordingClient) error {
-			_, err := m.Client.Rollback(ctx, l.someDisposable(), "a chore")
+			_, err := m.Client.Rollback(ctx, l.someDisposable(), "soak test")
 			return err
 		}},
 		{"Extend", 40, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
@@ -165,18 +165,18 @@ func randomCalls() []randomCall {
 			if info, err := m.Get(ctx, id); err != nil || !info.State.Finished() {
 				id = rig.NewID() // one in doubt would really be resolved
 			}
-			_, err := m.Client.Admin().Resolve(ctx, id, admin.Resolution{Commit: true, Reason: "a chore", By: "soak"})
+			_, err := m.Client.Admin().Resolve(ctx, id, admin.Resolution{Commit: true, Reason: "soak test", By: "soak"})
 			return err
 		})},
 		{"Forget", 4, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
-			_, err := m.Client.Admin().Forget(ctx, id, "soak", "a chore")
+			_, err := m.Client.Admin().Forget(ctx, id, "soak", "soak test")
 			return err
 		})},
 		{"ResumeRecovery", 4, ask(func(ctx context.Context, m *recordingClient) error {
-			return m.Client.Admin().ResumeRecovery(ctx, "soak", "a chore")
+			return m.Client.Admin().ResumeRecovery(ctx, "soak", "soak test")
 		})},
 		{"Remove", 4, ask(func(ctx context.Context, m *recordingClient) error {
-			return m.Client.Admin().Remove(ctx, "nobody", "soak", "a chore")
+			return m.Client.Admin().Remove(ctx, "unknown", "soak", "soak test")
 		})},
 		{"Leave", 4, func(l *load, ctx context.Context, _ *recordingClient) error {
 			return l.all.Client.Admin().Leave(ctx, "soak", "")

@@ -27,7 +27,7 @@ func (c *Cluster) Leave(ctx context.Context, by, reason string) error {
 		if err := c.checkQuorumWithout(ctx, c.id); err != nil {
 			return txn.Wrap(op, txn.ID{}, err)
 		}
-		if err := c.handOver(ctx); err != nil {
+		if err := c.transferAway(ctx); err != nil {
 			return err
 		}
 	}

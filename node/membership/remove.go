@@ -47,7 +47,7 @@ func (c *Cluster) Remove(ctx context.Context, node, by, reason string) error {
 		if err := c.checkQuorumWithout(ctx, s.ID); err != nil {
 			return txn.Wrap(op, txn.ID{}, err)
 		}
-		if err := c.handOver(ctx); err != nil {
+		if err := c.transferAway(ctx); err != nil {
 			return err
 		}
 		return &txn.Error{Op: op, Err: txn.ErrUnavailable, Detail: "the node to be removed led, and has handed over: ask again"}

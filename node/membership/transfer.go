@@ -113,8 +113,8 @@ func (c *Cluster) TransferLeader(ctx context.Context, node, by, reason string) e
 	return nil
 }
 
-// handOver makes the most up-to-date other node lead, since this one is to be removed.
-func (c *Cluster) handOver(ctx context.Context) error {
+// transferAway makes the most up-to-date other node lead, since this one is to be removed.
+func (c *Cluster) transferAway(ctx context.Context) error {
 	m, err := c.findTransferTarget("")
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func serve(ctx context.Context, a *cli.App, o serverOptions, log *slog.Logger, r
 	n, err := node.Open(opening, conf)
 	if err != nil {
 		f := dataDirFailure(o.dataDir, err)
-		if f.Code == txn.CodeUsage && conf.Cluster != nil && conf.Cluster.CertFile == "" && !isLoopback(conf.Cluster.Listen) {
+		if f.Code == txn.CodeUsage && conf.Cluster != nil && conf.Cluster.CertFile == "" && !conf.Cluster.Insecure && !isLoopback(conf.Cluster.Listen) {
 			f.Hint = "if it needs certificates: txmgr config init makes some"
 		}
 		return f
