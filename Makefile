@@ -97,7 +97,7 @@ sim-adaptive: ## optimizers of the worker pool against the best fixed limits, wi
 # TestInterruptedStudyKeepsWhatThereIs and TestCompareIsTheSameWithManyAtOnce. And raft 1.8 reads a
 # server without its lock, for the id that stays, while a leader gives it a new address
 # (startStopReplication, updateLastAppended): a race in raft, and not ours to mend.
-NORACE = ^(TestAMillionLeaveNothing|TestAMajorityMovesToOtherAddresses|TestCeilings|TestPublishedValueIsAmongThem|TestSimulate|TestSlowTasks|TestEveryBitFlip|TestOpenAfterBitFlip|TestOpenAfterBranchKeyFlip|TestOpenAfterTruncation|TestLostPageWrite)$$|^TestStorm$$/^100000$$
+NORACE = ^(TestAMillionLeaveNothing|TestAMajorityMovesToOtherAddresses|TestCeilings|TestPublishedValueIsAmongThem|TestSimulate|TestSlowTasks|TestEveryBitFlip|TestMoveAfterBitFlip|TestOpenAfterBitFlip|TestOpenAfterTruncation|TestLostPageWrite)$$|^TestStorm$$/^100000$$
 
 race: ## the packages that run goroutines, under the race detector
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m -skip '$(NORACE)' $(RACE)

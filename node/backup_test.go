@@ -144,7 +144,7 @@ func TestRestoreNeedsAnEmptyDirectory(t *testing.T) {
 		}
 		return names
 	}
-	if d := cmp.Diff([]string{"log.db", "lost+found", "snapshots"}, names()); d != "" {
+	if d := cmp.Diff([]string{"log.db", "log.db.segments", "lost+found", "snapshots"}, names()); d != "" {
 		t.Errorf("made (-want +got):\n%s", d)
 	}
 }

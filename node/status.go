@@ -133,7 +133,7 @@ func (n adminCalls) Status(ctx context.Context) (admin.Status, error) {
 	if err != nil {
 		return s, txn.Wrap("status", txn.ID{}, err)
 	}
-	s.Syncs, s.LogBytes = 2*stats.Commits, stats.FileBytes
+	s.Syncs, s.LogBytes = stats.Syncs, stats.FileBytes
 	if s.Leader {
 		if s.Participants, err = n.Participants(txn.AllowStale(ctx)); err != nil {
 			return s, err

@@ -280,10 +280,10 @@ func TestFlippedBits(t *testing.T) {
 	victim := followers[0]
 	old := b.id(victim)
 	b.must(victim.Stop(waitTimeout))
-	file := filepath.Join(victim.dir, "log.db")
+	file := filepath.Join(victim.dir, "log.db.segments", "0000000000000001.log")
 	text, err := os.ReadFile(file)
 	b.must(err)
-	damaged := bytes.ReplaceAll(text, []byte("to be found"), []byte("to be Found")) // one bit each, wherever bbolt keeps copies
+	damaged := bytes.ReplaceAll(text, []byte("to be found"), []byte("to be Found")) // one bit each
 	if bytes.Equal(damaged, text) {
 		t.Fatal("the log does not hold the name")
 	}

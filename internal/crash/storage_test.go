@@ -218,12 +218,12 @@ func TestFlippedBitIsNamed(t *testing.T) {
 		}
 	}
 	c.kill()
-	file := filepath.Join(c.data(), "log.db")
+	file := filepath.Join(c.data(), "log.db.segments", "0000000000000001.log")
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	damaged := bytes.ReplaceAll(b, []byte("to be found"), []byte("to be Found")) // wherever bbolt keeps copies
+	damaged := bytes.ReplaceAll(b, []byte("to be found"), []byte("to be Found"))
 	if bytes.Equal(damaged, b) {
 		t.Fatal("the log does not hold the name")
 	}

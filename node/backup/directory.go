@@ -40,26 +40,29 @@ func prepareEmptyDir(dir string) (undo func() error, err error) {
 	}, nil
 }
 
-// moveIntoPlace moves the restored files to their place. The log comes last: a node without it
-// refuses to start where there is a snapshot.
+// restored are the names of what a restoration makes. log.db comes last: a node without it refuses to start where there
+// is any of the others.
+var restored = []string{"snapshots", "log.db.segments", "log.db"}
+
+// moveIntoPlace moves the restored files to their place.
 func moveIntoPlace(staging, dir string) (err error) {
-	snapshots, log := filepath.Join(dir, "snapshots"), filepath.Join(dir, "log.db")
-	for _, name := range []string{snapshots, log} {
-		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w: %s was made meanwhile (%w)", txn.ErrConflict, name, err)
+	for _, name := range restored {
+		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: %s was made meanwhile (%w)", txn.ErrConflict, filepath.Join(dir, name), err)
 		}
 	}
-	if err := os.Rename(filepath.Join(staging, "snapshots"), snapshots); err != nil {
-		return err
+	for i, name := range restored {
+		if err = os.Rename(filepath.Join(staging, name), filepath.Join(dir, name)); err == nil {
+			err = syncDirectory(dir)
+		}
+		if err != nil {
+			for ; i >= 0; i-- {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, restored[i])))
+			}
+			return err
+		}
 	}
-	err = syncDirectory(dir)
-	if err == nil {
-		err = os.Rename(filepath.Join(staging, "log.db"), log)
-	}
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(snapshots))
-	}
-	return errors.Join(syncDirectory(dir), syncDirectory(filepath.Dir(filepath.Clean(dir))))
+	return syncDirectory(filepath.Dir(filepath.Clean(dir)))
 }
 
 // syncDirectory makes the names in a directory durable.

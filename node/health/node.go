@@ -61,12 +61,8 @@ func (f *NodeFacts) checkLog() participant.Check {
 	switch {
 	case f.LogErr != nil:
 		return skippedCheck(d.Subject, f.LogErr)
-	case st.Compaction != nil:
-		d.Level = participant.Warning
-		d.Message = fmt.Sprintf("the file has %s, of which %s are free, and could not be made smaller at the start: %v", formatBytes(uint64(st.FileBytes)), formatBytes(uint64(st.FreeBytes)), st.Compaction)
-		d.Remedy = "make room for a second copy of it, then restart the coordinator: df -h " + f.DataDir
 	default:
-		d.Message = fmt.Sprintf("%d entries, in a file of %s, of which %s are free for new ones", st.Entries, formatBytes(uint64(st.FileBytes)), formatBytes(uint64(st.FreeBytes)))
+		d.Message = fmt.Sprintf("%d entries, in files of %s, of which %s are free for new ones", st.Entries, formatBytes(uint64(st.FileBytes)), formatBytes(uint64(st.FreeBytes)))
 	}
 	return d
 }

@@ -1,57 +1,65 @@
 package logstore
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/hashicorp/raft"
-	"go.etcd.io/bbolt"
+
+	"github.com/txmgr/txmgr/raftfsm/wal"
 )
 
 const (
-	// largeEntry: a stored entry of this size or more gets a bucket, and thereby pages, of its own.
-	// bbolt rewrites the last leaf with every append, and a leaf keeps up to four values together,
-	// whatever their size: with entries of 128 KiB that multiplied the bytes written by about four.
-	largeEntry = 8 << 10
-
-	// keepBuf is how much encoding buffer is kept between calls.
-	keepBuf = 4 << 20
+	keepBuf    = 4 << 20  // how much encoding buffer is kept between calls
+	frameLimit = 64 << 20 // StoreLogs begins another frame when one has reached this size
+	sizeBytes  = 4        // of the size before each entry in a frame
 )
 
 // StoreLog stores one entry. See [Store.StoreLogs].
 func (s *Store) StoreLog(log *raft.Log) error { return s.StoreLogs([]*raft.Log{log}) }
 
-// StoreLogs appends entries in one transaction: when it returns nil all of them are on the disk, with the
-// staged commit index, at the cost of two fdatasync; after an error none of them counts.
+// StoreLogs appends entries: when it returns nil all of them are on the disk, with the staged commit index, at the
+// cost of one fdatasync (one for each 64 MiB). After an error the store has failed, and a restart finds all of them or
+// none; of more than 64 MiB perhaps only the first ones.
 //
 // The entries must be consecutive and come after the last one. They may leave a hole after it: raft does that
 // after it has installed or restored a snapshot. Anything else is refused with [ErrOutOfOrder] and changes
 // nothing, since it would overwrite what may be committed: raft deletes a conflicting tail first.
 func (s *Store) StoreLogs(logs []*raft.Log) error {
 	if len(logs) == 0 {
-		return s.usable()
+		return s.look(func() {})
 	}
 	edge, err := s.entryBeforeGap(logs[0].Index)
 	if err != nil {
 		return err
 	}
-	return s.change("append to the log", func() (change, error) {
-		if err := s.checkAppendLocked(logs); err != nil {
+	return s.change("append to the log", func() (func() error, error) {
+		_, last := s.entries.bounds()
+		if err := checkAppend(last, logs); err != nil {
 			return nil, err
 		}
-		return func(tx *bbolt.Tx, next *state) error {
-			if edge > 0 && edge == next.last {
-				if _, err := s.deleteStepLocked(tx, next, edge, edge); err != nil {
+		return func() error {
+			if edge > 0 && edge == last {
+				if err := s.deleteLocked(edge, edge); err != nil {
 					return err
 				}
 			}
-			return s.appendLocked(tx, next, logs)
+			for len(logs) > 0 {
+				n, err := s.appendLocked(logs)
+				if err != nil {
+					return err
+				}
+				logs = logs[n:]
+			}
+			return nil
 		}, nil
 	})
 }
 
-func (s *Store) checkAppendLocked(logs []*raft.Log) error {
-	if first := logs[0].Index; first <= s.current.last {
-		return fmt.Errorf("%w: entry %d was to be stored after entry %d", ErrOutOfOrder, first, s.current.last)
+func checkAppend(last uint64, logs []*raft.Log) error {
+	if first := logs[0].Index; first <= last {
+		return fmt.Errorf("%w: entry %d was to be stored after entry %d", ErrOutOfOrder, first, last)
 	}
 	for i, l := range logs {
 		if want := logs[0].Index + uint64(i); l.Index != want || want == 0 {
@@ -64,64 +72,66 @@ func (s *Store) checkAppendLocked(logs []*raft.Log) error {
 	return nil
 }
 
-func (s *Store) appendLocked(tx *bbolt.Tx, next *state, logs []*raft.Log) error {
-	size := 0
-	for _, l := range logs {
-		size += entrySize(l)
-	}
-	// bbolt refers to the values until the commit: each needs its own place in the buffer.
-	if cap(s.buf) < size {
-		s.buf = make([]byte, 0, size)
-	}
+// appendLocked appends a frame of entries, and returns how many are in it. Its body holds for each entry the size of
+// its stored form (4 bytes, big endian), and that form.
+func (s *Store) appendLocked(logs []*raft.Log) (int, error) {
 	buf := s.buf[:0]
-	if cap(s.buf) > keepBuf {
+	var places []place
+	for _, l := range logs {
+		if len(buf) >= frameLimit {
+			break
+		}
+		buf = binary.BigEndian.AppendUint32(buf, uint32(entrySize(l)))
+		places = append(places, place{at: uint32(len(buf)), size: uint32(entrySize(l))})
+		buf, _ = appendEntry(buf, l)
+	}
+	if s.buf = buf; cap(buf) > keepBuf {
 		s.buf = nil
 	}
-
-	log := tx.Bucket(bucketLog)
-	log.FillPercent = 1 // keys only ever grow: a page split in half would stay half empty
-	for _, l := range logs {
-		at := len(buf)
-		var sum uint32
-		buf, sum = appendEntry(buf, l)
-		if err := putEntry(log, l.Index, buf[at:]); err != nil {
-			return err
-		}
-		next.entries++
-		next.entrySum ^= sum
+	n := len(places)
+	f := wal.Frame{Kind: wal.Entries, Index: logs[0].Index, Commit: min(s.staged, logs[n-1].Index), Body: buf}
+	p, err := s.log.Append(f)
+	if err != nil {
+		return 0, err
 	}
-	if next.first == 0 {
-		next.first = logs[0].Index
+	for i := range places {
+		places[i].frame = p
 	}
-	next.last = logs[len(logs)-1].Index
-	next.commit = min(s.staged, next.last)
-	return nil
+	s.view.Lock()
+	defer s.view.Unlock()
+	s.entries.add(f.Index, places)
+	s.commit = f.Commit
+	return n, nil
 }
 
-func putEntry(log *bbolt.Bucket, index uint64, v []byte) error {
-	key := indexKey(index)
-	if len(v) < largeEntry {
-		return log.Put(key[:], v)
+var errFrame = errors.New("the frame is no sequence of entries")
+
+// placesIn verifies the entries of a frame, and returns where they are.
+func placesIn(f wal.Frame, p wal.Position) (places []place, err error) {
+	for b := f.Body; len(b) > 0; {
+		if len(b) < sizeBytes {
+			return nil, errFrame
+		}
+		n := binary.BigEndian.Uint32(b)
+		if b = b[sizeBytes:]; uint64(n) > uint64(len(b)) {
+			return nil, errFrame
+		}
+		if _, err := checkEntry(f.Index+uint64(len(places)), b[:n]); err != nil {
+			return nil, fmt.Errorf("%s: %w", indexName(f.Index+uint64(len(places))), err)
+		}
+		places = append(places, place{p, uint32(len(f.Body) - len(b)), n})
+		b = b[n:]
 	}
-	large, err := log.CreateBucket(key[:])
-	if err != nil {
-		return err
+	if len(places) == 0 {
+		return nil, errFrame
 	}
-	return large.Put(keyLarge, v)
+	return places, nil
 }
 
 // StageCommitIndex remembers a commit index that the next StoreLogs writes with its entries. Until then it is
 // in memory only. The last one staged counts; deleting the tail of the log lowers it with the log.
 func (s *Store) StageCommitIndex(index uint64) error {
-	if err := s.usable(); err != nil {
-		return err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.staged = index
-	return nil
+	return s.look(func() { s.staged = index })
 }
-
-// GetCommitIndex returns the commit index that was stored with the last entries; it is at most the
-// last index, and 0 when none was stored.
-func (s *Store) GetCommitIndex() (uint64, error) { return s.committed.commit.Load(), s.usable() }

@@ -19,32 +19,30 @@ const (
 	childMode = "LOGSTORE_TEST_CHILD"
 	childPath = "LOGSTORE_TEST_PATH"
 
-	modeWrite  = "write"  // append for ever, truncate and vote now and then
-	modeFail   = "fail"   // append until the first error, and then try everything again
-	modeFull   = "full"   // the same, in a file that must not grow beyond fullBytes
-	modeHold   = "hold"   // open and wait for the end of the input
-	modeShrink = "shrink" // open with compaction
+	modeWrite = "write" // append for ever, truncate and vote now and then
+	modeTurn  = "turn"  // the same without votes: all other files are segments
+	modeFail  = "fail"  // append until the first error, and then try everything again
+	modeFull  = "full"  // the same, with files that must not grow beyond fullBytes
+	modeHold  = "hold"  // open and wait for the end of the input
 )
 
 const (
 	fullBytes  = 300 << 10
 	childSize  = 700 // bytes of an entry
-	childTrail = 50  // entries that a truncation leaves
+	largeChild = 24 << 10
+	childTrail = 50 // entries that a truncation leaves
 )
 
 func child(mode, path string) int {
-	// strace counts calls per thread; bbolt writes on the goroutine that commits.
+	// strace counts calls per thread; the store writes on the goroutine that commits, but for the files that it fills
+	// in advance.
 	runtime.LockOSThread()
 	out := bufio.NewWriter(os.Stdout)
 	say := func(format string, args ...any) {
 		fmt.Fprintf(out, format+"\n", args...)
 		out.Flush()
 	}
-	opts := Options{CompactFreeBytes: -1, OnFailure: func(err error) { say("failure %v", err) }}
-	if mode == modeShrink {
-		opts.CompactFreeBytes = 1
-	}
-	s, err := Open(path, opts)
+	s, err := Open(path, Options{OnFailure: func(err error) { say("failure %v", err) }})
 	if err != nil {
 		say("open %v", err)
 		return 3
@@ -52,7 +50,9 @@ func child(mode, path string) int {
 	say("opened")
 	switch mode {
 	case modeWrite:
-		return childWrite(s, say)
+		return childWrite(s, say, true)
+	case modeTurn:
+		return childWrite(s, say, false)
 	case modeFull:
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: fullBytes, Max: fullBytes}); err != nil {
 			say("setrlimit %v", err)
@@ -74,13 +74,13 @@ func child(mode, path string) int {
 // childEntry is small or large by its index.
 func childEntry(index uint64) *raft.Log {
 	if index%17 == 0 {
-		return entry(index, 1, 3*largeEntry)
+		return entry(index, 1, largeChild)
 	}
 	return entry(index, 1, childSize)
 }
 
 // childWrite writes until it is killed.
-func childWrite(s *Store, say func(string, ...any)) int {
+func childWrite(s *Store, say func(string, ...any), votes bool) int {
 	for {
 		last, err := s.LastIndex()
 		if err != nil {
@@ -100,7 +100,7 @@ func childWrite(s *Store, say func(string, ...any)) int {
 			}
 			say("first %d", last-childTrail+1)
 		}
-		if last%11 == 0 {
+		if votes && last%11 == 0 {
 			if err := s.SetUint64([]byte("CurrentTerm"), last); err != nil {
 				return 9
 			}
@@ -172,7 +172,7 @@ func (r *report) read(line string) {
 // there, and right. It returns the last index.
 func (r *report) wantAcked(t *testing.T, path string) uint64 {
 	t.Helper()
-	s, err := Open(path, Options{CompactFreeBytes: -1})
+	s, err := Open(path, Options{})
 	if err != nil {
 		t.Fatalf("after the crash: %v\n%s", err, r.text)
 	}

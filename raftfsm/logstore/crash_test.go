@@ -3,16 +3,14 @@ package logstore
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/hashicorp/raft"
 )
 
 // process is a running child.
@@ -113,22 +111,67 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// One failed system call, and the store acknowledges nothing any more: not even where bbolt would, and after
-// every failure it would.
+// A process is killed before each of the system calls by which the log goes on in another file, or lets one go.
+func TestKillBetweenSegments(t *testing.T) {
+	needStrace(t)
+	template := newPath(t)
+	closeStore(t, open(t, template, Options{}))
+	for call, most := range map[string]int{"renameat": 4, "fsync": 6, "unlinkat": 2} {
+		before := callsOfOpen(t, template, call)
+		for when := 1; when <= most; when++ {
+			path := copyStore(t, template)
+			p := start(t, modeTurn, path, traceKill(call, before+when)...)
+			if err := p.end(); err == nil || !p.opened || p.acks < 20 {
+				t.Errorf("%s at call %d: %v after %d appends\n%s", call, when, err, p.acks, p.text)
+			}
+			p.wantAcked(t, path)
+		}
+	}
+}
+
+// callsOfOpen counts how often opening a store calls something, in the thread that does it.
+func callsOfOpen(t *testing.T, path, call string) int {
+	t.Helper()
+	trace := filepath.Join(t.TempDir(), "trace")
+	p := start(t, modeHold, path, "strace", "-f", "-qq", "-o", trace, "-e", "trace="+call)
+	if err := p.end(); err != nil {
+		t.Fatalf("%v\n%s", err, p.text)
+	}
+	perThread := map[string]int{}
+	for line := range strings.Lines(string(readFile(t, trace))) {
+		if thread, rest, _ := strings.Cut(line, " "); strings.Contains(rest, "(") {
+			perThread[thread]++
+		}
+	}
+	most := 0
+	for _, n := range perThread {
+		most = max(most, n)
+	}
+	return most
+}
+
+// One failed system call, and the store acknowledges nothing any more.
 func TestFirstErrorStops(t *testing.T) {
 	needStrace(t)
-	cases := []struct{ call, fault, text string }{
-		{"pwrite64", "ENOSPC", "no space left on device"},
-		{"pwrite64", "EIO", "input/output error"},
-		{"fdatasync", "EIO", "input/output error"},
+	cases := []struct {
+		call, fault, text string
+		when              []int
+	}{
+		{"pwrite64", "ENOSPC", "no space left on device", []int{1, 2, 5, 8, 31}},
+		{"pwrite64", "EIO", "input/output error", []int{1, 2, 5, 8, 31}},
+		{"fdatasync", "EIO", "input/output error", []int{1, 2, 5, 8, 31}},
+		{"fsync", "EIO", "input/output error", []int{1, 2}},    // of the directory, when a segment is full
+		{"renameat", "EIO", "input/output error", []int{1, 2}}, // the same
 	}
 	for _, c := range cases {
-		for _, when := range []int{1, 2, 5, 8, 31} {
+		template := newPath(t)
+		closeStore(t, open(t, template, Options{}))
+		before := callsOfOpen(t, template, c.call)
+		for _, when := range c.when {
 			t.Run(fmt.Sprintf("%s/%s/%d", c.call, c.fault, when), func(t *testing.T) {
-				path := newPath(t)
-				closeStore(t, open(t, path, Options{}))
+				path := copyStore(t, template)
 				p := start(t, modeFail, path, "strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace="+c.call,
-					"-e", fmt.Sprintf("inject=%s:error=%s:when=%d", c.call, c.fault, when))
+					"-e", fmt.Sprintf("inject=%s:error=%s:when=%d", c.call, c.fault, before+when))
 				if err := p.end(); err != nil {
 					t.Fatalf("%v\n%s", err, p.text)
 				}
@@ -136,8 +179,8 @@ func TestFirstErrorStops(t *testing.T) {
 					t.Errorf("opened %v, stopped %v, acknowledged after the error %v, OnFailure called %d times:\n%s",
 						p.opened, p.stopped, p.late, p.failures, p.text)
 				}
-				if want := uint64(when-1) / 2; c.call == "fdatasync" && p.acks != want {
-					t.Errorf("%d acknowledged before the failing fdatasync, want %d: each costs two", p.acks, want)
+				if want := uint64(when - 1); c.call == "fdatasync" && p.acks != want {
+					t.Errorf("%d acknowledged before the failing fdatasync, want %d: each costs one", p.acks, want)
 				}
 				p.wantAcked(t, path)
 			})
@@ -167,75 +210,7 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("stopped %v, acknowledged after the error %v, %d before it, OnFailure called %d times:\n%s",
 			p.stopped, p.late, p.acks, p.failures, p.text)
 	}
-	if info, err := os.Stat(path); err != nil || info.Size() > fullBytes {
-		t.Fatalf("%v, %v", info.Size(), err)
-	}
 	last := p.wantAcked(t, path)
 	s := open(t, path, Options{}) // there is space again
 	store(t, s, entries(last+1, last+500, 1, childSize)...)
-}
-
-// fillAndDelete makes a file that is mostly free, and returns what it still holds.
-func fillAndDelete(t testing.TB, path string) (kept uint64) {
-	t.Helper()
-	s := open(t, path, Options{CompactFreeBytes: -1})
-	for i := uint64(1); i < 800; i += 20 {
-		var logs []*raft.Log
-		for j := i; j < i+20; j++ {
-			logs = append(logs, childEntry(j))
-		}
-		store(t, s, logs...)
-	}
-	if err := errors.Join(s.DeleteRange(1, 780), s.SetUint64([]byte("CurrentTerm"), 9)); err != nil {
-		t.Fatal(err)
-	}
-	closeStore(t, s)
-	return 800
-}
-
-// A compaction is cut off before each of its system calls. The file is whole afterwards, and the next Open
-// finishes the work.
-func TestKillCompaction(t *testing.T) {
-	needStrace(t)
-	template := newPath(t)
-	last := fillAndDelete(t, template)
-	image, err := os.ReadFile(template)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cut := 0
-	for _, call := range []string{"openat", "pwrite64", "ftruncate", "fdatasync", "fsync", "renameat,rename,renameat2"} {
-		for when := 1; ; when++ {
-			path := newPath(t)
-			if err := os.WriteFile(path, image, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			p := start(t, modeShrink, path, traceKill(call, when)...)
-			err := p.end()
-			if err == nil { // no call was left to cut off
-				if when == 1 {
-					t.Errorf("%s was never called:\n%s", call, p.text)
-				}
-				break
-			}
-			if when > 60 {
-				t.Fatalf("%s: the child still dies at call %d: %v\n%s", call, when, err, p.text)
-			}
-			cut++
-			p.acked, p.term, p.first = last, 9, 781
-			p.wantAcked(t, path)
-			for _, suffix := range []string{suffixCompact, suffixNew} {
-				if _, err := os.Lstat(path + suffix); !errors.Is(err, os.ErrNotExist) {
-					t.Errorf("%s at call %d: %s is left over (%v)", call, when, suffix, err)
-				}
-			}
-			s := open(t, path, Options{CompactFreeBytes: 1})
-			if st, err := s.Stats(); err != nil || st.Compaction != nil || st.FileBytes > int64(len(image))/4 {
-				t.Errorf("%s at call %d: not compacted afterwards: %+v, %v", call, when, st, err)
-			}
-			closeStore(t, s)
-			p.wantAcked(t, path)
-		}
-	}
-	t.Logf("cut off at %d points", cut)
 }

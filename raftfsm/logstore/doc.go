@@ -1,4 +1,4 @@
-// Package logstore keeps raft's log, its term and vote, and its commit index in one bbolt file.
+// Package logstore keeps raft's log with its commit index in segments (package wal), and its term and vote in a bbolt file.
 // Call [Open], and give the [Store] to raft as its log store and its stable store:
 //
 //	store, err := logstore.Open(path, logstore.Options{OnFailure: stop, Snapshots: snapshots})
@@ -7,39 +7,33 @@
 //	}
 //	defer store.Close()
 //
-// It exists because raft's promises rest on this file, and bbolt alone checks too little for that:
-// it notices almost no flipped bit, it dies of SIGBUS on a truncated file, after a damaged meta
-// page it silently goes back by one transaction, and after a failed fsync it acknowledges the next
-// commit as if nothing had happened. (HashiCorp's store for bbolt adds no check, and does not build
-// with raft v1.8.0.)
+// It exists because raft's promises rest on these files, and the stores that there are check too little for that: see
+// docs/decisions/0043.
 //
 // # Invariants
 //
-//  1. Durable: when StoreLogs, DeleteRange or Set returns nil, the change is on the disk.
-//  2. Nothing silently wrong: every value carries a CRC32C over its key and itself, checked
-//     whenever it is read. Open reads the whole file first, without bbolt and from the disk rather
-//     than from memory, and compares it with a record of its contents, so that it also detects
-//     missing and outdated data. It cannot detect one fault: a disk that lost the very last write
-//     without an error; such a file is as it was before.
+//  1. Durable: when StoreLogs, DeleteRange or Set returns nil, the change is on the disk. An append costs one
+//     fdatasync.
+//  2. Nothing silently wrong: every entry carries a CRC32C over its index and itself, checked whenever it is read, and
+//     is in a frame that has its own; the settings are in a file with a checksum of the whole. Open reads all of
+//     it first, from the disk rather than from memory, and detects missing and outdated data, too. It cannot
+//     detect one fault: a disk that lost the very last write without an error; such a log is as it was before.
 //  3. Fail-stop: after the first error of a write, or the first damage met by a read, the store
 //     does nothing more. Every later call returns the same error ([ErrFailed]), and
 //     [Options].OnFailure is called once.
 //  4. In order: entries are never overwritten; an append that is neither consecutive nor after the end is
-//     refused. No crash leaves a hole: a DeleteRange of the tail goes from its end, any other from its
-//     beginning.
-//  5. The commit index is written with the entries it was staged for, in the same transaction, and is never
+//     refused. An append or a DeleteRange is done completely or not at all, whenever the process dies.
+//  5. The commit index is written with the entries it was staged for, in the same frame, and is never
 //     beyond the last entry.
-//  6. One owner: a lock file excludes other processes, also while Open replaces the file.
+//  6. One owner: a lock file excludes other processes.
 //  7. A refusal changes nothing: neither a file of another program or of a newer version, nor a damaged one,
 //     nor an append out of order, leaves a trace.
-//  8. Bounded: transactions, entries, keys and values have limits; a file that is mostly free is compacted by
-//     Open.
+//  8. Bounded: entries, keys and values have limits; files whose entries are deleted are used again, or removed.
 //
 // # Holes
 //
 // After raft has installed a snapshot up to index S it goes on with entry S+1, and the log may still end before
-// S. The hole between is legitimate. It stays until raft's next truncation reaches across it; the record, which
-// counts and sums the entries that exist, tells it from a loss.
+// S. The hole between is legitimate. It stays until raft's next truncation reaches across it.
 //
 // raft offers to delete all older entries instead, to stores that implement raft.MonotonicLogStore.
 // This one does not: when raft v1.8.0 installs a snapshot a second time it then also deletes the
@@ -47,19 +41,21 @@
 // panics ("log not found") when the leader changes: tested. Options.Snapshots removes the reason
 // why raft gets into this state at all.
 //
-// # The file
+// # The files
 //
-// Three buckets: log (index, big endian, to entry), stable, and meta (format version, record). Entries of 8 KiB
-// and more have a bucket of their own, so that bbolt does not copy them again with every append. Layouts are
-// described at appendEntry, record and encodeFormat; testdata/format_v1.txt pins their bytes. Beside the file
-// PATH there is PATH.lock, and during creation and compaction PATH.new and PATH.compact.
+// PATH holds the settings: raft's term and vote, and what the node keeps (settings_file.go). PATH.segments is
+// the directory of segments: each append is a frame of entries (append.go), each DeleteRange one of its range (delete.go).
+// PATH.lock is locked while the store is open. Names with .new are incomplete. Where entries are is kept in memory, 24
+// bytes for each.
+//
+// Before, everything was in PATH (format 1). Open moves such a log into segments once; a crash on the way loses nothing
+// (move.go), and programs of format 1 refuse what it has made. testdata/log_v1.db.gz was written by the last of them.
 //
 // # Concurrency
 //
-// All methods are safe for concurrent use. Changes wait for each other (Store.mu); reads of entries
-// run beside them, on the state of the last commit; the bounds of the log and the commit index are
-// atomics. A long DeleteRange lets appends in between its transactions. Close waits for all calls.
-// No lock is held while OnFailure or Options.Snapshots is called. The package starts no goroutine.
+// All methods are safe for concurrent use. Changes wait for each other (Store.mu); reads run beside them, on the
+// state of the last one (Store.view). Close waits for all calls. No lock is held while OnFailure or
+// Options.Snapshots is called. Package wal has one goroutine, while it fills a file in advance.
 //
 // # Time
 //
@@ -76,10 +72,5 @@
 // # What it does not do
 //
 // It repairs nothing: a damaged log is replaced from the other nodes. It does not cache entries
-// (raft.NewLogCache does). It does not shrink the file while it runs: free pages are used again,
-// and Open compacts.
-//
-// OnFailure is not the last line of defence. After a failed write bbolt reads its pages again in a
-// goroutine of its own, and if those are damaged as well the process dies of a panic that cannot be
-// recovered: the store is stopped all the same.
+// (raft.NewLogCache does).
 package logstore

@@ -41,12 +41,11 @@ var (
 	ErrKeyNotFound = errors.New("not found")
 )
 
-// CorruptError reports where in the file the damage is. It matches [ErrCorrupt].
+// CorruptError reports where the damage is. It matches [ErrCorrupt].
 type CorruptError struct {
 	File   string // path of the file
-	Bucket string // bucket within the file, or ""
+	Offset int64  // in the file; 0 when it is not one place
 	Key    string // "index 17" for a log entry, the quoted key otherwise, or ""
-	Page   uint64 // page of the file where the damage shows; 0 when it is not one page
 	Reason string // what is wrong there
 }
 
@@ -54,14 +53,11 @@ type CorruptError struct {
 func (e *CorruptError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v: %s: ", ErrCorrupt, e.File)
-	if e.Bucket != "" {
-		fmt.Fprintf(&b, "bucket %s: ", e.Bucket)
+	if e.Offset != 0 {
+		fmt.Fprintf(&b, "offset %d: ", e.Offset)
 	}
 	if e.Key != "" {
 		fmt.Fprintf(&b, "%s: ", e.Key)
-	}
-	if e.Page != 0 {
-		fmt.Fprintf(&b, "page %d: ", e.Page)
 	}
 	b.WriteString(e.Reason)
 	b.WriteString("; the node must not run on it: let it rejoin the cluster with an empty data directory, or restore a backup")

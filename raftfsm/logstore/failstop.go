@@ -9,8 +9,7 @@ import (
 // failStop keeps the first failure of a store, which ends the store. The zero value has none. It needs no
 // lock, and is safe for concurrent use.
 type failStop struct {
-	first    atomic.Pointer[failure]
-	panicked atomic.Bool // bbolt's own locks may still be held
+	first atomic.Pointer[failure]
 }
 
 // failure returns the first failure, nil if there is none.
@@ -29,14 +28,21 @@ func (s *failStop) fail(op string, err error) (*failure, error) {
 	return nil, s.first.Load()
 }
 
-// guard turns a panic of bbolt, and a fault while it touches the mapped file (a read error of the disk is
-// delivered as SIGBUS), into an error. The caller makes it the failure.
-func (s *failStop) guard(path string, fn func() error) (err error) {
+// panicError is a panic of bbolt, or a fault while it touches a mapped file: a read error of the disk is delivered as
+// SIGBUS.
+type panicError struct {
+	path   string
+	reason any
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("bbolt panicked on %s: %v", e.path, e.reason) }
+
+// guard runs fn and turns a panic or a fault into a panicError.
+func guard(path string, fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			s.panicked.Store(true)
-			err = fmt.Errorf("bbolt panicked on %s: %v", path, r)
+			err = &panicError{path, r}
 		}
 	}()
 	return fn()

@@ -1,9 +1,9 @@
 package logstore
 
 import (
-	"bytes"
+	"encoding/binary"
 	"errors"
-	"hash/fnv"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,15 +11,6 @@ import (
 
 	"go.etcd.io/bbolt"
 )
-
-// rewriteMeta changes the newest meta page and makes its checksum right again.
-func rewriteMeta(file []byte, change func(meta []byte)) {
-	newest := file[newestMeta(file)*pageSize+pageHeader:]
-	change(newest)
-	sum := fnv.New64a()
-	sum.Write(newest[:56])
-	order.PutUint64(newest[56:], sum.Sum64())
-}
 
 func TestOpenForeign(t *testing.T) {
 	bolt := func(name string, noFreelistSync bool) []byte {
@@ -41,10 +32,6 @@ func TestOpenForeign(t *testing.T) {
 		}
 		return file
 	}
-	future := sample(t)
-	rewriteMeta(future, func(meta []byte) { order.PutUint32(meta[4:], 3) })
-	wide := sample(t)
-	rewriteMeta(wide, func(meta []byte) { order.PutUint32(meta[8:], 1<<30) })
 	for name, c := range map[string]struct {
 		file []byte
 		want error
@@ -56,11 +43,11 @@ func TestOpenForeign(t *testing.T) {
 		"bbolt of others":        {bolt("jobs", true), ErrNotLogStore},
 		"bbolt with a free list": {bolt("jobs", false), ErrNotLogStore},
 		"bbolt with a meta":      {bolt("meta", true), ErrNotLogStore},
-		"newer bbolt":            {future, ErrCorrupt},
-		"absurd page size":       {wide, ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := openSame(t, c.file); !errors.Is(err, c.want) {
+			path := newPath(t)
+			writeFile(t, path, c.file)
+			if err := openDamaged(t, path); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
 		})
@@ -68,32 +55,13 @@ func TestOpenForeign(t *testing.T) {
 }
 
 func TestOpenFutureVersion(t *testing.T) {
-	path := newPath(t)
-	closeStore(t, open(t, path, Options{}))
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoFreelistSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		sealed, _ := seal(keyFormat, encodeFormat(2))
-		meta := tx.Bucket(bucketMeta)
-		return errors.Join(meta.Delete(keyRecord), meta.Put(keyFormat, sealed)) // anything else may differ
-	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(path, Options{}); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "version 2") {
+	path := sample(t)
+	file := readFile(t, path)
+	end := len(file) - trailerBytes
+	binary.BigEndian.PutUint32(file[end+8:], 3)
+	binary.BigEndian.PutUint32(file[end+12:], crc32.Checksum(file[:end+12], castagnoli))
+	writeFile(t, path, file)
+	if err := openDamaged(t, path); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "version 3") {
 		t.Errorf("%v, want ErrVersion", err)
 	}
-	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("the refused file was changed (%v)", err)
-	}
-	if err := os.Remove(path); err != nil { // or the check at the end of the test finds it
-		t.Fatal(err)
-	}
-	closeStore(t, open(t, path, Options{}))
 }

@@ -6,142 +6,144 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
-	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
+	"github.com/txmgr/txmgr/raftfsm/wal"
 )
 
-// Names beside the data file. Both are incomplete files; Open removes what a crash has left of
-// them.
-const (
-	suffixNew     = ".new"
-	suffixCompact = ".compact"
-)
-
-// pageSize is fixed, so that a file does not depend on the machine that created it.
-const pageSize = 4096
+// suffixSegments ends the name of the directory of segments, beside the file of settings.
+const suffixSegments = ".segments"
 
 // Open opens the log store at path, or creates it in an existing directory, and verifies all of it before
-// anything is changed.
+// anything is changed. The entries of a file of format 1 are moved into segments.
 //
 // Errors: [ErrInUse]; [ErrCorrupt] with the place of the damage; [ErrNotLogStore] and [ErrVersion]; and those of
 // the operating system, such as fs.ErrNotExist and fs.ErrPermission for the directory.
 func Open(path string, opts Options) (_ *Store, err error) {
-	opts = opts.withDefaults()
-	held, err := lock(path, opts.LockTimeout)
-	if err != nil {
+	s := &Store{path: path, opts: opts.withDefaults()}
+	if s.lock, err = lock(path, s.opts.LockTimeout); err != nil {
 		return nil, fmt.Errorf("open log store: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			held.Close()
-		}
-	}()
-	for _, suffix := range []string{suffixNew, suffixCompact} {
-		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("open log store: remove what a crash left behind: %w", err)
-		}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open log store: %w", err), s.closeFiles())
 	}
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := create(path); err != nil {
-			return nil, fmt.Errorf("create log store: %w", err)
-		}
-	}
-	found, err := verifyFile(path, nil)
-	if err != nil {
-		return nil, fmt.Errorf("open log store: %w", err)
-	}
-	s := &Store{path: path, opts: opts, lock: held}
-	if found.needsCompaction(opts.CompactFreeBytes) {
-		err := s.guard(func() (err error) { s.compactErr, err = compact(path, found); return err })
-		if err != nil {
-			return nil, fmt.Errorf("compact log store: %w", err)
-		}
-	}
-	if err := s.guard(func() error {
-		s.db, err = openBolt(path, func(o *bbolt.Options) { o.Timeout = opts.LockTimeout })
-		return err
-	}); err != nil {
-		return nil, fmt.Errorf("open log store: %w", err)
-	}
-	s.publishLocked(state{record: found.record, first: found.first, last: found.last})
-	s.staged = s.current.commit
 	return s, nil
 }
 
-// Close waits for calls in progress and closes the file. The second Close does nothing. After a panic of bbolt,
-// whose locks may still be held, the file stays open and locked until the process ends.
+// open leaves a store that a crash interrupts as it was, or complete: the file of settings, without which there is no
+// store, is written last.
+func (s *Store) open() error {
+	for _, suffix := range []string{suffixNew, suffixSegments + suffixNew, suffixCompact} {
+		if err := os.RemoveAll(s.path + suffix); err != nil {
+			return fmt.Errorf("remove what a crash left behind: %w", err)
+		}
+	}
+	var complete func() error // of a store that has no file of settings yet
+	err := syncFile(s.path)
+	if err == nil {
+		err = guard(s.path, func() (err error) {
+			s.settings, err = readSettings(s.path, s.opts.LockTimeout)
+			return err
+		})
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		complete, err = s.create()
+	case errors.Is(err, errNoTrailer):
+		complete, err = s.moveEntries()
+	}
+	if err == nil {
+		err = s.openSegments(wal.Options{SegmentBytes: s.opts.SegmentBytes, Exists: true}, s.take)
+	}
+	if err == nil && complete != nil {
+		err = complete()
+	}
+	if err != nil {
+		return err
+	}
+	if _, last := s.entries.bounds(); s.commit > last {
+		return &CorruptError{File: s.path + suffixSegments, Reason: fmt.Sprintf("commit index %d is beyond the last entry, %d", s.commit, last)}
+	}
+	s.staged = s.commit
+	return nil
+}
+
+// create makes an empty log. There may be one already, if a crash has interrupted the creation.
+func (s *Store) create() (complete func() error, err error) {
+	if err := os.Mkdir(s.path+suffixSegments, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if err := syncDir(filepath.Dir(s.path)); err != nil {
+		return nil, err
+	}
+	used := false
+	err = s.openSegments(wal.Options{SegmentBytes: s.opts.SegmentBytes}, func(wal.Frame, wal.Position) error {
+		used = true
+		return nil
+	})
+	if err == nil {
+		err = s.log.Close()
+	}
+	if err == nil && used {
+		err = &CorruptError{File: s.path, Reason: "it is missing, and the segments beside it hold a log"}
+	}
+	return func() error { return s.replaceLocked(map[string][]byte{}) }, err
+}
+
+// openSegments opens the segments; its errors are those of this package.
+func (s *Store) openSegments(o wal.Options, take func(wal.Frame, wal.Position) error) (err error) {
+	s.log, err = wal.Open(s.path+suffixSegments, o, take)
+	var damage *wal.CorruptError
+	switch {
+	case errors.As(err, &damage):
+		return &CorruptError{File: damage.File, Offset: damage.Offset, Reason: damage.Reason}
+	case errors.Is(err, wal.ErrVersion):
+		return fmt.Errorf("%w: %w; nothing was changed, run the program that wrote it or a newer one", ErrVersion, err)
+	case errors.Is(err, wal.ErrNotLog):
+		return fmt.Errorf("%w: %w; nothing was changed", ErrNotLogStore, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return &CorruptError{File: s.path + suffixSegments, Reason: "the directory is missing"}
+	}
+	return err
+}
+
+// take takes a frame of the log into the index.
+func (s *Store) take(f wal.Frame, p wal.Position) error {
+	s.commit = f.Commit
+	if f.Kind == wal.Deletion {
+		low, high, err := rangeIn(f)
+		s.entries = s.entries.without(low, high)
+		return err
+	}
+	places, err := placesIn(f, p)
+	if err != nil {
+		return err
+	}
+	if _, last := s.entries.bounds(); f.Index <= last {
+		return fmt.Errorf("entry %d after entry %d", f.Index, last)
+	}
+	s.entries.add(f.Index, places)
+	return nil
+}
+
+// Close waits for calls in progress and closes the files. The second Close does nothing.
 func (s *Store) Close() error {
-	s.closeMu.Lock()
-	defer s.closeMu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.view.Lock()
+	defer s.view.Unlock()
 	if s.closed {
 		return nil
 	}
 	s.closed = true
-	if s.failStop.panicked.Load() {
-		return s.failStop.failure()
-	}
-	err := s.db.Close()
-	if lockErr := s.lock.Close(); err == nil {
-		err = lockErr
-	}
-	if err != nil {
+	if err := s.closeFiles(); err != nil {
 		return fmt.Errorf("close log store: %w", err)
 	}
 	return nil
 }
 
-// openBolt opens a file that verifyFile has passed, or creates one. tune may change the options.
-func openBolt(path string, tune func(*bbolt.Options)) (*bbolt.DB, error) {
-	options := &bbolt.Options{
-		Timeout:        time.Second, // to lock the data file; our own lock keeps other stores away, this one keeps bbolt's tools away
-		NoFreelistSync: true,
-		FreelistType:   bbolt.FreelistMapType,
-		PageSize:       pageSize,
+func (s *Store) closeFiles() (err error) {
+	if s.log != nil {
+		err = s.log.Close()
 	}
-	if tune != nil {
-		tune(options)
-	}
-	db, err := bbolt.Open(path, 0o600, options)
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("%w: %s is opened by another program", ErrInUse, path)
-	}
-	return db, err
-}
-
-// create makes an empty store under another name and then renames it, so that a crash leaves a
-// complete file or none.
-func create(path string) error {
-	db, err := openBolt(path+suffixNew, nil)
-	if err != nil {
-		return err
-	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{bucketLog, bucketMeta, bucketStable} {
-			if _, err := tx.CreateBucket(name); err != nil {
-				return err
-			}
-		}
-		sealed, _ := seal(keyFormat, encodeFormat(formatVersion))
-		if err := tx.Bucket(bucketMeta).Put(keyFormat, sealed); err != nil {
-			return err
-		}
-		return new(record).put(tx)
-	})
-	if closeErr := db.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	return rename(path+suffixNew, path)
-}
-
-// rename moves a complete and synced file to its place, durably.
-func rename(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(to))
+	return errors.Join(err, s.lock.Close())
 }

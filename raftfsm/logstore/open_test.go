@@ -26,7 +26,7 @@ func TestOpenModes(t *testing.T) {
 		}
 	}
 	names, err := os.ReadDir(filepath.Dir(path))
-	if err != nil || len(names) != 2 {
+	if err != nil || len(names) != 3 {
 		t.Errorf("directory holds %v, %v", names, err)
 	}
 }
@@ -73,19 +73,25 @@ func TestOpenInUse(t *testing.T) {
 	wantRange(t, s, 1, 1)
 }
 
-// bbolt's own tools lock the data file, not our lock file.
+// bbolt's own tools lock the file of settings, not our lock file. One that reads does no harm: the file is replaced.
 func TestOpenInUseByTool(t *testing.T) {
 	path := newPath(t)
 	closeStore(t, open(t, path, Options{}))
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(path, Options{LockTimeout: time.Millisecond}); !errors.Is(err, ErrInUse) {
-		t.Errorf("%v, want ErrInUse", err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
+	for readOnly, want := range map[bool]error{false: ErrInUse, true: nil} {
+		db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: readOnly, NoFreelistSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(path, Options{LockTimeout: time.Millisecond})
+		if !errors.Is(err, want) {
+			t.Errorf("a tool with read only %v: %v, want %v", readOnly, err, want)
+		}
+		if err == nil {
+			closeStore(t, s)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	open(t, path, Options{})
 }
@@ -116,19 +122,18 @@ func TestOpenBadDirectory(t *testing.T) {
 	os.Remove(dir + ".lock")
 }
 
-// What a crash during creation leaves is removed.
+// What a crash leaves is removed.
 func TestOpenLeftovers(t *testing.T) {
 	path := newPath(t)
-	for _, suffix := range []string{suffixNew, suffixCompact} {
-		if err := os.WriteFile(path+suffix, []byte("half a file"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	left := []string{path + suffixNew, path + suffixCompact, path + suffixSegments + suffixNew}
+	for _, name := range left {
+		writeFile(t, name, []byte("half a file"))
 	}
 	s := open(t, path, Options{})
 	store(t, s, entry(1, 1, 1))
-	for _, suffix := range []string{suffixNew, suffixCompact} {
-		if _, err := os.Lstat(path + suffix); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is still there (%v)", suffix, err)
+	for _, name := range left {
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there (%v)", name, err)
 		}
 	}
 }
@@ -137,7 +142,7 @@ func TestOpenLeftovers(t *testing.T) {
 func TestKillCreation(t *testing.T) {
 	needStrace(t)
 	cut := 0
-	for _, call := range []string{"openat", "pwrite64", "ftruncate", "fdatasync", "fsync", "renameat,rename,renameat2"} {
+	for _, call := range []string{"openat", "pwrite64", "ftruncate", "fdatasync", "fsync", "mkdirat", "renameat,rename,renameat2"} {
 		for when := 1; ; when++ {
 			path := newPath(t)
 			p := start(t, modeHold, path, traceKill(call, when)...)

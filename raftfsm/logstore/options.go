@@ -15,6 +15,9 @@ const (
 	// MaxKeyBytes is the longest key of the stable store.
 	MaxKeyBytes = 512
 
+	// MaxKeys is how many keys the stable store can hold.
+	MaxKeys = 64
+
 	// MaxValueBytes is the longest value of the stable store.
 	MaxValueBytes = 64 << 10
 )
@@ -36,17 +39,13 @@ type Options struct {
 	// to its first append after a snapshot is lost. Defaults to nil: raft.ErrLogNotFound.
 	Snapshots raft.SnapshotStore
 
-	// CompactFreeBytes: Open copies the file into a fresh, smaller one if more than this many bytes of it and
-	// more than half of it are free. Negative means never. Defaults to 64 MiB.
-	CompactFreeBytes int64
+	// SegmentBytes is the size of a file of entries, from the fourth on; see package wal. Defaults to 16 MiB.
+	SegmentBytes int64
 }
 
 func (o Options) withDefaults() Options {
 	if o.LockTimeout <= 0 {
 		o.LockTimeout = time.Second
-	}
-	if o.CompactFreeBytes == 0 {
-		o.CompactFreeBytes = 64 << 20
 	}
 	return o
 }

@@ -2,7 +2,6 @@ package logstore
 
 import (
 	"github.com/hashicorp/raft"
-	"go.etcd.io/bbolt"
 )
 
 // snapshotEntryType is the type of an entry that stands for the end of a snapshot. raft panics
@@ -23,15 +22,15 @@ const snapshotEntryType = raft.LogType(255)
 // a snapshot ends at S. A leader cannot send the snapshot entry on as an entry, since for that it
 // would need entry S-1. An append after S removes that one: see entryBeforeGap.
 func (s *Store) snapshotEntry(index uint64, log *raft.Log) error {
-	if s.opts.Snapshots == nil || index < 2 || index >= s.committed.last.Load() {
+	if s.opts.Snapshots == nil || index < 2 {
 		return raft.ErrLogNotFound
 	}
 	edge := false
-	err := s.view("read a log entry", func(tx *bbolt.Tx) error {
-		b := tx.Bucket(bucketLog)
-		before, at, after := indexKey(index-1), indexKey(index), indexKey(index+1)
-		edge = storedEntry(b, before[:]) == nil && storedEntry(b, at[:]) == nil && storedEntry(b, after[:]) != nil
-		return nil
+	err := s.look(func() {
+		_, before := s.entries.find(index - 1)
+		_, at := s.entries.find(index)
+		_, after := s.entries.find(index + 1)
+		edge = !before && !at && after
 	})
 	if err != nil {
 		return err
@@ -70,9 +69,9 @@ func (s *Store) snapshotAt(index uint64) (term uint64, found bool, err error) {
 // without a snapshot entry, if an answer is lost, raft sends the entries again from further and
 // further back, each time some seconds later, and never gets past the hole.
 func (s *Store) entryBeforeGap(index uint64) (uint64, error) {
-	last := s.committed.last.Load()
-	if s.opts.Snapshots == nil || last == 0 || index != last+2 {
-		return 0, nil
+	last, err := s.LastIndex()
+	if err != nil || s.opts.Snapshots == nil || last == 0 || index != last+2 {
+		return 0, err
 	}
 	_, found, err := s.snapshotAt(index - 1)
 	if err != nil || !found {

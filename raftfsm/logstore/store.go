@@ -3,37 +3,38 @@ package logstore
 import (
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
-	"go.etcd.io/bbolt"
+
+	"github.com/txmgr/txmgr/raftfsm/wal"
 )
 
-// Store is a raft.LogStore, raft.StableStore and raft.CommitTrackingLogStore in one bbolt file. Make one with
-// [Open]. All methods are safe for concurrent use.
+// Store is a raft.LogStore, raft.StableStore and raft.CommitTrackingLogStore. Make one with [Open]. All methods are
+// safe for concurrent use.
 //
 // It is deliberately not a raft.MonotonicLogStore; the package documentation says why.
 type Store struct {
 	path string
 	opts Options
 	lock *os.File
-	db   *bbolt.DB
 
-	// closeMu is held shared by every call and exclusively by Close, so that the file is not unmapped under a
-	// reader. It guards closed.
-	closeMu sync.RWMutex
-	closed  bool
+	// mu serializes changes. It guards the fields below, up to the blank line.
+	mu     sync.Mutex
+	log    *wal.Log
+	staged uint64 // commit index for the next StoreLogs
+	buf    []byte // encoded entries of one StoreLogs
 
-	// mu serializes changes. It is taken after closeMu and guards the fields below, up to the blank
-	// line.
-	mu        sync.Mutex
-	current   state          // what the file holds
-	staged    uint64         // commit index for the next StoreLogs
-	buf       []byte         // encoded entries of one StoreLogs
-	deleteBuf []deletedEntry // entries of one step of DeleteRange
+	// view is held shared by reads and exclusively to change what they see. It is taken after mu, and guards the
+	// fields below.
+	view     sync.RWMutex
+	entries  index
+	commit   uint64            // commit index stored with the last entries
+	settings map[string][]byte // raft's term and vote, and what the node keeps; never changed, but replaced
+	closed   bool
 
-	committed  committed // the part of current that readers need; written under mu
-	failStop   failStop
-	compactErr error // written by Open alone
+	failStop      failStop
+	settingsSyncs atomic.Uint64
 }
 
 var (
@@ -42,34 +43,41 @@ var (
 	_ raft.CommitTrackingLogStore = (*Store)(nil)
 )
 
-// change is the body of one transaction. It updates next to what the file will hold.
-type change func(tx *bbolt.Tx, next *state) error
-
 // FirstIndex returns the lowest stored index, 0 for an empty log.
-func (s *Store) FirstIndex() (uint64, error) { return s.committed.first.Load(), s.usable() }
+func (s *Store) FirstIndex() (first uint64, err error) {
+	err = s.look(func() { first, _ = s.entries.bounds() })
+	return first, err
+}
 
 // LastIndex returns the highest stored index, 0 for an empty log.
-func (s *Store) LastIndex() (uint64, error) { return s.committed.last.Load(), s.usable() }
+func (s *Store) LastIndex() (last uint64, err error) {
+	err = s.look(func() { _, last = s.entries.bounds() })
+	return last, err
+}
+
+// GetCommitIndex returns the commit index that was stored with the last entries; it is at most the
+// last index, and 0 when none was stored.
+func (s *Store) GetCommitIndex() (commit uint64, err error) {
+	err = s.look(func() { commit = s.commit })
+	return commit, err
+}
 
 // GetLog fills log with a copy of the entry. An index that is not stored gives raft.ErrLogNotFound, with one
 // exception: see [Options].Snapshots.
 func (s *Store) GetLog(index uint64, log *raft.Log) error {
-	if err := s.usable(); err != nil {
-		return err
-	}
-	if index < s.committed.first.Load() || index > s.committed.last.Load() {
-		return s.snapshotEntry(index, log)
-	}
 	found := false
-	err := s.view("read a log entry", func(tx *bbolt.Tx) error {
-		key := indexKey(index)
-		v := storedEntry(tx.Bucket(bucketLog), key[:])
-		if v == nil {
+	err := s.read("read a log entry", func() error {
+		e, ok := s.entries.find(index)
+		if found = ok; !ok {
 			return nil
 		}
-		found = true
-		if err := decodeEntry(index, v, log); err != nil {
-			return &CorruptError{File: s.path, Bucket: string(bucketLog), Key: indexName(index), Reason: err.Error()}
+		b := make([]byte, e.size)
+		if err := s.log.ReadAt(e.frame, int64(e.at), b); err != nil {
+			return err
+		}
+		if err := decodeEntry(index, b, log); err != nil {
+			file, at := s.log.Place(e.frame, int64(e.at))
+			return &CorruptError{File: file, Offset: at, Key: indexName(index), Reason: err.Error()}
 		}
 		return nil
 	})
@@ -79,74 +87,44 @@ func (s *Store) GetLog(index uint64, log *raft.Log) error {
 	return err
 }
 
-// storedEntry returns the stored form of an entry, nil if there is none. It points into the mapped file.
-func storedEntry(log *bbolt.Bucket, key []byte) []byte {
-	if v := log.Get(key); v != nil {
-		return v
+// look runs fn on what readers see.
+func (s *Store) look(fn func()) error {
+	s.view.RLock()
+	defer s.view.RUnlock()
+	if err := s.usableLocked(); err != nil {
+		return err
 	}
-	if large := log.Bucket(key); large != nil {
-		return large.Get(keyLarge)
-	}
+	fn()
 	return nil
 }
 
-// usable returns the failure of the store, if it has one, or ErrClosed.
-func (s *Store) usable() error {
-	if f := s.failStop.failure(); f != nil {
-		return f
-	}
-	s.closeMu.RLock()
-	defer s.closeMu.RUnlock()
-	if s.closed {
-		return ErrClosed
-	}
-	return nil
-}
-
-// view runs a read transaction. Any error of fn is a failure of the store.
-func (s *Store) view(op string, fn func(*bbolt.Tx) error) error {
+// read runs fn on what readers see. Any error of fn is a failure of the store.
+func (s *Store) read(op string, fn func() error) error {
 	return s.notifyFailure(func() (*failure, error) {
-		s.closeMu.RLock()
-		defer s.closeMu.RUnlock()
+		s.view.RLock()
+		defer s.view.RUnlock()
 		if err := s.usableLocked(); err != nil {
 			return nil, err
 		}
-		return s.failStop.fail(op, s.guard(func() error { return s.db.View(fn) }))
+		return s.failStop.fail(op, fn())
 	})
 }
 
-// change plans a change and carries it out in one transaction, all under mu. An error of plan
-// refuses the call and leaves the store usable; a nil change means that there is nothing to do. Any
-// error after that is a failure of the store: the change may or may not have reached the disk, and
-// bbolt would acknowledge the next one as if nothing had happened.
-func (s *Store) change(op string, plan func() (change, error)) error {
+// change runs plan and then what it returns, under mu. An error of plan refuses the call and leaves the store usable;
+// nil means that there is nothing to do. Any error after that is a failure of the store: the change may or may not
+// have reached the disk.
+func (s *Store) change(op string, plan func() (func() error, error)) error {
 	return s.notifyFailure(func() (*failure, error) {
-		s.closeMu.RLock()
-		defer s.closeMu.RUnlock()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if err := s.usableLocked(); err != nil {
+		if err := s.look(func() {}); err != nil {
 			return nil, err
 		}
 		fn, err := plan()
 		if err != nil || fn == nil {
 			return nil, err
 		}
-		next := s.current
-		err = s.guard(func() error {
-			return s.db.Update(func(tx *bbolt.Tx) error {
-				if err := fn(tx, &next); err != nil {
-					return err
-				}
-				return next.put(tx)
-			})
-		})
-		if err != nil {
-			return s.failStop.fail(op, err)
-		}
-		s.publishLocked(next)
-		s.committed.count.Add(1)
-		return nil, nil
+		return s.failStop.fail(op, fn())
 	})
 }
 
@@ -169,16 +147,3 @@ func (s *Store) usableLocked() error {
 	}
 	return nil
 }
-
-// publishLocked makes a committed state visible to readers.
-func (s *Store) publishLocked(next state) {
-	if next.last < s.current.last {
-		s.staged = min(s.staged, next.last) // it may concern entries that are gone
-	}
-	s.current = next
-	s.committed.set(next)
-}
-
-// guard turns a panic of bbolt, and a fault while it touches the mapped file, into an error. See
-// [failStop.guard].
-func (s *Store) guard(fn func() error) error { return s.failStop.guard(s.path, fn) }

@@ -115,7 +115,7 @@ func (w *worker) sizes(ctx context.Context, first, last uint64) (sizes []int, er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.open(ctx)) }()
-	log, err := logstore.Open(filepath.Join(w.dir, "log.db"), logstore.Options{CompactFreeBytes: -1})
+	log, err := logstore.Open(filepath.Join(w.dir, "log.db"), logstore.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-
-	"go.etcd.io/bbolt"
+	"maps"
 )
 
 // The keys under which raft stores its last vote, one after the other.
@@ -21,62 +20,43 @@ const (
 // new term, and the node would repeat that vote without checking whether the candidate lacks
 // entries.
 func (s *Store) Set(key, val []byte) error {
-	return s.change("store a raft setting", func() (change, error) {
+	return s.change("store a raft setting", func() (func() error, error) {
 		switch {
 		case len(key) == 0 || len(key) > MaxKeyBytes:
 			return nil, fmt.Errorf("%w: a key of %d bytes, it must have 1 to %d", ErrLimit, len(key), MaxKeyBytes)
 		case len(val) > MaxValueBytes:
 			return nil, fmt.Errorf("%w: a value of %d bytes for key %q, the most is %d", ErrLimit, len(val), key, MaxValueBytes)
 		}
-		return func(tx *bbolt.Tx, next *state) error { return s.putStable(tx, next, key, val) }, nil
+		old, stored := s.settings[string(key)]
+		if !stored && len(s.settings) == MaxKeys {
+			return nil, fmt.Errorf("%w: there are %d keys, the most", ErrLimit, MaxKeys)
+		}
+		next := maps.Clone(s.settings)
+		if string(key) == keyVoteTerm && !bytes.Equal(old, val) {
+			delete(next, keyVoteCandidate)
+		}
+		next[string(key)] = bytes.Clone(val)
+		return func() error { return s.replaceLocked(next) }, nil
 	})
 }
 
-func (s *Store) putStable(tx *bbolt.Tx, next *state, key, val []byte) error {
-	old, err := s.dropStable(tx, next, key)
-	if err == nil && string(key) == keyVoteTerm && !bytes.Equal(old, val) {
-		_, err = s.dropStable(tx, next, []byte(keyVoteCandidate))
-	}
-	if err != nil {
+func (s *Store) replaceLocked(next map[string][]byte) error {
+	if err := guard(s.path, func() error { return writeSettings(s.path, next) }); err != nil {
 		return err
 	}
-	sealed, sum := seal(key, val)
-	next.stable++
-	next.stableSum ^= sum
-	return tx.Bucket(bucketStable).Put(key, sealed)
-}
-
-// dropStable removes a value and returns it; nil when there is none.
-func (s *Store) dropStable(tx *bbolt.Tx, next *state, key []byte) ([]byte, error) {
-	stable := tx.Bucket(bucketStable)
-	sealed := stable.Get(key)
-	if sealed == nil {
-		return nil, nil
-	}
-	v, sum, err := unseal(key, sealed)
-	if err != nil {
-		return nil, s.stableDamage(key, err)
-	}
-	val := append([]byte{}, v...)
-	next.stable--
-	next.stableSum ^= sum
-	return val, stable.Delete(key)
+	s.settingsSyncs.Add(syncsOfSettings)
+	s.view.Lock()
+	defer s.view.Unlock()
+	s.settings = next
+	return nil
 }
 
 // Get returns a copy of the value, or [ErrKeyNotFound].
-func (s *Store) Get(key []byte) ([]byte, error) {
-	var val []byte
-	err := s.view("read a raft setting", func(tx *bbolt.Tx) error {
-		sealed := tx.Bucket(bucketStable).Get(key)
-		if sealed == nil {
-			return nil
+func (s *Store) Get(key []byte) (val []byte, err error) {
+	err = s.look(func() {
+		if v, ok := s.settings[string(key)]; ok {
+			val = append([]byte{}, v...)
 		}
-		v, _, err := unseal(key, sealed)
-		if err != nil {
-			return s.stableDamage(key, err)
-		}
-		val = append([]byte{}, v...)
-		return nil
 	})
 	if err == nil && val == nil {
 		return nil, ErrKeyNotFound
@@ -99,8 +79,4 @@ func (s *Store) GetUint64(key []byte) (uint64, error) {
 		return 0, fmt.Errorf("value of key %q is no number: it has %d bytes", key, len(v))
 	}
 	return binary.BigEndian.Uint64(v), nil
-}
-
-func (s *Store) stableDamage(key []byte, err error) error {
-	return &CorruptError{File: s.path, Bucket: string(bucketStable), Key: fmt.Sprintf("%q", key), Reason: err.Error()}
 }
