@@ -236,7 +236,7 @@ func TestManyCallers(t *testing.T) {
 		for n := range byte(50) { // 1 to 50: the zero id is not valid
 			wg.Go(func() {
 				for k := range 20 {
-					id := txn.NewID(time.Unix(int64(k), 0), [10]byte{n + 1})
+					id := txn.NewID(time.Unix(int64(k), 0), [9]byte{n + 1})
 					b, err := c.Begin(t.Context(), txn.Options{ID: id, Name: id.String(), Branches: []txn.Enlistment{{Participant: "bank"}}})
 					if err != nil || b.ID != id || b.Branches[0].XID != txn.XID(servertest.Cluster, id, 1) {
 						t.Errorf("begin: %v, %v", b, err)

@@ -105,7 +105,7 @@ func eachTransport(t *testing.T, test func(t *testing.T, cfg client.Config)) {
 	t.Run("unary", func(t *testing.T) { test(t, client.Config{Unary: true}) })
 }
 
-func newID(n byte) txn.ID { return txn.NewID(time.Unix(1700000000, 0), [10]byte{9: n}) }
+func newID(n byte) txn.ID { return txn.NewID(time.Unix(1700000000, 0), [9]byte{7: n}) }
 
 // soon is a context for calls that are expected to fail.
 func soon(t *testing.T, d time.Duration) context.Context {

@@ -41,7 +41,7 @@ func TestOpenOutlivesALostAnswer(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	mine := txn.SessionOptions{ID: txn.NewSessionID(time.Now(), [10]byte{1})}
+	mine := txn.SessionOptions{ID: txn.NewSessionID(time.Now(), [9]byte{1})}
 	o.times.Store(0)
 	if _, err := c.CreateSession(t.Context(), mine); !errors.Is(err, txn.ErrSessionExpired) {
 		t.Errorf("with an id of the caller's: %v", err)

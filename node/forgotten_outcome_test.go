@@ -99,7 +99,7 @@ func TestBeginOfAForgottenTransaction(t *testing.T) {
 					t.Errorf("a new id, with the mark of the refusal: %v", err)
 				}
 				begin(t, n, time.Minute) // ids that the node makes are always new
-				refusedAsForgotten(t, n, "an id from an hour ahead", txn.Options{ID: txn.NewID(time.Now().Add(time.Hour), [10]byte{1})})
+				refusedAsForgotten(t, n, "an id from an hour ahead", txn.Options{ID: txn.NewID(time.Now().Add(time.Hour), [9]byte{1})})
 			})
 		})
 	}

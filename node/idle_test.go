@@ -17,7 +17,7 @@ func TestFreshIDAfterIdleness(t *testing.T) {
 	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	n := open(t, t.TempDir(), func(c *Config) { c.Interval, c.monotonic, c.wall = 100*time.Millisecond, now, now })
 	ahead.Store(int64(2 * time.Hour))
-	if _, err := n.Begin(t.Context(), txn.Options{ID: txn.NewID(now(), [10]byte{1})}); err != nil {
+	if _, err := n.Begin(t.Context(), txn.Options{ID: txn.NewID(now(), [9]byte{1})}); err != nil {
 		t.Errorf("the first begin with an id that was just made: %v", err)
 	}
 }

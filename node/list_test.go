@@ -45,7 +45,7 @@ func TestListPageByPage(t *testing.T) {
 	n := open(t, t.TempDir())
 	var all []txn.ID
 	for i := range 25 {
-		b, err := n.Begin(t.Context(), txn.Options{ID: txn.NewID(time.UnixMilli(int64(1_700_000_000_000+(i*7)%25)), [10]byte{byte(i)}), Timeout: time.Hour})
+		b, err := n.Begin(t.Context(), txn.Options{ID: txn.NewID(time.UnixMilli(int64(1_700_000_000_000+(i*7)%25)), [9]byte{byte(i)}), Timeout: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestListOfWhatExpires(t *testing.T) {
 		if i >= query.MaxExpiringScan/2 {
 			timeout = 2 * time.Hour
 		}
-		ids[i] = txn.NewID(time.UnixMilli(1_700_000_000_000+int64(i)), [10]byte{1})
+		ids[i] = txn.NewID(time.UnixMilli(1_700_000_000_000+int64(i)), [9]byte{1})
 		if _, err := n.Begin(t.Context(), txn.Options{ID: ids[i], Timeout: timeout}); err != nil {
 			t.Error(err)
 		}

@@ -12,7 +12,7 @@ import (
 // ReadHeader reads the header of a snapshot of any known version, without its audit trail, and
 // returns it with a reader of the whole snapshot: what was read, then the rest of r.
 //
-// The error wraps [ErrCorrupt], [ErrUnknownVersion] or [ErrUnknownKind] when the
+// The error wraps [ErrCorrupt], [ErrUnknownVersion], [ErrUnknownKind] or [ErrOtherGroup] when the
 // bytes are at fault.
 func ReadHeader(r io.Reader) (h machine.Header, whole io.Reader, err error) {
 	var read bytes.Buffer
@@ -55,13 +55,13 @@ func stream(r io.Reader) (h machine.Header, sessions iter.Seq2[*machine.Session,
 }
 
 // CopyAsNewIncarnation copies a snapshot of any known version from src, which must end with it, to
-// dst, in the newest version and as the beginning of the next incarnation of its cluster: with
+// dst, in the version that [FSM.Snapshot] writes and as the beginning of the next incarnation of its cluster: with
 // recovery paused until an operator resumes it, and without nodes, neither members nor removed
 // ones: nodes of the old incarnation are recognized by its number. It keeps one block in memory,
 // however much there is to copy.
 //
 // After an error dst holds a part without an end, which cannot be restored. The error wraps
-// [ErrCorrupt], [ErrUnknownVersion] or [ErrUnknownKind] when the bytes are at fault.
+// [ErrCorrupt], [ErrUnknownVersion], [ErrUnknownKind] or [ErrOtherGroup] when the bytes are at fault.
 func CopyAsNewIncarnation(dst io.Writer, src io.Reader) error {
 	h, sessions, txs, err := stream(src)
 	if err != nil {

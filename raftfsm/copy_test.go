@@ -72,7 +72,7 @@ func TestReincarnateRefuses(t *testing.T) {
 	if err := CopyAsNewIncarnation(failingWriter{full}, bytes.NewReader(data)); !errors.Is(err, full) {
 		t.Error(err)
 	}
-	newer := append([]byte(magic), snapshotVersion+1)
+	newer := append([]byte(magic), groupVersion+1)
 	if err := CopyAsNewIncarnation(io.Discard, bytes.NewReader(newer)); !errors.Is(err, ErrUnknownVersion) {
 		t.Error(err)
 	}

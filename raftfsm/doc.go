@@ -127,6 +127,11 @@
 // displaced block is an error at that block; the end block detects a stream that was cut between
 // two blocks.
 //
+// Version 6 is version 5 with the number of the raft group, as uvarint, at the end of the header.
+// It can be restored if that number is 0; otherwise it is refused by name ([ErrOtherGroup]). No
+// release writes it yet: a snapshot without a group is of group 0, and nodes of earlier releases,
+// to which a leader may send a snapshot during an upgrade, read version 5 at most.
+//
 // Earlier versions can be restored for ever. Version 4 has no replaced sessions, and, in place of
 // the counts by cause, those of all decisions to roll back and of those by timeout. Version 3 also
 // has no sessions, and neither of their numbers. Version 2 also has no incarnation, recovery-paused

@@ -132,7 +132,7 @@ func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
 }
 
 // Restore replaces the state by that of a snapshot. On an error the state stays as it was; the error wraps [ErrCorrupt],
-// [ErrUnknownVersion] or [ErrUnknownKind] when the snapshot's bytes are at fault.
+// [ErrUnknownVersion], [ErrUnknownKind] or [ErrOtherGroup] when the snapshot's bytes are at fault.
 func (f *FSM) Restore(rc io.ReadCloser) error {
 	defer rc.Close() // raft ignores its error as well: all bytes were read and checked
 	if err := f.failed(); err != nil {

@@ -85,6 +85,19 @@ func (r *reader) snapshotHeader(version byte) (h machine.Header, audit int) {
 	return h, audit
 }
 
+// group reads the number of the raft group, with which the header of version 6 ends. A snapshot of
+// an earlier version is of group 0.
+func (r *reader) group(version byte) uint64 {
+	if version < groupVersion {
+		return 0
+	}
+	n := r.uvarint()
+	if n > txn.MaxGroup {
+		r.fail("group %d; at most %d", n, txn.MaxGroup)
+	}
+	return n
+}
+
 // rolledBack reads the number of decisions to roll back. Before version 5 these were the number of
 // all, and of those by timeout.
 func (r *reader) rolledBack(version byte) (n machine.ByCause) {

@@ -14,10 +14,13 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// magic begins every snapshot; its last byte is the version of the format.
+// magic begins every snapshot; a byte with the version of the format follows.
 const (
-	magic           = "txmgrsn"
+	magic = "txmgrsn"
+	// snapshotVersion is the version that is written: it has no group, since the only one is group 0.
 	snapshotVersion = 5
+	// groupVersion is the newest that can be read: it also has the number of the raft group.
+	groupVersion = 6
 )
 
 // snapshot is the state at one moment, on its way to disk. Its Release lets the machine write in place again.
@@ -138,8 +141,8 @@ func readHeader(b *blockReader) (h machine.Header, version byte, audit int, err 
 	switch {
 	case string(b.buf[:len(magic)]) != magic:
 		return h, 0, 0, fmt.Errorf("%w: it begins with %q; want %q", ErrCorrupt, b.buf[:len(magic)], magic)
-	case version > snapshotVersion:
-		return h, 0, 0, fmt.Errorf("%w: version %d, the newest known here is %d: this node is older than what it reads; upgrade it", ErrUnknownVersion, version, snapshotVersion)
+	case version > groupVersion:
+		return h, 0, 0, fmt.Errorf("%w: version %d, the newest known here is %d: this node is older than what it reads; upgrade it", ErrUnknownVersion, version, groupVersion)
 	case version == 0:
 		return h, 0, 0, fmt.Errorf("%w: there is no version %d", ErrCorrupt, version)
 	}
@@ -152,8 +155,12 @@ func readHeader(b *blockReader) (h machine.Header, version byte, audit int, err 
 	}
 	r := newReader(body)
 	h, audit = r.snapshotHeader(version)
+	group := r.group(version)
 	if err := r.end(); err != nil {
 		return h, 0, 0, fmt.Errorf("block %d: %w", b.number, err)
+	}
+	if group != 0 {
+		return h, 0, 0, fmt.Errorf("%w: it is of group %d of cluster %s, and this release serves group 0 only", ErrOtherGroup, group, h.Bootstrap.Cluster)
 	}
 	return h, version, audit, nil
 }

@@ -41,7 +41,7 @@ func TestSnapshotRefuses(t *testing.T) {
 	labelled.Labels = slices.Repeat(labelled.Labels, txn.MaxLabels+1)
 	crowd := h
 	crowd.Participants = slices.Repeat(crowd.Participants, txn.MaxParticipants)
-	newer := append([]byte(magic), snapshotVersion+1)
+	newer := append([]byte(magic), groupVersion+1)
 	short := bytes.Clone(header[:len(header)-1])
 	members, removed, tokens := h, h, h
 	members.Members = slices.Repeat(h.Members, machine.MaxMembers)
@@ -118,9 +118,11 @@ func FuzzReadSnapshot(f *testing.F) {
 	f.Add(golden(f, "snapshot-3"))
 	f.Add(golden(f, "snapshot-4"))
 	f.Add(golden(f, "snapshot-5"))
+	f.Add(golden(f, "snapshot-6"))
+	f.Add(golden(f, "snapshot-6-group"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, err := readSnapshot(bytes.NewReader(data))
-		known := slices.ContainsFunc([]string{"snapshot", "snapshot-2", "snapshot-3", "snapshot-4", "snapshot-5"}, func(name string) bool { return bytes.Equal(data, golden(t, name)) })
+		known := slices.ContainsFunc([]string{"snapshot", "snapshot-2", "snapshot-3", "snapshot-4", "snapshot-5", "snapshot-6"}, func(name string) bool { return bytes.Equal(data, golden(t, name)) })
 		if err == nil && !known {
 			t.Fatalf("chance has made a snapshot with good checksums: %x", data)
 		}

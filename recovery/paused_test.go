@@ -46,7 +46,7 @@ func TestHeld(t *testing.T) {
 func TestEvidenceOfLostTransactionsStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
-		recent := txn.NewID(time.Now(), [10]byte{})
+		recent := txn.NewID(time.Now(), [9]byte{})
 		k := &fakePruner{fakeParticipant: newParticipant(log, "a"), rows: []string{txn.XID(cluster, recent, 1), txn.XID(cluster, idOf(9), 1)}}
 		log.with(func() { log.parts["a"], log.memory = k, 24*time.Hour })
 		begin(t, Config{SweepEvery: 5 * time.Second}, log)

@@ -19,7 +19,7 @@ import (
 
 // commits begins and commits a transaction, and fails if that takes long.
 func (r *running) commits(n byte) {
-	id := txn.NewID(time.Now(), [10]byte{n}).String()
+	id := txn.NewID(time.Now(), [9]byte{n}).String()
 	started := time.Now()
 	for _, method := range []string{"Begin", "Commit"} {
 		if a := r.curl(method, begin(id)); a.status != http.StatusOK {

@@ -54,7 +54,7 @@ func TestBeginThatAHaltedFollowerForwardsLate(t *testing.T) {
 	follower := serving(t, followerNode{n, way.URL}, server.Config{CallTimeout: time.Minute})
 
 	mark, _ := leader.curl("Begin", `{}`).object(t)["mark"].(string)
-	id := txn.NewID(time.Now(), [10]byte{3}).String()
+	id := txn.NewID(time.Now(), [9]byte{3}).String()
 	begin := fmt.Sprintf(`{"id":%q,"mark":%q,"timeout":"30s"}`, id, mark)
 	late := make(chan answer, 1)
 	go func() { late <- follower.curl("Begin", begin) }()

@@ -36,7 +36,7 @@ func TestForwardedPipe(t *testing.T) {
 		if got := p.ResponseHeader().Get("Txmgr-Leader"); got != leader.base {
 			t.Errorf("the leader is %q", got)
 		}
-		id := txn.NewID(time.Unix(int64(i), 0), [10]byte{1})
+		id := txn.NewID(time.Unix(int64(i), 0), [9]byte{1})
 		for n := range uint64(100) {
 			send(t, p, &txmgrv1.Command{Seq: 2*n + 1, Id: id[:], Call: &txmgrv1.Command_Begin{Begin: &txmgrv1.BeginCall{}}})
 			if got := receive(t, p, 1)[2*n+1]; got.GetBegin() == nil {
@@ -125,7 +125,7 @@ func generateEvents(f *servertest.Fake) (quiet func()) {
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
 		for ctx.Err() == nil {
-			_, _ = f.Begin(ctx, txn.Options{ID: txn.NewID(time.Now(), [10]byte{7})})
+			_, _ = f.Begin(ctx, txn.Options{ID: txn.NewID(time.Now(), [9]byte{7})})
 			select {
 			case <-tick.C:
 			case <-ctx.Done():

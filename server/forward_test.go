@@ -335,7 +335,7 @@ func TestForwardedSizes(t *testing.T) {
 	for w := range 4 {
 		wg.Go(func() {
 			for i := range 150 {
-				id := txn.NewID(time.Unix(int64(i), 0), [10]byte{byte(w), 1})
+				id := txn.NewID(time.Unix(int64(i), 0), [9]byte{byte(w), 1})
 				if a := leader.curl("Begin", `{"id":"`+id.String()+`","labels":{`+strings.Join(labels, ",")+`}}`); a.status != http.StatusOK {
 					t.Errorf("%d %s", a.status, a.body)
 				}

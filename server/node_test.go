@@ -48,7 +48,7 @@ func TestRealNode(t *testing.T) {
 	secret, _ := leader.as(rootSecret).curl("TokenService/Create", `{"name":"app","role":"client"}`).object(t)["secret"].(string)
 	for i, r := range []*running{leader, there} {
 		r.as(secret)
-		id := txn.NewID(time.Now(), [10]byte{byte(i), 3}).String()
+		id := txn.NewID(time.Now(), [9]byte{byte(i), 3}).String()
 		for _, step := range [][2]string{{"Begin", "active"}, {"Commit", "committed"}, {"Get", `"state":"committed"`}} {
 			if a := r.curl(step[0], begin(id)); a.status != http.StatusOK || step[0] != "Begin" && !strings.Contains(a.body, step[1]) {
 				t.Errorf("%s: %d %s", step[0], a.status, a.body)

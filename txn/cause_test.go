@@ -65,7 +65,7 @@ func TestCausesComeWithARollback(t *testing.T) {
 // TestErrorOfTheWorkIsNoEnd: the function, a vote or the coordinator may return the error of
 // another transaction; the end is still that of this one.
 func TestErrorOfTheWorkIsNoEnd(t *testing.T) {
-	other := txn.NewID(time.UnixMilli(9), [10]byte{9})
+	other := txn.NewID(time.UnixMilli(9), [9]byte{9})
 	for _, sentinel := range sentinels {
 		for _, cause := range everyCause {
 			why := fmt.Errorf("elsewhere: %w", &txn.Error{Op: "commit", ID: other, Cause: cause, Err: sentinel})

@@ -25,15 +25,16 @@ const (
 
 // SessionID names a client session: the lease on which the client's transactions depend. It is
 // a ULID, made by the client that opens the session, and never used twice. The zero SessionID
-// names none. It is not the database connection of a branch, which [Enlistment] and [Resource]
-// are about.
+// names none. Its bits are those of an [ID]. It is not the database connection of a branch, which
+// [Enlistment] and [Resource] are about.
 type SessionID [16]byte
 
-// NewSessionID makes an id from a wall-clock time, by which lists are sorted, and 80 random
-// bits.
-func NewSessionID(at time.Time, entropy [10]byte) SessionID { return SessionID(NewID(at, entropy)) }
+// NewSessionID makes an id of group 0 from a wall-clock time, by which lists are sorted, and 65
+// random bits, as [NewID] does.
+func NewSessionID(at time.Time, entropy [9]byte) SessionID { return SessionID(NewID(at, entropy)) }
 
-// ParseSessionID reads the text form. Upper case is accepted, the prefix is required.
+// ParseSessionID reads the text form. Upper case is accepted, the prefix is required, and every
+// group is accepted.
 func ParseSessionID(s string) (SessionID, error) {
 	rest, ok := strings.CutPrefix(s, SessionPrefix)
 	if !ok || len(rest) != ulid.EncodedSize {
@@ -49,8 +50,12 @@ func ParseSessionID(s string) (SessionID, error) {
 	return SessionID(u), nil
 }
 
-// String gives the text form, for example ses_01k9x3v7h2m8qf4r6t0bz5n1de.
+// String gives the text form, for example ses_01k9x3v7h20008qf4r6t0bz5n1.
 func (id SessionID) String() string { return SessionPrefix + ID(id).ulid() }
+
+// Group is the number of the raft group that the id's maker chose for the session, as
+// [ID.Group] is that of a transaction.
+func (id SessionID) Group() uint16 { return ID(id).Group() }
 
 // IsZero reports whether id names nothing.
 func (id SessionID) IsZero() bool { return id == SessionID{} }

@@ -176,7 +176,7 @@ func TestInnerRunIsNotTimedOutByTheOuterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outer, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() {
-			cancel(&txn.Error{ID: txn.NewID(time.UnixMilli(9), [10]byte{9}), Cause: txn.CauseTimeout, Err: txn.ErrTimedOut})
+			cancel(&txn.Error{ID: txn.NewID(time.UnixMilli(9), [9]byte{9}), Cause: txn.CauseTimeout, Err: txn.ErrTimedOut})
 		})
 		s := &fakeManager{}
 		_ = txn.Run(outer, s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {

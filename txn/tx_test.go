@@ -69,7 +69,7 @@ func inOrder(trace []string) []string {
 	return sorted
 }
 
-var theID = txn.NewID(time.UnixMilli(1), [10]byte{1})
+var theID = txn.NewID(time.UnixMilli(1), [9]byte{1})
 
 func (s *fakeManager) Begin(_ context.Context, o txn.Options) (txn.BeginResult, error) {
 	s.tell("begin %s", o.Name)

@@ -305,10 +305,10 @@ type branch struct {
 }
 
 func newBranch() branch {
-	var chance [10]byte
+	var chance [9]byte
 	next.Lock()
 	next.n++
-	copy(chance[:], fmt.Sprintf("%010d", next.n))
+	copy(chance[:], fmt.Sprintf("%08d", next.n))
 	next.Unlock()
 	id := txn.NewID(time.Now(), chance)
 	return branch{id, txn.XID("test", id, 1)}

@@ -26,6 +26,14 @@ var ofTheDoors = []plant{
 		pkg:    "node/peer", test: "TestAdmission", says: "want permission denied: another cluster",
 	},
 	{
+		name:   "raft gets the messages of another group",
+		breaks: "groups do not mix",
+		file:   "node/peer/wire.go",
+		old:    "return hello{kind, from, h.Group}, from.check()",
+		bug:    "return hello{kind % 5, from, h.Group}, from.check()",
+		pkg:    "node/peer", test: "TestRefusalOfAnotherGroup", says: "group 7 is not served here",
+	},
+	{
 		name:   "a removed node is let in",
 		breaks: "a removed node is powerless",
 		file:   "node/peer/server.go",

@@ -15,7 +15,7 @@ func TransactionID() txn.ID { return txn.NewID(time.Now(), entropy()) }
 // SessionID returns a new id of a client session.
 func SessionID() txn.SessionID { return txn.NewSessionID(time.Now(), entropy()) }
 
-func entropy() (b [10]byte) {
+func entropy() (b [9]byte) {
 	_, _ = rand.Read(b[:]) // never fails
 	return b
 }

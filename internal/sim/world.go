@@ -114,7 +114,7 @@ func (d *rng) between(a, b time.Duration) time.Duration {
 	return a + time.Duration(d.r.Int64N(int64(b-a)))
 }
 
-func (d *rng) entropy() (c [10]byte) {
+func (d *rng) entropy() (c [9]byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range c {

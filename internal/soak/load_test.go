@@ -276,7 +276,7 @@ func (l *load) someSession() txn.SessionID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.sessions) == 0 {
-		return txn.NewSessionID(time.Now(), [10]byte{1})
+		return txn.NewSessionID(time.Now(), [9]byte{1})
 	}
 	newer := l.sessions[len(l.sessions)*3/4:]
 	return newer[rand.IntN(len(newer))]

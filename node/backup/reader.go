@@ -102,7 +102,7 @@ func (b *reader) finish() (admin.Backup, error) {
 // readError distinguishes an error of the backup's content from an error of reading it.
 func readError(err error) error {
 	switch {
-	case errors.Is(err, raftfsm.ErrUnknownVersion), errors.Is(err, raftfsm.ErrUnknownKind):
+	case errors.Is(err, raftfsm.ErrUnknownVersion), errors.Is(err, raftfsm.ErrUnknownKind), errors.Is(err, raftfsm.ErrOtherGroup):
 		return fmt.Errorf("%w: %w", txn.ErrInvalid, err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: it is cut short", ErrDamaged)

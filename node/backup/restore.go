@@ -23,7 +23,7 @@ import (
 // dir must be empty or missing. After an error it is as it was before.
 //
 // [txn.ErrConflict]: dir is not empty. [ErrDamaged]: r is no backup, or damaged.
-// [txn.ErrInvalid] alone: it was written by a newer release.
+// [txn.ErrInvalid] alone: it was written by a newer release, or is of another raft group than 0.
 func Restore(ctx context.Context, r io.Reader, dir string) (admin.Backup, error) {
 	b, err := restore(ctx, r, dir)
 	if err != nil {

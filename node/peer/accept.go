@@ -74,7 +74,11 @@ func (p *Server) acceptHandshake(raw net.Conn) (*conn, error) {
 	if err = p.conns.add(c); err == nil {
 		err = p.authorize(self, c.kind, h.from)
 	}
-	if err == nil && c.kind == frameRaft && !p.streamLayer.open.Load() {
+	switch {
+	case err != nil:
+	case c.kind == frameGroup:
+		err = fmt.Errorf("%w: group %d is not served here: node %s has only group 0", errNoGroup, h.group, self.ID)
+	case c.kind == frameRaft && !p.streamLayer.open.Load():
 		err = fmt.Errorf("%w: node %s has not started raft yet", txn.ErrUnavailable, self.ID)
 	}
 	if sent := writeFrame(c.Conn, frameHelloReply, helloReply{self.handshakeIdentity(), faultOf(err)}); err == nil {

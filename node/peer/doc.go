@@ -27,11 +27,16 @@
 // bytes), and that much JSON. Unknown fields are ignored, so that releases can add
 // some; another version is refused by name.
 //
+// The types are 1, a hello before raft's messages; 2, a hello before a request; 3, the reply to a
+// hello; 4, a request; 5, a response; and 6, a hello before the messages of another raft group than
+// group 0, which has the number of the group as well. No node sends type 6 yet. It is refused with
+// the reason "group", by earlier releases without one: the connection is closed.
+//
 // # Invariants
 //
-//  1. raft receives only streams that were admitted: of the same cluster and incarnation, as far
-//     as both sides know theirs, not with the node's own id, and accepted by Config.Admit and
-//     Config.AdmitRaft.
+//  1. raft receives only streams that were admitted: of group 0, of the same cluster and
+//     incarnation, as far as both sides know theirs, not with the node's own id, and accepted by
+//     Config.Admit and Config.AdmitRaft.
 //  2. A raft stream reaches the node it is meant for, or none: streams are pooled by id and
 //     address, and the id is checked when one is made. So a node that took over another's address
 //     never acknowledges in its name.

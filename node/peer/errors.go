@@ -25,6 +25,9 @@ var (
 var ErrIDMismatch = fmt.Errorf("%w: another node is at this address", txn.ErrUnavailable)
 
 var (
+	// errNoGroup: the node does not serve the raft group of the stream. Comes with [txn.ErrDenied], and
+	// is preserved on the wire.
+	errNoGroup = fmt.Errorf("%w: unknown group", txn.ErrDenied)
 	// errMalformed: the bytes do not follow this protocol.
 	errMalformed = errors.New("not the peer protocol")
 	// errVersion: they do, but in another version of it.
@@ -62,7 +65,7 @@ type fault struct {
 	Leader string   `json:"leader,omitempty"` // of NotLeaderError
 }
 
-var reasons = map[string]error{"removed": ErrRemoved, "foreign": ErrClusterMismatch, "twin": ErrDuplicateID}
+var reasons = map[string]error{"removed": ErrRemoved, "foreign": ErrClusterMismatch, "twin": ErrDuplicateID, "group": errNoGroup}
 
 func faultOf(err error) fault {
 	if err == nil {

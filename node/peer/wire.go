@@ -26,12 +26,23 @@ const (
 	frameHelloReply                 // the reply to either
 	frameRequest
 	frameResponse
+	// frameGroup is reserved: a hello; the messages of another raft group than group 0 follow. It has a
+	// type of its own because unknown fields are ignored: a group in a hello of frameRaft would be overlooked,
+	// and raft would get the messages of another group's log.
+	frameGroup
 )
 
 // hello is the dialer's part of the handshake.
 type hello struct {
-	kind byte // frameRaft or frameCall
-	from Identity
+	kind  byte // frameRaft, frameCall or frameGroup
+	from  Identity
+	group uint64 // of frameGroup; otherwise 0
+}
+
+// groupHello is what a frameGroup carries.
+type groupHello struct {
+	Identity
+	Group uint64 `json:"group"` // 1 to txn.MaxGroup
 }
 
 // helloReply is the acceptor's part of the handshake: its identity, and whether it admits the
@@ -111,15 +122,22 @@ func readHello(r io.Reader) (hello, error) {
 	if err != nil {
 		return hello{}, err
 	}
-	if kind != frameRaft && kind != frameCall {
-		return hello{}, fmt.Errorf("%w: type %d instead of a hello", errMalformed, kind)
+	var h groupHello
+	switch kind {
+	case frameRaft, frameCall:
+		err = decode(body, &h.Identity)
+	case frameGroup:
+		if err = decode(body, &h); err == nil && (h.Group == 0 || h.Group > txn.MaxGroup) {
+			err = fmt.Errorf("%w: group %d; want 1 to %d", errMalformed, h.Group, txn.MaxGroup)
+		}
+	default:
+		err = fmt.Errorf("%w: type %d instead of a hello", errMalformed, kind)
 	}
-	h := hello{kind: kind}
-	if err := decode(body, &h.from); err != nil {
+	if err != nil {
 		return hello{}, err
 	}
-	h.from = h.from.handshakeIdentity()
-	return h, h.from.check()
+	from := h.handshakeIdentity()
+	return hello{kind, from, h.Group}, from.check()
 }
 
 func readHelloReply(r io.Reader) (helloReply, error) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/txmgr/txmgr/txn"
 )
 
 // The bytes of a handshake, which nodes of all releases have to understand.
@@ -41,6 +43,7 @@ func FuzzHandshake(f *testing.F) {
 	}{
 		{frameRaft, Identity{ID: "n_a", Cluster: "c", Incarnation: 1}},
 		{frameCall, Identity{ID: "n_a"}},
+		{frameGroup, groupHello{Identity{ID: "n_a", Cluster: "c"}, 7}},
 		{frameHelloReply, helloReply{Self: Identity{ID: "n_a"}, Fault: faultOf(ErrRemoved)}},
 	} {
 		var b bytes.Buffer
@@ -51,16 +54,24 @@ func FuzzHandshake(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if h, err := readHello(bytes.NewReader(data)); err == nil {
-			if h.from.check() != nil || h.kind != frameRaft && h.kind != frameCall {
+			if h.from.check() != nil || (h.kind != frameRaft && h.kind != frameCall || h.group != 0) && (h.kind != frameGroup || h.group == 0 || h.group > txn.MaxGroup) {
 				t.Errorf("accepted: %+v", h)
 			}
-			roundTrip(t, h.kind, h.from, func(b *bytes.Buffer) (any, error) { h, err := readHello(b); return h.from, err })
+			roundTrip(t, h.kind, helloBody(h), func(b *bytes.Buffer) (any, error) { h, err := readHello(b); return helloBody(h), err })
 		}
 		if w, err := readHelloReply(bytes.NewReader(data)); err == nil {
 			_ = w.Fault.err()
 			roundTrip(t, frameHelloReply, w, func(b *bytes.Buffer) (any, error) { return readHelloReply(b) })
 		}
 	})
+}
+
+// helloBody is what the frame of a hello carries.
+func helloBody(h hello) any {
+	if h.kind == frameGroup {
+		return groupHello{h.from, h.group}
+	}
+	return h.from
 }
 
 func FuzzQuestion(f *testing.F) {

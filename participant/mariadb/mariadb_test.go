@@ -245,7 +245,7 @@ var branches atomic.Int64
 
 // newName names a branch of the cluster "test".
 func newName() participant.Branch {
-	id := txn.NewID(time.UnixMilli(1600000000000+branches.Add(1)), [10]byte{1})
+	id := txn.NewID(time.UnixMilli(1600000000000+branches.Add(1)), [9]byte{1})
 	return participant.Branch{TX: id, ID: 1, XID: txn.XID("test", id, 1)}
 }
 

@@ -40,7 +40,7 @@ func NewCoordinator(cluster string, participants map[string]participant.Particip
 func (c *Coordinator) Begin(_ context.Context, o txn.Options) (txn.BeginResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	id := txn.NewID(time.UnixMilli(int64(1500000000000+len(c.txs))), [10]byte{2})
+	id := txn.NewID(time.UnixMilli(int64(1500000000000+len(c.txs))), [9]byte{2})
 	c.txs[id] = &globalTx{state: txn.Active}
 	if o.Timeout == 0 {
 		o.Timeout = time.Minute

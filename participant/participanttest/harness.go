@@ -48,7 +48,7 @@ var number atomic.Int64
 
 // entropy makes ids that no other test of this process, and most likely none of
 // another, has.
-var entropy = func() (b [10]byte) {
+var entropy = func() (b [9]byte) {
 	copy(b[:], fmt.Sprint(time.Now().UnixNano()%1e9))
 	return b
 }()

@@ -179,7 +179,7 @@ var branches int
 // newBranch names a branch of the cluster "test".
 func newBranch() participant.Branch {
 	branches++
-	id := txn.NewID(time.UnixMilli(1600000000000+int64(branches)), [10]byte{1})
+	id := txn.NewID(time.UnixMilli(1600000000000+int64(branches)), [9]byte{1})
 	return participant.Branch{TX: id, ID: 1, XID: txn.XID("test", id, 1)}
 }
 

@@ -182,7 +182,7 @@ func TestSweepFindsOrphans(t *testing.T) {
 	r := serving(t, c.mail.handler(callbacks{prepare: func(_ context.Context, do work, _ Branch) error { return do("held", 1) }}, Options{}), nil)
 	r.prefix = txn.ClusterPrefix(status.Cluster)
 	b := newBranch()
-	b.TX = txn.NewID(time.Now().Add(-48*time.Hour), [10]byte{1}) // longer ago than the log remembers
+	b.TX = txn.NewID(time.Now().Add(-48*time.Hour), [9]byte{1}) // longer ago than the log remembers
 	b.XID = txn.XID(status.Cluster, b.TX, 1)
 	mustVote(t, r, b, txn.VotePrepared)
 	waittest.NoError(t, func() error {

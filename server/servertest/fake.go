@@ -133,7 +133,7 @@ func refused(op string, i *txn.Info, err error, detail string) error {
 // Begin implements [txn.Manager].
 func (f *Fake) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	if o.ID.IsZero() {
-		o.ID = txn.NewID(f.Began, [10]byte{1})
+		o.ID = txn.NewID(f.Began, [9]byte{1})
 	}
 	if err := f.before(ctx, "begin", o.ID); err != nil {
 		return txn.BeginResult{}, err

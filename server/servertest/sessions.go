@@ -20,7 +20,7 @@ func (f *Fake) OpenSession(ctx context.Context, o txn.SessionOptions) (admin.Cli
 		return admin.ClientSession{}, &txn.Error{Op: "open session", Err: err}
 	}
 	if o.ID.IsZero() {
-		var entropy [10]byte
+		var entropy [9]byte
 		_, _ = crand.Read(entropy[:]) // never fails
 		o.ID = txn.NewSessionID(f.Began, entropy)
 	}

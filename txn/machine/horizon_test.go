@@ -110,7 +110,7 @@ func TestMarksOfARestoredCluster(t *testing.T) {
 		t.Errorf("an id of now: code %d", r.Code)
 	}
 	for ago, want := range map[time.Duration]Code{-10 * time.Minute: OK, -time.Minute: Forgotten, time.Hour: Forgotten} {
-		id := txn.NewID(resumed.Add(-ago), [10]byte{byte(want), 1})
+		id := txn.NewID(resumed.Add(-ago), [9]byte{byte(want), 1})
 		mark := m.MarkForID(id, m.Tick(), resumed.Add(10*time.Minute), time.Minute)
 		if r := beginAt(m, id, mark, 800); r.Code != want {
 			t.Errorf("an id from %v before the resume, by its time: mark %v, code %d; want %d", ago, mark, r.Code, want)
@@ -134,7 +134,7 @@ func TestMarkOfTheTimeInAnID(t *testing.T) {
 		24 * time.Hour:                    1,
 		time.Minute - 50*time.Millisecond: 36_001 - 1199 - 1,
 	} {
-		if got := m.MarkForID(txn.NewID(now.Add(-ago), [10]byte{1}), m.Tick(), now, time.Minute); got != (txn.Mark{Tick: want}) {
+		if got := m.MarkForID(txn.NewID(now.Add(-ago), [9]byte{1}), m.Tick(), now, time.Minute); got != (txn.Mark{Tick: want}) {
 			t.Errorf("an id from %v ago: mark %v; want %d", ago, got, want)
 		}
 	}

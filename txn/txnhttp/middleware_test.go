@@ -297,7 +297,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"no id":                  {named("tx_nonsense"), http.StatusBadRequest, "", txn.CodeUsage, "tx_nonsense"},
 		"an empty one":           {named(""), http.StatusBadRequest, "", txn.CodeUsage, "transaction id"},
 		"two":                    {named(open.ID.String(), open.ID.String()), http.StatusBadRequest, "", txn.CodeUsage, "2 headers"},
-		"unknown":                {named(txn.NewID(time.UnixMilli(1), [10]byte{9}).String()), http.StatusConflict, "", txn.CodeNotFound, "unknown transaction"},
+		"unknown":                {named(txn.NewID(time.UnixMilli(1), [9]byte{9}).String()), http.StatusConflict, "", txn.CodeNotFound, "unknown transaction"},
 		"committed":              {named(committed.ID.String()), http.StatusConflict, "", txn.CodeConflict, committed.ID.String()},
 		"rolled back":            {named(rolled.ID.String()), http.StatusConflict, "rolled-back", txn.CodeRolledBack, rolled.ID.String()},
 	} {
@@ -447,7 +447,7 @@ func (p *pair) refusesSoon(t *testing.T) {
 	defer cancel()
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
-	for unknown := txn.NewID(time.UnixMilli(1), [10]byte{9}); ; {
+	for unknown := txn.NewID(time.UnixMilli(1), [9]byte{9}); ; {
 		a, err := p.call(ctx, func(r *http.Request) { r.Header.Set(txn.HeaderID, unknown.String()) })
 		switch {
 		case err != nil:

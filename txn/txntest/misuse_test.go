@@ -36,7 +36,7 @@ func TestMisuseFailsTheTest(t *testing.T) {
 		"no such name":             {func(m *txntest.Manager) { m.Database("Bank") }, `participant name "Bank"`},
 		"a resource twice":         {func(m *txntest.Manager) { m.Database("bank"); m.Database("bank") }, `"bank" is there already`},
 		"a resource and a service": {func(m *txntest.Manager) { m.Database("bank"); m.Service("bank", nil) }, `"bank" is there already`},
-		"an unknown transaction":   {func(m *txntest.Manager) { m.Outcome(txn.NewID(time.UnixMilli(1), [10]byte{1})) }, "unknown transaction"},
+		"an unknown transaction":   {func(m *txntest.Manager) { m.Outcome(txn.NewID(time.UnixMilli(1), [9]byte{1})) }, "unknown transaction"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &spyTB{TB: t}
@@ -80,7 +80,7 @@ func TestAfterTheTest(t *testing.T) {
 	t.Run("a test", func(t *testing.T) { m = txntest.New(t) })
 	_, err := m.Begin(context.Background(), txn.Options{})
 	is(t, err, txn.ErrUnavailable)
-	_, err = m.Get(context.Background(), txn.NewID(time.UnixMilli(1), [10]byte{1}))
+	_, err = m.Get(context.Background(), txn.NewID(time.UnixMilli(1), [9]byte{1}))
 	is(t, err, txn.ErrUnavailable)
 	_, err = m.OpenSession(context.Background(), txn.SessionOptions{})
 	is(t, err, txn.ErrUnavailable)

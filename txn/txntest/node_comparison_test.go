@@ -99,7 +99,7 @@ func id(n int) txn.ID {
 	if n == 0 {
 		return txn.ID{}
 	}
-	return txn.NewID(time.UnixMilli(int64(n)), [10]byte{7})
+	return txn.NewID(time.UnixMilli(int64(n)), [9]byte{7})
 }
 
 func drawScenario(t *rapid.T) *scenario {

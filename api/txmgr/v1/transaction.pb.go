@@ -27,7 +27,8 @@ type BeginRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Made by the coordinator when empty. Give one to be able to repeat the call: it
 	// is answered as before, or, when the outcome may have been forgotten since, with
-	// the kind "forgotten", and never begins anew.
+	// the kind "forgotten", and never begins anew. A ULID whose letters 11 to 13, which
+	// name a raft group, are "000"; any letters are accepted there.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// For operators. At most 128 bytes.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
