@@ -2,115 +2,56 @@ package main
 
 import (
 	"context"
-	"sync/atomic"
-	"time"
 
 	"github.com/txmgr/txmgr/participant/mariadb"
 	"github.com/txmgr/txmgr/participant/postgres"
 	"github.com/txmgr/txmgr/txn"
 )
 
-// managed is the same work with txmgr's SDK.
-type managed struct {
-	m     *timed
-	bank  *postgres.DB
-	stock *mariadb.DB
+// txmgr is the same work with txmgr's SDK. The coordinator is passed as a user passes it, without a
+// wrapper that would hide what else it can do.
+type txmgr struct {
+	coordinator txn.Manager
+	bank        *postgres.DB
+	stock       *mariadb.DB
 }
 
-func newManaged(m manager, p *pools) *managed {
-	return &managed{m: &timed{manager: m}, bank: postgres.New(bankName, p.pg), stock: mariadb.New(stockName, p.my)}
+func newTxmgr(m txn.Manager, p *pools) *txmgr {
+	return &txmgr{coordinator: m, bank: postgres.New(bankName, p.pg), stock: mariadb.New(stockName, p.my)}
 }
 
 var transfer = txn.Options{Name: "transfer"}
 
-func (m *managed) pair(ctx context.Context, worker int) error {
-	return txn.Run(ctx, m.m, transfer, func(ctx context.Context, tx *txn.Tx) error {
-		if _, err := m.bank.Exec(ctx, tx, pgUpdate, 1, worker); err != nil {
+func (t *txmgr) pair(ctx context.Context, worker int) error {
+	return txn.Run(ctx, t.coordinator, transfer, func(ctx context.Context, tx *txn.Tx) error {
+		if _, err := t.bank.Exec(ctx, tx, pgUpdate, 1, worker); err != nil {
 			return err
 		}
-		_, err := m.stock.Exec(ctx, tx, myUpdate, 1, worker)
+		_, err := t.stock.Exec(ctx, tx, myUpdate, 1, worker)
 		return err
 	})
 }
 
-func (m *managed) onlyPG(ctx context.Context, worker int) error {
-	return txn.Run(ctx, m.m, transfer, func(ctx context.Context, tx *txn.Tx) error {
-		_, err := m.bank.Exec(ctx, tx, pgUpdate, 1, maxWorkers+worker)
+func (t *txmgr) onlyPG(ctx context.Context, worker int) error {
+	return txn.Run(ctx, t.coordinator, transfer, func(ctx context.Context, tx *txn.Tx) error {
+		_, err := t.bank.Exec(ctx, tx, pgUpdate, 1, maxWorkers+worker)
 		return err
 	})
 }
 
-func (m *managed) onlyMy(ctx context.Context, worker int) error {
-	return txn.Run(ctx, m.m, transfer, func(ctx context.Context, tx *txn.Tx) error {
-		_, err := m.stock.Exec(ctx, tx, myUpdate, 1, maxWorkers+worker)
+func (t *txmgr) onlyMy(ctx context.Context, worker int) error {
+	return txn.Run(ctx, t.coordinator, transfer, func(ctx context.Context, tx *txn.Tx) error {
+		_, err := t.stock.Exec(ctx, tx, myUpdate, 1, maxWorkers+worker)
 		return err
 	})
 }
 
-// timed measures the duration of the calls to the coordinator.
-type timed struct {
-	manager
-	spent [kinds]stopwatch
-}
-
-// The calls of an ordinary transaction.
-const (
-	callBegin = iota
-	callEnlist
-	callDelegate
-	callCommit
-	callDone
-	kinds
-)
-
-var callNames = [kinds]string{"begin", "enlist", "delegate", "commit", "done"}
-
-type stopwatch struct {
-	calls atomic.Int64
-	time  atomic.Int64 // nanoseconds
-}
-
-func (s *stopwatch) since(began time.Time) {
-	s.calls.Add(1)
-	s.time.Add(int64(time.Since(began)))
-}
-
-// Begin implements [txn.Manager].
-func (t *timed) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
-	defer t.spent[callBegin].since(time.Now())
-	return t.manager.Begin(ctx, o)
-}
-
-// Enlist implements [txn.Manager].
-func (t *timed) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
-	defer t.spent[callEnlist].since(time.Now())
-	return t.manager.Enlist(ctx, id, e)
-}
-
-// Delegate implements [txn.Manager].
-func (t *timed) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Outcome, error) {
-	defer t.spent[callDelegate].since(time.Now())
-	return t.manager.Delegate(ctx, id, b)
-}
-
-// Commit implements [txn.Manager].
-func (t *timed) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.Outcome, error) {
-	defer t.spent[callCommit].since(time.Now())
-	return t.manager.Commit(ctx, id, c)
-}
-
-// ReportCompletion implements [txn.Manager].
-func (t *timed) ReportCompletion(ctx context.Context, id txn.ID, acks ...txn.CompletionReport) error {
-	defer t.spent[callDone].since(time.Now())
-	return t.manager.ReportCompletion(ctx, id, acks...)
-}
-
-// spent is the total time of each kind of call so far.
-type spent [kinds]time.Duration
-
-func (t *timed) read() (s spent) {
-	for i := range s {
-		s[i] = time.Duration(t.spent[i].time.Load())
+// empty begins and commits a transaction without branches: the coordinator alone.
+func (t *txmgr) empty(ctx context.Context, _ int) error {
+	begun, err := t.coordinator.Begin(ctx, transfer)
+	if err != nil {
+		return err
 	}
-	return s
+	_, err = t.coordinator.Commit(ctx, begun.ID, txn.CommitRequest{})
+	return err
 }
