@@ -7,7 +7,7 @@ type contender struct {
 	Key  string `json:"key"`
 	Name string `json:"name"`
 	// Beside is the key of the contender that its figures are divided by; "" for those that others
-	// are compared with, and for the coordinator alone.
+	// are compared with.
 	Beside string `json:"beside,omitempty"`
 	Place  place  `json:"coordinator"`
 
@@ -56,8 +56,8 @@ var all = []*contender{
 	{Key: "mariadb-embedded", Name: "MariaDB, txmgr embedded", Beside: "mariadb", Place: embedded, work: through((*txmgr).onlyMy)},
 
 	{Key: "alone-server", Name: "begin and commit, server", Place: process, callers: alone, work: through((*txmgr).empty)},
-	{Key: "alone-embedded", Name: "begin and commit, embedded", Place: embedded, callers: alone, work: through((*txmgr).empty)},
-	{Key: "alone-three", Name: "begin and commit, three servers", Place: cluster, callers: alone, work: through((*txmgr).empty)},
+	{Key: "alone-embedded", Name: "begin and commit, embedded", Beside: "alone-server", Place: embedded, callers: alone, work: through((*txmgr).empty)},
+	{Key: "alone-three", Name: "begin and commit, three servers", Beside: "alone-server", Place: cluster, callers: alone, work: through((*txmgr).empty)},
 }
 
 // alone is how many callers the coordinator alone has: a lone one, and many.

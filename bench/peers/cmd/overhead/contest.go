@@ -56,7 +56,7 @@ func startContest(ctx context.Context, dir string, o options) (f *contest, err e
 		if !places[p] {
 			continue
 		}
-		progressf("starting what needs this coordinator: %s", p)
+		progressf("starting the coordinator: %s", p)
 		if err := f.addSite(ctx, p, dir, program, slices.Max(o.workers)); err != nil {
 			return f, err
 		}

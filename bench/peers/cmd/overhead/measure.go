@@ -22,7 +22,29 @@ func measure(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	neighbours, err := rig.WatchExternalLoad()
+	if err != nil {
+		return err
+	}
 	r := report{Condition: rig.RecordCondition(dir).Named("go -C bench/peers run ./cmd/overhead"), Delay: o.delay, Rounds: o.rounds}
+	if err := r.contest(ctx, dir, o); err != nil {
+		return err
+	}
+	r.Condition.End()
+	share, err := neighbours.Share()
+	if err != nil {
+		return err
+	}
+	r.Condition.Share = &share
+	r.summarise()
+	if err := writeJSON(o.json, r); err != nil {
+		return err
+	}
+	return r.print(os.Stdout)
+}
+
+// contest measures everything. All that it has started has ended when it returns.
+func (r *report) contest(ctx context.Context, dir string, o options) (err error) {
 	var disk *slowdisk.Disk
 	if o.delay > 0 {
 		if disk, err = slowdisk.Start(); err != nil {
@@ -36,6 +58,7 @@ func measure(ctx context.Context, o options) (err error) {
 	}
 	if disk != nil {
 		disk.SetDelay(o.delay)
+		defer disk.SetDelay(0) // the servers end without it
 	}
 	if r.Versions, err = f.versions(ctx); err != nil {
 		return err
@@ -44,21 +67,13 @@ func measure(ctx context.Context, o options) (err error) {
 		return err
 	}
 	progressf("the disk makes a page durable in: %v", r.DiskBefore)
-	if err := r.measure(ctx, f, disk, o); err != nil {
+	if err := r.rounds(ctx, f, disk, o); err != nil {
 		return err
 	}
 	if r.DiskAfter, err = rig.Flushes(dir, 300); err != nil {
 		return err
 	}
-	if err := r.check(ctx, f); err != nil {
-		return err
-	}
-	r.Condition.End()
-	r.summarise()
-	if err := writeJSON(o.json, r); err != nil {
-		return err
-	}
-	return r.print(os.Stdout)
+	return r.check(ctx, f)
 }
 
 // scratch creates a directory that the databases' accounts can reach, too.
@@ -70,7 +85,8 @@ func scratch(parent string) (string, error) {
 	return dir, err
 }
 
-func (r *report) measure(ctx context.Context, f *contest, disk *slowdisk.Disk, o options) error {
+// rounds gives every row its turn in each round.
+func (r *report) rounds(ctx context.Context, f *contest, disk *slowdisk.Disk, o options) error {
 	r.Rows = rowsOf(o.contenders, o.workers)
 	for n := range o.rounds {
 		for _, row := range turns(r.Rows) {

@@ -61,7 +61,7 @@ func TestChosenContenders(t *testing.T) {
 	for _, c := range []struct{ pattern, want string }{
 		{"^server$", "hand server"},
 		{"^pg-(server|marker)$", "pg pg-marker pg-server"},
-		{"^(three|alone-three)$", "hand three alone-three"},
+		{"^(three|alone-three)$", "hand three alone-server alone-three"},
 		{"mariadb-embedded", "mariadb mariadb-embedded"},
 		{"", strings.Join(keys(all), " ")},
 	} {

@@ -112,10 +112,7 @@ func (r *relay) deliver(ctx context.Context, batch []change) error {
 		return err
 	}
 	r.measure(batch)
-	var ids []int64
-	for _, c := range batch {
-		ids = append(ids, c.ID)
-	}
+	ids := rig.Of(batch, func(c change) int64 { return c.ID })
 	_, err := r.pools.pg.Exec(ctx, "DELETE FROM outbox WHERE id = ANY($1)", ids)
 	if err == nil {
 		r.deleted = ids
@@ -160,10 +157,7 @@ func (r *relay) apply(ctx context.Context, batch []change) (err error) {
 
 // applied returns the ids of the batch that MariaDB knows.
 func applied(ctx context.Context, tx *sql.Tx, batch []change) (map[int64]bool, error) {
-	var ids []int64
-	for _, c := range batch {
-		ids = append(ids, c.ID)
-	}
+	ids := rig.Of(batch, func(c change) int64 { return c.ID })
 	rows, err := tx.QueryContext(ctx, "SELECT id FROM applied WHERE id IN ("+list(ids)+")")
 	if err != nil {
 		return nil, err
