@@ -22,7 +22,7 @@ func measure(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	neighbours, err := rig.WatchExternalLoad()
+	others, err := rig.WatchExternalLoad()
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func measure(ctx context.Context, o options) (err error) {
 		return err
 	}
 	r.Condition.End()
-	share, err := neighbours.Share()
+	share, err := others.Share()
 	if err != nil {
 		return err
 	}

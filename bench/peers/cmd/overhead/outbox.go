@@ -7,7 +7,8 @@ import (
 
 // outbox is what many programs do instead of a global transaction: the local transaction of
 // PostgreSQL writes a row that tells what MariaDB is to change, and a relay applies it later. The
-// caller waits for PostgreSQL only, and nobody sees both changes at the same moment.
+// caller waits for PostgreSQL only, cannot be refused by MariaDB, and does not find its change there
+// when it returns.
 type outbox struct {
 	manual *manualCommit
 	relay  *relay
