@@ -3,16 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
+	"github.com/txmgr/txmgr/bench/peers/internal/threenodes"
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/node"
 	"github.com/txmgr/txmgr/participant"
@@ -28,22 +26,50 @@ const (
 	stockName = "stock" // in MariaDB
 )
 
-// manager is the part of a coordinator that this program needs.
-type manager interface {
+// coordinator is a coordinator, and what is measured of it.
+type coordinator interface {
 	txn.Manager
 	Admin() admin.Calls
 	Close() error
+
+	// cpu is the processor time of its processes so far; zero if it runs in this one.
+	cpu() (time.Duration, error)
+	// statuses are those of all its nodes.
+	statuses(ctx context.Context) ([]admin.Status, error)
+}
+
+// startCoordinator starts one with the default settings and a new data directory. It returns what it
+// has started even if it fails.
+func startCoordinator(ctx context.Context, where place, dir, program string) (coordinator, error) {
+	dir = filepath.Join(dir, string(where))
+	switch where {
+	case embedded:
+		n, err := embed(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		return embeddedNode{n}, nil
+	case cluster:
+		return startCluster(ctx, program, dir)
+	}
+	s, err := serve(ctx, program, dir)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // register registers the databases with a coordinator.
-func register(ctx context.Context, m manager, p *pools) error {
+func register(ctx context.Context, c interface{ Admin() admin.Calls }, p *pools) error {
 	return errors.Join(
-		m.Admin().AddParticipant(ctx, admin.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": p.pgDSN}}, "", ""),
-		m.Admin().AddParticipant(ctx, admin.Participant{Name: stockName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": p.myDSN}}, "", ""),
+		c.Admin().AddParticipant(ctx, admin.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": p.pgDSN}}, "", ""),
+		c.Admin().AddParticipant(ctx, admin.Participant{Name: stockName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": p.myDSN}}, "", ""),
 	)
 }
 
-// embed opens a coordinator in this process, with the default settings.
+// embeddedNode is a coordinator in this process.
+type embeddedNode struct{ *node.Node }
+
 func embed(ctx context.Context, dir string) (*node.Node, error) {
 	level := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})
 	return node.Open(ctx, node.Config{
@@ -52,27 +78,9 @@ func embed(ctx context.Context, dir string) (*node.Node, error) {
 	})
 }
 
-// build builds the program of the checkout, in its own module: with the dependencies of a release.
-func build(ctx context.Context, dir string) (program string, err error) {
-	program = filepath.Join(dir, "txmgr")
-	root, err := output(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/txmgr/txmgr")
-	if err != nil {
-		return "", err
-	}
-	_, err = output(ctx, "go", "-C", root, "build", "-trimpath", "-o", program, "./cmd/txmgr")
-	return program, err
-}
+func (embeddedNode) cpu() (time.Duration, error) { return 0, nil }
 
-func output(ctx context.Context, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("%s %s: %w (run it in the module bench/peers)\n%s", name, strings.Join(args, " "), err, stderr.String())
-	}
-	return strings.TrimSpace(string(out)), nil
-}
+func (n embeddedNode) statuses(ctx context.Context) ([]admin.Status, error) { return statusOf(ctx, n) }
 
 // server is a coordinator in a process of its own, and a client of it.
 type server struct {
@@ -80,7 +88,6 @@ type server struct {
 	process *rig.Process
 }
 
-// serve starts a server with the default settings, and a new data directory.
 func serve(ctx context.Context, program, dir string) (s *server, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
@@ -99,7 +106,7 @@ func serve(ctx context.Context, program, dir string) (s *server, err error) {
 			return err
 		}
 		address = strings.TrimSpace(string(b))
-		return healthy(ctx, address+"/readyz")
+		return rig.Healthy(ctx, address+"/readyz")
 	})
 	if err == nil {
 		s.Client, err = client.Dial(address)
@@ -110,25 +117,48 @@ func serve(ctx context.Context, program, dir string) (s *server, err error) {
 	return s, nil
 }
 
-func healthy(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	if err := res.Body.Close(); err != nil {
-		return err
-	}
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", url, res.Status)
-	}
-	return nil
-}
+func (s *server) cpu() (time.Duration, error) { return s.process.CPU() }
+
+func (s *server) statuses(ctx context.Context) ([]admin.Status, error) { return statusOf(ctx, s) }
 
 // Close closes the client, and stops the process.
 func (s *server) Close() error { return errors.Join(s.Client.Close(), s.process.Stop()) }
+
+// threeServers is a cluster of three processes, and a client of it.
+type threeServers struct {
+	*client.Client
+	nodes *threenodes.Txmgr
+}
+
+func startCluster(ctx context.Context, program, dir string) (coordinator, error) {
+	nodes, err := threenodes.StartTxmgr(ctx, dir, program)
+	if err != nil {
+		return nil, errors.Join(err, nodes.Stop())
+	}
+	c, err := client.Dial(nodes.URLs())
+	if err != nil {
+		return nil, errors.Join(err, nodes.Stop())
+	}
+	return &threeServers{Client: c, nodes: nodes}, nil
+}
+
+func (t *threeServers) cpu() (time.Duration, error) { return t.nodes.CPU() }
+
+func (t *threeServers) statuses(ctx context.Context) (all []admin.Status, err error) {
+	for i := range t.nodes.Nodes() {
+		s, err := t.nodes.Status(ctx, i)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// Close closes the client, and stops the processes.
+func (t *threeServers) Close() error { return errors.Join(t.Client.Close(), t.nodes.Stop()) }
+
+func statusOf(ctx context.Context, c interface{ Admin() admin.Calls }) ([]admin.Status, error) {
+	s, err := c.Admin().Status(ctx)
+	return []admin.Status{s}, err
+}

@@ -24,6 +24,8 @@ type manualWorker struct {
 	my   *sql.Conn
 	name string // of the transaction in progress
 	row  int    // that it changes
+
+	markersPG, markersMy markers
 }
 
 // newManualCommit takes a connection of each pool for every worker.
@@ -74,6 +76,19 @@ func (h *manualCommit) parallel(ctx context.Context, worker int) error {
 		return err
 	}
 	return both(ctx, w.commitPG, w.commitMy)
+}
+
+// twoLocal commits a local transaction in PostgreSQL and then one in MariaDB. A program that dies
+// between the two has changed one database only.
+func (h *manualCommit) twoLocal(ctx context.Context, worker int) error {
+	w := h.begin(worker)
+	if err := w.workPG(ctx); err != nil {
+		return err
+	}
+	if err := w.execPG(ctx, "COMMIT", "COMMIT"); err != nil {
+		return err
+	}
+	return w.execMy(ctx, "START TRANSACTION", updateMy, "COMMIT")
 }
 
 // plainPG is a local transaction of PostgreSQL.

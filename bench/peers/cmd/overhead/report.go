@@ -3,28 +3,101 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
+	"os"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/txmgr/txmgr/bench/peers/internal/rig"
 )
 
-// The goal: the throughput of global transactions through a server, compared with manual commits.
-const (
-	goalRatio   = 1.15
-	goalWorkers = 8
-)
-
 // report is the result of one run.
 type report struct {
-	Condition rig.Condition    `json:"condition"`
-	Flushes   []*rig.Latencies `json:"flushes"` // of the disk, at the beginning of each round
-	Rows      []*row           `json:"rows"`
-	// Moved is the number of transactions on which the two databases of each contender agree
-	// afterwards.
-	Moved []string `json:"moved"`
+	Condition rig.Condition `json:"condition"`
+	Versions  versions      `json:"versions"`
+	// Delay is by how much synchronisations were made longer. DiskBefore and DiskAfter are how long
+	// the disk took to make a page durable, with it.
+	Delay      time.Duration  `json:"disk_delay_ns"`
+	DiskBefore *rig.Latencies `json:"disk_before"`
+	DiskAfter  *rig.Latencies `json:"disk_after"`
+	Rounds     int            `json:"rounds"`
+	Rows       []*row         `json:"rows"`
+	// Moved is the number of transactions of both databases on which they agree afterwards.
+	Moved map[place]int64 `json:"moved"`
+}
+
+type versions struct {
+	PostgreSQL string `json:"postgresql"`
+	MariaDB    string `json:"mariadb"`
+}
+
+// row is one contender with one number of workers, in all rounds.
+type row struct {
+	*contender
+	Workers int     `json:"workers"`
+	Summary summary `json:"summary"`
+	Results []round `json:"rounds"`
+}
+
+// round is one measurement of a contender. All figures but the sample are per transaction.
+type round struct {
+	rig.Sample
+	CPU usage `json:"cpu"`
+	// Log is nil without a coordinator.
+	Log *logged `json:"log,omitempty"`
+	// Delivered is how long it took, from the beginning of the caller, until the other database had
+	// the change; nil but for the outbox.
+	Delivered *rig.Latencies `json:"delivered,omitempty"`
+}
+
+// summary are the figures of all rounds: latencies of all together, medians of the others.
+type summary struct {
+	PerSecond float64       `json:"per_second"`
+	P50       time.Duration `json:"p50_ns"`
+	P99       time.Duration `json:"p99_ns"`
+	CPU       usage         `json:"cpu"`
+	Log       *logged       `json:"log,omitempty"`
+	// Times are nil for a contender that is compared with none.
+	Times *times `json:"times,omitempty"`
+
+	Delivered50 time.Duration `json:"delivered_p50_ns,omitempty"`
+	Delivered99 time.Duration `json:"delivered_p99_ns,omitempty"`
+}
+
+// times are a contender's figures divided by those of the one that it is compared with, of the same
+// round and number of workers.
+type times struct {
+	P50       spread `json:"p50"`
+	PerSecond spread `json:"per_second"`
+	CPU       spread `json:"cpu"`
+}
+
+// spread is a figure in several rounds.
+type spread struct {
+	Median float64 `json:"median"`
+	Least  float64 `json:"least"`
+	Most   float64 `json:"most"`
+}
+
+func spreadOf(values []float64) spread {
+	if len(values) == 0 {
+		return spread{}
+	}
+	return spread{rig.Median(values), slices.Min(values), slices.Max(values)}
+}
+
+// summarise sums up the rounds of each row.
+func (r *report) summarise() {
+	for _, row := range r.Rows {
+		row.Summary = row.sum()
+		if to := r.row(row.Beside, row.Workers); to != nil {
+			compare := func(pick func(round) float64) spread { return spreadOf(ratios(row.Results, to.Results, pick)) }
+			row.Summary.Times = &times{
+				P50:       compare(func(m round) float64 { return float64(m.Latencies.Percentile(50)) }),
+				PerSecond: compare(func(m round) float64 { return m.PerSecond }),
+				CPU:       compare(func(m round) float64 { return float64(m.CPU.all()) }),
+			}
+		}
+	}
 }
 
 // row finds a contender; nil if it was not measured.
@@ -37,111 +110,52 @@ func (r *report) row(key string, workers int) *row {
 	return nil
 }
 
-// ratios compares a row with its beside, round by round; none if that was not measured.
-func (r *report) ratios(of *row, pick func(round) float64) (out []float64) {
-	to := r.row(of.beside, of.Workers)
-	if to == nil {
-		return nil
-	}
-	for i := range of.Rounds {
-		out = append(out, pick(of.Rounds[i])/pick(to.Rounds[i]))
+// ratios divides round by round.
+func ratios(of, to []round, pick func(round) float64) (out []float64) {
+	for i := range min(len(of), len(to)) {
+		out = append(out, pick(of[i])/pick(to[i]))
 	}
 	return out
 }
 
-func (r *report) print(w io.Writer, format string) error {
-	if format == "json" {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+func (r *row) sum() summary {
+	together := rig.Merged(rig.Of(r.Results, func(m round) *rig.Latencies { return m.Latencies }))
+	delivered := rig.Merged(rig.Of(r.Results, func(m round) *rig.Latencies { return m.Delivered }))
+	used := func(pick func(usage) time.Duration) time.Duration {
+		return rig.Median(rig.Of(r.Results, func(m round) time.Duration { return pick(m.CPU) }))
 	}
-	if err := r.Condition.Print(w); err != nil {
-		return err
+	s := summary{
+		PerSecond: rig.Median(rig.Of(r.Results, func(m round) float64 { return m.PerSecond })),
+		P50:       together.Percentile(50), P99: together.Percentile(99),
+		CPU: usage{
+			Application: used(func(u usage) time.Duration { return u.Application }), Coordinator: used(func(u usage) time.Duration { return u.Coordinator }),
+			PostgreSQL: used(func(u usage) time.Duration { return u.PostgreSQL }), MariaDB: used(func(u usage) time.Duration { return u.MariaDB }),
+		},
+		Delivered50: delivered.Percentile(50), Delivered99: delivered.Percentile(99),
 	}
-	fmt.Fprintf(w, "PostgreSQL and MariaDB with default durability; the disk makes a page durable in: %v\nmedians of %d rounds, latencies of all of them together; ×: of the same round, with least and most\n\n",
-		rig.Merged(r.Flushes), len(r.Flushes))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "transactions\tworkers\ttx/s\t"+rig.LatencyColumns+"\t× p50\t\t× tx/s\tCPU µs/tx: client\tcoordinator\tPostgreSQL\tMariaDB\t× CPU\t")
-	for _, row := range r.Rows {
-		r.line(t, row)
+	var entries, syncs []float64
+	for _, m := range r.Results {
+		if m.Log != nil {
+			entries, syncs = append(entries, m.Log.Entries), append(syncs, m.Log.Syncs)
+		}
 	}
-	if err := t.Flush(); err != nil {
-		return err
+	if entries != nil {
+		s.Log = &logged{Entries: rig.Median(entries), Syncs: rig.Median(syncs)}
 	}
-	fmt.Fprintln(w, "\nwhere a transaction waits for the coordinator, ms")
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "transactions\tworkers\tbegin\tenlist\tdelegate\tcommit\tdone\tof mean\tlog entries/tx\tsyncs/tx\t")
-	for _, row := range r.Rows {
-		waits(t, row)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	return r.printGoal(w)
+	return s
 }
 
-func (r *report) line(w io.Writer, row *row) {
-	median := func(pick func(round) float64) float64 { return rig.Median(rig.Of(row.Rounds, pick)) }
-	fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\t", row.Name, row.Workers, median(rate), rig.Merged(rig.Of(row.Rounds, latencies)).Columns())
-	if times := r.ratios(row, p50); times != nil {
-		fmt.Fprintf(w, "%.2f\t(%.2f to %.2f)\t%.2f\t", rig.Median(times), slices.Min(times), slices.Max(times), rig.Median(r.ratios(row, rate)))
-	} else {
-		fmt.Fprint(w, "1\t\t1\t")
-	}
-	for _, pick := range []func(usage) time.Duration{
-		func(u usage) time.Duration { return u.Client }, func(u usage) time.Duration { return u.Coordinator },
-		func(u usage) time.Duration { return u.PostgreSQL }, func(u usage) time.Duration { return u.MariaDB },
-	} {
-		fmt.Fprintf(w, "%.0f\t", median(func(m round) float64 { return us(pick(m.CPU)) }))
-	}
-	if cpus := r.ratios(row, cpu); cpus != nil {
-		fmt.Fprintf(w, "%.2f\t\n", rig.Median(cpus))
-	} else {
-		fmt.Fprint(w, "1\t\n")
-	}
-}
-
-// waits shows which part of a transaction's time is spent waiting for the coordinator.
-func waits(w io.Writer, row *row) {
-	if row.m == nil {
-		return
-	}
-	median := func(pick func(round) float64) float64 { return rig.Median(rig.Of(row.Rounds, pick)) }
-	fmt.Fprintf(w, "%s\t%d\t", row.Name, row.Workers)
-	for _, name := range callNames {
-		fmt.Fprintf(w, "%.2f\t", median(func(m round) float64 { return ms(m.Waited[name]) }))
-	}
-	fmt.Fprintf(w, "%.2f\t%.2f\t%.2f\t\n", median(func(m round) float64 { return ms(m.Mean) }),
-		median(func(m round) float64 { return m.Entries }), median(func(m round) float64 { return m.Syncs }))
-}
-
-// printGoal prints whether the goal was met.
-func (r *report) printGoal(w io.Writer) error {
-	row := r.row(serverWay, goalWorkers)
-	if row == nil {
+// writeJSON writes a result to a file; without a name, to none.
+func writeJSON(name string, result any) error {
+	if name == "" {
 		return nil
 	}
-	times := r.ratios(row, p50)
-	if times == nil {
-		return nil
+	b, err := json.MarshalIndent(result, "", "  ")
+	if err == nil {
+		err = os.WriteFile(name, append(b, '\n'), 0o644)
 	}
-	verdict := "met"
-	if rig.Median(times) > goalRatio {
-		verdict = "MISSED"
+	if err != nil {
+		return fmt.Errorf("-json %s: %w", name, err)
 	}
-	_, err := fmt.Fprintf(w, "\ntime of a transaction through a server to that by hand, %d workers: %.2f (%.2f to %.2f), goal ≤ %.2f: %s\n",
-		goalWorkers, rig.Median(times), slices.Min(times), slices.Max(times), goalRatio, verdict)
-	return err
+	return nil
 }
-
-func rate(m round) float64 { return m.PerSecond }
-
-func p50(m round) float64 { return float64(m.Latencies.Percentile(50)) }
-
-func latencies(m round) *rig.Latencies { return m.Latencies }
-
-func cpu(m round) float64 { return float64(m.CPU.all()) }
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
