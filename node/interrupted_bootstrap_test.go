@@ -18,7 +18,7 @@ import (
 func interruptedBootstrap(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	s, err := storage.Open(dir, func(err error) { t.Error(err) }, hclog.NewNullLogger())
+	s, err := storage.Open(dir, 0, func(err error) { t.Error(err) }, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestCrashDuringBootstrap(t *testing.T) {
 // vote. It must not take that for a vote that it has cast: then it would not check that the
 // candidate has all acknowledged entries.
 func TestACrashInTheMiddleOfAVote(t *testing.T) {
-	s, err := storage.Open(t.TempDir(), func(err error) { t.Error(err) }, hclog.NewNullLogger())
+	s, err := storage.Open(t.TempDir(), 0, func(err error) { t.Error(err) }, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}

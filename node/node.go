@@ -125,7 +125,7 @@ func (n *Node) openStorage() (*raftguard.Env, error) {
 		}
 		return raftguard.Simulated(n.conf.SimEnv), nil
 	}
-	s, err := storage.Open(n.conf.DataDir, n.fail, raftguard.Logger(n.conf.Logger))
+	s, err := storage.Open(n.conf.DataDir, n.conf.SnapshotBytes, n.fail, raftguard.Logger(n.conf.Logger))
 	if err != nil {
 		return nil, err
 	}

@@ -55,10 +55,9 @@ const (
 	// moreOwn are goroutines of the test: connections that are being closed.
 	moreOwn = 8
 	// mostDisk is what one node may keep (docs/deploy.md): twice [snapshotBytes] of log, and what is
-	// written during a snapshot, take at most twice as much in pages, more than 4 MiB and far less than 8,
-	// in a file whose size is a power of two and which does not shrink; and three
-	// snapshots, each of which is smaller than snapshotBytes here.
-	mostDisk = 8<<20 + 3*snapshotBytes
+	// written during a snapshot, in files of a quarter of it: one more at either end, and one that is filled in
+	// advance; and three snapshots, each of which is smaller than snapshotBytes here.
+	mostDisk = 4*snapshotBytes + 3*snapshotBytes/4 + 3*snapshotBytes
 )
 
 // exceeds describes what has grown too much since an earlier measurement.

@@ -97,7 +97,7 @@ func (b *reader) restoreTo(s *storage.Storage) (admin.Backup, error) {
 // verifyRestored does what a node does when it starts, up to the point where it begins to
 // write.
 func verifyRestored(dir string) error {
-	s, err := storage.Open(dir, func(error) {}, hclog.NewNullLogger())
+	s, err := storage.Open(dir, 0, func(error) {}, hclog.NewNullLogger())
 	if err != nil {
 		return err
 	}

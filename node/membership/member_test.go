@@ -38,7 +38,7 @@ type member struct {
 // open opens a node that listens at an address.
 func open(t *testing.T, dir, listen string, expect int, join ...string) *member {
 	t.Helper()
-	s, err := storage.Open(dir, func(err error) { t.Error(err) }, hclog.NewNullLogger())
+	s, err := storage.Open(dir, 0, func(err error) { t.Error(err) }, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,9 +60,9 @@ func Simulated(env *simenv.Env) *Storage {
 
 // Open opens or creates the data directory. Log and snapshots are checked against each
 // other before raft sees them: raft would go back to a snapshot older than the beginning of the
-// log, and panic.
-func Open(dir string, onFailure func(error), logger hclog.Logger) (*Storage, error) {
-	s, err := openFiles(dir, onFailure, logger)
+// log, and panic. snapshotBytes is how much log there may be before a snapshot is due.
+func Open(dir string, snapshotBytes uint64, onFailure func(error), logger hclog.Logger) (*Storage, error) {
+	s, err := openFiles(dir, snapshotBytes, onFailure, logger)
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", dir, err)
 	}
@@ -77,7 +77,7 @@ func Open(dir string, onFailure func(error), logger hclog.Logger) (*Storage, err
 
 // Create opens a directory that holds nothing yet, for a state that is written to it without raft.
 func Create(dir string, onFailure func(error), logger hclog.Logger) (*Storage, error) {
-	s, err := openFiles(dir, onFailure, logger)
+	s, err := openFiles(dir, 0, onFailure, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func Create(dir string, onFailure func(error), logger hclog.Logger) (*Storage, e
 	return s, nil
 }
 
-func openFiles(dir string, onFailure func(error), logger hclog.Logger) (*Storage, error) {
+func openFiles(dir string, snapshotBytes uint64, onFailure func(error), logger hclog.Logger) (*Storage, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -104,11 +104,17 @@ func openFiles(dir string, onFailure func(error), logger hclog.Logger) (*Storage
 		return nil, fmt.Errorf("snapshots: %w", err)
 	}
 	snaps := snapshotStore{files, dir}
-	log, err := logstore.Open(file, logstore.Options{OnFailure: onFailure, Snapshots: snaps})
+	log, err := logstore.Open(file, logstore.Options{OnFailure: onFailure, Snapshots: snaps, SegmentBytes: segmentBytes(snapshotBytes)})
 	if err != nil {
 		return nil, err
 	}
 	return &Storage{Log: log, Snapshots: snaps}, nil
+}
+
+// segmentBytes is the size of a file of the log: files are released as a whole, so it bounds what is kept too long.
+func segmentBytes(snapshotBytes uint64) int64 {
+	const least, most = 64 << 10, 16 << 20
+	return int64(min(max(snapshotBytes/4, least), most))
 }
 
 // snapshotNames lists the directories of snapshots, complete and damaged ones.
