@@ -23,7 +23,7 @@ TIME     ?= 3m
 NESTED = $(filter-out ./tools,$(patsubst %/go.mod,%,$(wildcard ./*/go.mod ./*/*/go.mod)))
 
 # What needs neither a database, nor root, nor the network, and does not take long.
-QUICK = $(shell $(GO) list ./... | grep -vE '/(cmd/txmgr|examples/(mailer|sdk|transfer)|participant/(mariadb|postgres|web)|internal/(adaptivebench|adaptivesim|adaptivestudy|bank|cluster|crash|doctest|planted|sim|soak|testdb|timeoutbench))$$')
+QUICK = $(shell $(GO) list ./... | grep -vE '/(cmd/txmgr|examples/(mailer|sdk|transfer)|participant/(mariadb|postgres|web)|internal/(adaptivebench|adaptivesim|adaptivestudy|bank|cluster|crash|doctest|model|planted|sim|soak|testdb|timeoutbench))$$')
 
 # What `make test` adds: real databases, and programs that are killed.
 REAL = $(shell $(GO) list ./... | grep -E '/(cmd/txmgr|examples/(mailer|sdk|transfer)|participant/(mariadb|postgres|web)|internal/(adaptivebench|adaptivesim|adaptivestudy|bank|crash|doctest|planted|testdb|timeoutbench))$$')
@@ -32,12 +32,12 @@ REAL = $(shell $(GO) list ./... | grep -E '/(cmd/txmgr|examples/(mailer|sdk|tran
 LONG = $(shell $(GO) list ./... | grep -E '/internal/(cluster|sim)$$')
 
 # What runs goroutines, and so is worth the race detector's time: everything but
-# the core, which starts none, the tests of source and documentation, and the bank,
+# the core, which starts none, the tests of source and documentation, the models, and the bank,
 # cluster, crash and soak tests, whose server is a program of its own. The simulation has fewer
 # runs there, and a line of its own.
-RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/(heap|wheel|survival|timeouttest))?|txn/machine|recovery/(breaker|call|history|plan|queue|scan)|cmd/txmgr|internal/(archtest|bank|cluster|crash|doctest|planted|ruletest|sim|soak|sourcetree|timeoutadapters))$$')
+RACE = $(shell $(GO) list ./... | grep -vE '/(timeout(/(heap|wheel|survival|timeouttest))?|txn/machine|recovery/(breaker|call|history|plan|queue|scan)|cmd/txmgr|internal/(archtest|bank|cluster|crash|doctest|model|planted|ruletest|sim|soak|sourcetree|timeoutadapters))$$')
 
-.PHONY: help demo build quick test ci check long slowest soak sim sim-adaptive race locks planted mutants fuzz bench generate generated deps nested clean
+.PHONY: help demo build quick test ci check long model slowest soak sim sim-adaptive race locks planted mutants fuzz bench generate generated deps nested clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -58,7 +58,7 @@ test: deps check ## quick, and all on real databases; installs what is missing (
 	$(GO) test -count=1 -timeout 10m $(QUICK)
 	$(GO) test -count=1 -timeout 15m $(REAL)
 
-ci: test generated nested demo long soak sim planted fuzz race locks ## all that CI runs: less than an hour
+ci: test generated nested demo long model soak sim planted fuzz race locks ## all that CI runs: less than an hour
 
 check: ## format, vet, staticcheck, go.mod, house rules
 	@echo '== gofumpt'
@@ -75,6 +75,9 @@ check: ## format, vet, staticcheck, go.mod, house rules
 
 long: ## three nodes with faults of network and disk, and the simulation's own tests
 	$(GO) test -count=1 -timeout 15m $(LONG)
+
+model: deps ## the commit protocol as models, every order of steps searched by Spin; prints all searches
+	$(GO) test -count=1 -timeout 30m -v ./internal/model
 
 slowest: ## the tests that take longest: PKG=./node/...
 	@scripts/slowest $(PKG)

@@ -1,0 +1,118 @@
+package model
+
+// search is one run of Spin.
+type search struct {
+	model, name string
+	flags       string // of the model; see the comment at its top
+	only        bool   // nothing is checked but what has to be found
+	live        bool   // under weak fairness, with the temporal formula of the model
+	finds       string // the property that has to be violated; empty: nothing may be found
+	long        bool   // more than half a million states: not run with -short
+}
+
+// end is found by searches that have to reach a good end.
+const end = "end_reached"
+
+// stays is found where a temporal formula is violated.
+const stays = "acceptance cycle"
+
+// searches are all runs. Names of searches with a mistake begin with "mistake".
+var searches = []search{
+	// What the code does.
+	{model: "twophase", name: "no marker row", flags: "PLAIN", long: true},
+	{model: "twophase", name: "marker row", long: true},
+	{model: "twophase", name: "marker row, pruned while driven", flags: "CONCURRENT", long: true},
+	{model: "twophase", name: "service", flags: "SERVICE", long: true},
+	{model: "twophase", name: "no marker row, nothing stays", flags: "PLAIN JOINED", live: true, long: true},
+	{model: "twophase", name: "service, nothing stays", flags: "SERVICE JOINED", live: true, long: true},
+	{model: "twophase", name: "reaches committed", flags: "PLAIN REACH=COMMIT", finds: end},
+	{model: "twophase", name: "reaches rolled back", flags: "PLAIN REACH=ROLLBACK", finds: end},
+	{model: "twophase", name: "reaches committed, marker row", flags: "REACH=COMMIT", finds: end},
+	{model: "twophase", name: "reaches rolled back, marker row", flags: "REACH=ROLLBACK", finds: end},
+	{model: "twophase", name: "reaches committed, pruned while driven", flags: "CONCURRENT REACH=COMMIT", finds: end, long: true},
+	{model: "twophase", name: "reaches committed, service", flags: "SERVICE REACH=COMMIT", finds: end},
+
+	// The mistakes that its rules exclude.
+	{model: "twophase", name: "mistake: no horizon", flags: "PLAIN NO_HORIZON", only: true, finds: "begun_twice"},
+	{model: "twophase", name: "mistake: no horizon, what it costs", flags: "PLAIN NO_HORIZON", only: true, finds: "told_otherwise"},
+	{model: "twophase", name: "mistake: a later mark at each attempt", flags: "PLAIN LATER_MARK", only: true, finds: "begun_twice"},
+	{model: "twophase", name: "mistake: sweep asks the log first", flags: "PLAIN LOG_FIRST", only: true, finds: "not_atomic"},
+	{model: "twophase", name: "mistake: sweep looks once", flags: "PLAIN ONE_LOOK", only: true, finds: "commit_swept"},
+	{model: "twophase", name: "mistake: not found is the end", flags: "PLAIN NOT_FOUND_IS_END", only: true, finds: "told_otherwise"},
+	{model: "twophase", name: "mistake: no sweep", flags: "PLAIN JOINED NO_SWEEP", live: true, finds: stays},
+	{model: "twophase", name: "mistake: a vote is not asked for", flags: "SERVICE VOTE_NOT_ASKED", only: true, finds: "false_heuristic"},
+	{model: "twophase", name: "mistake: service without barrier and list", flags: "SERVICE JOINED NO_BARRIER NO_LIST", live: true, finds: stays, long: true},
+	{model: "twophase", name: "mistake: prune beside a call", flags: "CONCURRENT PRUNE_WHILE_BUSY", only: true, finds: "false_heuristic", long: true},
+	{model: "twophase", name: "mistake: a deposed leader reports", flags: "DEPOSED_REPORTS JOINED", only: true, finds: "false_heuristic", long: true},
+
+	// A defect of the code: Lookup confirms the leadership before it reads.
+	{model: "twophase", name: "defect: a deposed leader prunes by a later reading", flags: "LATE_LOOKUP JOINED", only: true, finds: "false_heuristic", long: true},
+
+	// A restored backup.
+	{model: "twophase", name: "restored: begun once, presumed abort", flags: "RESTORED PLAIN CHECK_begun_twice=1 CHECK_commit_swept=1", only: true, long: true},
+	{model: "twophase", name: "restored: atomicity may be lost", flags: "RESTORED PLAIN", only: true, finds: "not_atomic", long: true},
+	{model: "twophase", name: "restored: a pruned proof is missed", flags: "RESTORED CONCURRENT JOINED", only: true, finds: "unnoticed", long: true},
+	{model: "twophase", name: "restored: no proof is missed without prune", flags: "RESTORED CONCURRENT JOINED NO_PRUNE CHECK_unnoticed=1", only: true, long: true},
+	{model: "twophase", name: "mistake: restored with the epoch of before", flags: "RESTORED PLAIN SAME_EPOCH", only: true, finds: "begun_twice"},
+	{model: "twophase", name: "mistake: restored, and unknown branches swept", flags: "RESTORED PLAIN SWEPT_AFTER_RESTORE", only: true, finds: "commit_swept"},
+
+	{model: "delegated", name: "one-phase commit"},
+	{model: "delegated", name: "second application", flags: "SECOND"},
+	{model: "delegated", name: "pruned while driven", flags: "CONCURRENT"},
+	{model: "delegated", name: "nothing stays", live: true, long: true},
+	{model: "delegated", name: "nothing stays locked, without prune", flags: "LOCKS NO_PRUNE", live: true, long: true},
+	{model: "delegated", name: "a branch that starts after its barrier was pruned stays", flags: "LOCKS", live: true, finds: stays},
+	{model: "delegated", name: "reaches committed", flags: "REACH_ONE=COMMIT", finds: end},
+	{model: "delegated", name: "reaches rolled back", flags: "REACH_ONE=ROLLBACK", finds: end},
+	{model: "delegated", name: "reaches committed with two", flags: "SECOND REACH=COMMIT", finds: end},
+	{model: "delegated", name: "mistake: the deadline decides", flags: "DEADLINE_DECIDES", only: true, finds: "told_otherwise"},
+	{model: "delegated", name: "mistake: a rollback is taken", flags: "ROLLBACK_TAKEN", only: true, finds: "told_otherwise"},
+	{model: "delegated", name: "mistake: Delegate not awaited", flags: "UNAWAITED", only: true, finds: "told_otherwise"},
+	{model: "delegated", name: "mistake: beside another branch", flags: "SECOND BESIDE_OTHERS", only: true, finds: "not_atomic"},
+	{model: "delegated", name: "mistake: an enlistment is taken", flags: "SECOND ENLIST_TAKEN", only: true, finds: "not_atomic"},
+	{model: "delegated", name: "mistake: no barrier", flags: "NO_BARRIER", only: true, finds: "told_otherwise"},
+	{model: "delegated", name: "mistake: no horizon", flags: "NO_HORIZON", only: true, finds: "begun_twice"},
+	{model: "delegated", name: "mistake: not resolved at the deadline", flags: "LOCKS NO_RESOLVE NO_PRUNE", live: true, finds: stays},
+	{model: "delegated", name: "mistake: prune beside a call", flags: "CONCURRENT PRUNE_WHILE_BUSY", only: true, finds: "false_heuristic"},
+
+	// What is planned.
+	{model: "twophase", name: "work first", flags: "PLAIN WORK_FIRST", long: true},
+	{model: "twophase", name: "work first, nothing stays", flags: "PLAIN WORK_FIRST", live: true, long: true},
+	{model: "twophase", name: "work first, known only at commit", flags: "PLAIN WORK_FIRST TICKS UNAWAITED", long: true},
+	{model: "twophase", name: "work first, reaches committed", flags: "PLAIN WORK_FIRST REACH=COMMIT", finds: end},
+	{model: "twophase", name: "mistake: work first, not awaited, swept by clocks", flags: "PLAIN WORK_FIRST UNAWAITED", only: true, finds: "not_atomic"},
+
+	{model: "lastparticipant", name: "awaited", long: true},
+	{model: "lastparticipant", name: "awaited, nothing stays", live: true, long: true},
+	{model: "lastparticipant", name: "awaited, reaches committed", flags: "REACH=COMMIT", finds: end},
+	{model: "lastparticipant", name: "awaited, reaches rolled back", flags: "REACH=ROLLBACK", finds: end},
+	{model: "lastparticipant", name: "awaited, no barrier, row first", flags: "NO_BARRIER", long: true},
+	{model: "lastparticipant", name: "mistake: row at any time", flags: "ROW_FIRST=0", only: true, finds: "not_atomic"},
+	{model: "lastparticipant", name: "mistake: row before prepare", flags: "ROW_FIRST=1", only: true, finds: "not_atomic"},
+	{model: "lastparticipant", name: "mistake: no barrier, row at any time", flags: "NO_BARRIER ROW_FIRST=0", only: true, finds: "not_atomic"},
+	{model: "lastparticipant", name: "mistake: no horizon", flags: "NO_HORIZON", only: true, finds: "begun_twice"},
+	{model: "lastparticipant", name: "mistake: no horizon, what it costs", flags: "NO_HORIZON", only: true, finds: "told_otherwise"},
+	{model: "lastparticipant", name: "mistake: not awaited", flags: "UNAWAITED", only: true, finds: "not_atomic"},
+	{model: "lastparticipant", name: "mistake: commits before the other has voted", flags: "EARLY_COMMIT", only: true, finds: "not_atomic"},
+	{model: "lastparticipant", name: "mistake: the deadline decides", flags: "NO_SETTLE", only: true, finds: "not_atomic"},
+	{model: "lastparticipant", name: "mistake: not found is the end", flags: "NOT_FOUND_IS_END", only: true, finds: "told_otherwise"},
+	{model: "lastparticipant", name: "mistake: prune beside a call", flags: "PRUNE_WHILE_BUSY", only: true, finds: "false_heuristic"},
+	{model: "lastparticipant", name: "announced, all adopted", flags: "ANNOUNCED PRUNE_KEEPS ADOPT ADOPT_ALL", long: true},
+	{model: "lastparticipant", name: "announced, all adopted, nothing stays", flags: "ANNOUNCED PRUNE_KEEPS ADOPT ADOPT_ALL", live: true, long: true},
+	{model: "lastparticipant", name: "announced, reaches committed", flags: "ANNOUNCED PRUNE_KEEPS ADOPT ADOPT_ALL REACH=COMMIT", finds: end},
+	{model: "lastparticipant", name: "mistake: announced, pruned as today", flags: "ANNOUNCED", only: true, finds: "told_otherwise"},
+	{model: "lastparticipant", name: "mistake: announced, pruned by the horizon alone", flags: "ANNOUNCED PRUNE_BY_HORIZON", only: true, finds: "not_atomic"},
+	{model: "lastparticipant", name: "mistake: announced, pruned by the list alone", flags: "ANNOUNCED PRUNE_BY_LIST", only: true, finds: "told_otherwise"},
+	{model: "lastparticipant", name: "mistake: announced, not adopted", flags: "ANNOUNCED PRUNE_KEEPS", live: true, finds: stays},
+	{model: "lastparticipant", name: "mistake: announced, adopted at any time", flags: "ANNOUNCED PRUNE_KEEPS ADOPT ADOPT_LATE", only: true, finds: "decided_twice", long: true},
+	{model: "lastparticipant", name: "mistake: announced, no horizon", flags: "ANNOUNCED PRUNE_KEEPS NO_HORIZON", only: true, finds: "decided_twice"},
+	{model: "lastparticipant", name: "mistake: announced, row at any time", flags: "ANNOUNCED PRUNE_KEEPS ROW_FIRST=0", only: true, finds: "not_atomic"},
+	{model: "lastparticipant", name: "mistake: announced, row before prepare", flags: "ANNOUNCED PRUNE_KEEPS ROW_FIRST=1", only: true, finds: "not_atomic"},
+	{model: "lastparticipant", name: "mistake: announced, commits before the other has voted", flags: "ANNOUNCED PRUNE_KEEPS ADOPT EARLY_COMMIT", only: true, finds: "not_atomic"},
+
+	{model: "sharedid", name: "revoked, then shared"},
+	{model: "sharedid", name: "nothing stays", live: true},
+	{model: "sharedid", name: "reaches committed", flags: "REACH", finds: end},
+	{model: "sharedid", name: "mistake: appointment moved", flags: "MOVED", only: true, finds: "not_atomic"},
+	{model: "sharedid", name: "mistake: revocation not awaited", flags: "REVOKED_LATE", live: true, finds: stays},
+}
