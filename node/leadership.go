@@ -195,7 +195,7 @@ func (l *leadership) revoke() {
 func (n *Node) recoveryLog() *recoverylog.Log {
 	return &recoverylog.Log{
 		View: n.fsm.View, Clock: n.clock, Queue: n.proposals, RequireReadable: n.requireReadable,
-		Registry: n.participants, Logger: n.conf.Logger,
+		Term: n.raft.CurrentTerm, Registry: n.participants, Logger: n.conf.Logger,
 	}
 }
 

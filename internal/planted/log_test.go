@@ -42,6 +42,14 @@ var ofTheLog = []plant{
 		pkg:    "raftfsm/logstore", test: "TestEntryBitFlips", says: "bit 0 flipped: not noticed",
 	},
 	{
+		name:   "a deposed leader acts on what the next one has written",
+		breaks: "recovery acts on what its own leader has read",
+		file:   "node/recoverylog/lookup.go",
+		old:    "if now := l.Term(); now != term {",
+		bug:    "if now := l.Term(); false && now != term {",
+		pkg:    "node/recoverylog", test: "TestLookupOfADeposedLeader", says: "deposed: ",
+	},
+	{
 		name:   "an entry's checksum is not compared",
 		breaks: "a flipped bit is noticed",
 		file:   "raftfsm/entry.go",

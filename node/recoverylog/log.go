@@ -17,6 +17,7 @@ type Log struct {
 	Clock           *ticks.Clock
 	Queue           Queue
 	RequireReadable func(context.Context) error // why the state of this node may not be read; nil when it may
+	Term            func() uint64               // the latest term that this node knows
 	Registry        *participants.Registry
 	Logger          *slog.Logger
 }

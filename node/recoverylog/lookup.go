@@ -2,17 +2,22 @@ package recoverylog
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/timeout/survival"
+	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // Lookup implements [recovery.Log]. An entry that was acknowledged before the call was acknowledged
 // by this leader, after it had applied the entry, or by an earlier one; and this one applied all
-// entries of earlier leaders before it began to lead. So it is enough that it still leads.
+// entries of earlier leaders before it began to lead. So it is enough that it still leads, and leads
+// until the state was read: otherwise it may hold what the next leader has decided, and whoever acts on that
+// disturbs what that leader does.
 func (l *Log) Lookup(ctx context.Context, keys []recovery.Key) ([]recovery.BranchStatus, error) {
+	term := l.Term()
 	if err := l.RequireReadable(ctx); err != nil {
 		return nil, err
 	}
@@ -38,6 +43,9 @@ func (l *Log) Lookup(ctx context.Context, keys []recovery.Key) ([]recovery.Branc
 			}
 		}
 	})
+	if now := l.Term(); now != term { // a node knows of a term before it applies an entry of it
+		return nil, fmt.Errorf("%w: this node was deposed: term %d has begun", txn.ErrUnavailable, now)
+	}
 	return known, nil
 }
 
