@@ -265,7 +265,7 @@ func (t *transferClient) do(ctx context.Context, tx *txn.Tx, tr *transfer, place
 	for _, l := range legs {
 		_, err := t.savings.Exec(ctx, tx, "UPDATE account SET balance = balance + ? WHERE id = ?", l.Delta, l.Account)
 		if err == nil {
-			_, err = t.savings.Exec(ctx, tx, "INSERT INTO journal (tx, account, delta) VALUES (?, ?, ?)", tx.ID().String(), l.Account, l.Delta)
+			_, err = t.savings.Exec(ctx, tx, "INSERT INTO journal (tx, account, delta) VALUES (?, ?, ?)", tx.String(), l.Account, l.Delta)
 		}
 		if err != nil {
 			return err
@@ -279,7 +279,7 @@ const pgCheckViolation = "23514"
 func (t *transferClient) inBank(ctx context.Context, tx *txn.Tx, l leg) error {
 	_, err := t.bank.Exec(ctx, tx, "UPDATE account SET balance = balance + $1 WHERE id = $2", l.Delta, l.Account)
 	if err == nil {
-		_, err = t.bank.Exec(ctx, tx, "INSERT INTO journal (tx, account, delta) VALUES ($1, $2, $3)", tx.ID().String(), l.Account, l.Delta)
+		_, err = t.bank.Exec(ctx, tx, "INSERT INTO journal (tx, account, delta) VALUES ($1, $2, $3)", tx.String(), l.Account, l.Delta)
 	}
 	return err
 }
