@@ -12,7 +12,7 @@ import (
 const (
 	// secondBranchDelay is how long the begin waits for a second branch where one is expected:
 	// see [branchHints].
-	secondBranchDelay = 300 * time.Microsecond
+	secondBranchDelay = time.Millisecond
 	// maxBeginBytes bounds the enlistments that are sent with the begin: a command has a limit.
 	maxBeginBytes = 256 << 10
 )

@@ -178,7 +178,7 @@ func TestStartMakesNoCall(t *testing.T) {
 }
 
 // TestSecondBranchIsWaitedFor: where the latest transaction of the name had several branches, the
-// begin waits for the second one, and then carries both; it waits 0.3 ms at most, and not at all
+// begin waits for the second one, and then carries both; it waits 1 ms at most, and not at all
 // when the transaction ends.
 func TestSecondBranchIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestSecondBranchIsWaitedFor(t *testing.T) {
 		})
 		run(func(m *namingManager, ctx context.Context, tx *txn.Tx) {
 			join(m, ctx, tx, "bank")
-			<-time.After(299 * time.Microsecond)
+			<-time.After((time.Millisecond - time.Microsecond))
 			sent(m, "")
 			<-time.After(time.Microsecond)
 			synctest.Wait()

@@ -191,7 +191,7 @@ func (t *transferClient) attempt(tr *transfer, seed uint64) (outcome, detail str
 	if tr.Kind == kindCancelled {
 		defer time.AfterFunc(time.Duration(seed%uint64(60*time.Millisecond)), cancel).Stop()
 	}
-	err := txn.Run(ctx, t.m, txn.Options{ID: tr.ID, Name: tr.Kind, Timeout: tr.Timeout}, func(ctx context.Context, tx *txn.Tx) error {
+	err := txn.Run(context.WithValue(ctx, plannedID{}, tr.ID), namer{t.m}, txn.Options{Name: tr.Kind, Timeout: tr.Timeout}, func(ctx context.Context, tx *txn.Tx) error {
 		return t.transfer(ctx, tx, tr, seed)
 	})
 	outcome = outcomeOther
@@ -211,6 +211,26 @@ func (t *transferClient) attempt(tr *transfer, seed uint64) (outcome, detail str
 	}
 	detail = err.Error()
 	return outcome, detail[:min(len(detail), 500)] // a line is written with one write
+}
+
+// namer is the client, with the id of a transfer, which was reported before, in place of a new one:
+// the transaction is named without a call, and its begin sent behind the work.
+type namer struct{ *client.Client }
+
+// plannedID is the key of the id in a context.
+type plannedID struct{}
+
+// NameTransaction implements [txn.Namer].
+func (n namer) NameTransaction(ctx context.Context, o txn.Options) (named txn.Naming, ok bool) {
+	named, ok = n.Client.NameTransaction(ctx, o)
+	named.Options.ID = ctx.Value(plannedID{}).(txn.ID)
+	return named, ok
+}
+
+// Begin implements [txn.Manager].
+func (n namer) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
+	o.ID = ctx.Value(plannedID{}).(txn.ID)
+	return n.Client.Begin(ctx, o)
 }
 
 // errPanic is the value with which transfers panic.
