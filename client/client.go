@@ -36,10 +36,7 @@ type Client struct {
 	close context.CancelFunc
 }
 
-var (
-	_ txn.Manager = (*Client)(nil)
-	_ txn.Namer   = (*Client)(nil)
-)
+var _ txn.Namer = (*Client)(nil)
 
 // endpoint is one address and its services. Calls that wait or stream share one
 // HTTP/2 connection; the others use HTTP/1.1, which costs both sides less.

@@ -48,10 +48,7 @@ type Node struct {
 	life         *lifecycle
 }
 
-var (
-	_ txn.Manager = (*Node)(nil)
-	_ txn.Namer   = (*Node)(nil)
-)
+var _ txn.Namer = (*Node)(nil)
 
 // ErrDamaged: the content of a data directory does not form a complete state any more. Nothing was
 // changed. Restore a copy of the whole directory.

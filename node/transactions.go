@@ -61,7 +61,7 @@ func (n *Node) NameTransaction(_ context.Context, o txn.Options) (txn.Naming, bo
 	tick, _ := n.clock.Now() // ahead of the log where nothing was written for a while
 	n.fsm.View(func(m *machine.Machine) { o.Mark = m.Mark() })
 	o.ID, o.Mark.Tick = random.TransactionID(), max(o.Mark.Tick, uint64(tick)+1)
-	return txn.Naming{Options: o, Cluster: n.clusterID()}, true
+	return txn.Naming{Options: o, Cluster: n.clusterID(), Hints: &n.admission.branchHints}, true
 }
 
 // withID gives a begin its id; if the caller knows the id but no mark, the mark follows from the

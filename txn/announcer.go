@@ -11,7 +11,7 @@ import (
 
 const (
 	// secondBranchDelay is how long the begin waits for a second branch where one is expected:
-	// see [branchHints].
+	// see [BranchHints].
 	secondBranchDelay = time.Millisecond
 	// maxBeginBytes bounds the enlistments that are sent with the begin: a command has a limit.
 	maxBeginBytes = 256 << 10
@@ -74,7 +74,7 @@ func (a *announcer) enlist(e Enlistment) (b Branch, named bool, err error) {
 	if len(a.named) > 1 {
 		a.hurryLocked()
 	}
-	a.sendLocked(!a.begun && len(a.named) == 1 && branchHint(a.n.Options.Name).Load())
+	a.sendLocked(!a.begun && len(a.named) == 1 && a.n.Hints.of(a.n.Options.Name).Load())
 	return a.named[i], true, nil
 }
 
@@ -90,7 +90,7 @@ func (a *announcer) await(ctx context.Context) error {
 	if a.named == nil {
 		return a.awaitSentLocked(ctx)
 	}
-	hint := branchHint(a.n.Options.Name)
+	hint := a.n.Hints.of(a.n.Options.Name)
 	if several := len(a.named) > 1; hint.Load() != several {
 		hint.Store(several)
 	}

@@ -24,6 +24,8 @@ const maxMarkAge = 30 * time.Second
 
 // Memory is what a client has learnt. The zero value knows nothing. Safe for concurrent use.
 type Memory struct {
+	hints txn.BranchHints
+
 	mu             sync.Mutex // guards all below
 	cluster        string
 	defaultTimeout time.Duration // granted to a begin that asked for none
@@ -87,5 +89,5 @@ func (m *Memory) Name(o txn.Options) (n txn.Naming, ok bool) {
 		return n, false
 	}
 	o.ID, o.Mark = random.TransactionID(), m.mark
-	return txn.Naming{Options: o, Cluster: m.cluster}, true
+	return txn.Naming{Options: o, Cluster: m.cluster, Hints: &m.hints}, true
 }

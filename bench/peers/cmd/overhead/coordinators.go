@@ -30,7 +30,6 @@ const (
 
 // manager is the part of a coordinator that this program needs.
 type manager interface {
-	txn.Manager
 	txn.Namer
 	Admin() admin.Calls
 	Close() error
