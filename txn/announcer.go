@@ -110,10 +110,10 @@ func (a *announcer) begin(ctx context.Context, share bool) error {
 }
 
 // finish ends the announcement of a transaction that is ended without a decision to commit, and
-// reports whether the coordinator has begun it, and has to be told. It is sent also then, so
-// that the coordinator has a record of every transaction that had a branch, but not when there
-// is none.
-func (a *announcer) finish(ctx context.Context) (begun bool) {
+// reports whether the coordinator has to be told: it has begun it, or may have, and others know
+// the id. It is sent also then, so that the coordinator has a record of every transaction that
+// had a branch, but not when there is none.
+func (a *announcer) finish(ctx context.Context) (known bool) {
 	if a == nil {
 		return true
 	}
@@ -125,7 +125,7 @@ func (a *announcer) finish(ctx context.Context) (begun bool) {
 		_ = a.sendAllLocked(ctx)
 	}
 	a.end() // after an error it may have been begun: its deadline ends it
-	return a.begun
+	return a.begun || a.shared && !isRefused(a.err)
 }
 
 // sendAllLocked sends what there is, and a begin at least, and waits for that. It releases mu

@@ -295,6 +295,33 @@ func TestRefusalsBehindTheWork(t *testing.T) {
 	}
 }
 
+// TestBeginInDoubtOfASharedTransaction: another service may work in a transaction whose begin had no
+// answer, so only the coordinator can tell that it is rolled back.
+func TestBeginInDoubtOfASharedTransaction(t *testing.T) {
+	unavailable := &txn.Error{Op: "begin", Err: txn.ErrUnavailable}
+	for name, c := range map[string]struct {
+		begin, rollback error
+		want, not       []error
+	}{
+		"the coordinator answers":  {unavailable, nil, []error{txn.ErrRolledBack, txn.ErrUnavailable}, []error{txn.ErrInDoubt}},
+		"it does not":              {unavailable, unavailable, []error{txn.ErrInDoubt}, []error{txn.ErrRolledBack}},
+		"it had refused the begin": {&txn.Error{Op: "begin", Err: txn.ErrConflict}, unavailable, []error{txn.ErrRolledBack, txn.ErrConflict}, []error{txn.ErrInDoubt}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newNamingManager()
+				m.errs["begin"], m.errs["rollback"] = c.begin, c.rollback
+				err := txn.Run(t.Context(), m, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+					_, err := m.join(ctx, tx, "bank")
+					txn.Inject(mapHeader{}, tx)
+					return err
+				})
+				checkError(t, err, c.want, c.not)
+			})
+		})
+	}
+}
+
 // TestJoinAfterARefusal fails: the work need not go on.
 func TestJoinAfterARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -323,8 +323,8 @@ func (tx *Tx) reportRollback(ctx context.Context, no Votes, reports []Completion
 	return tx.mergeOutcome(out), nil
 }
 
-// announced reports whether the coordinator has begun the transaction and has to be told of its
-// end: it is not begun when it has no branch and its id was not asked for, or when that failed.
+// announced reports whether the coordinator has to be told of the end of the transaction. It need
+// not when it was not begun: without a branch, or because the begin failed.
 func (tx *Tx) announced(ctx context.Context) bool {
 	ctx, cancel := detachedContext(ctx)
 	defer cancel()
