@@ -11,6 +11,8 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
+	"github.com/txmgr/txmgr/client/conntrack"
+	"github.com/txmgr/txmgr/client/naming"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -22,11 +24,11 @@ type Client struct {
 	current   atomic.Uint32 // the endpoint in use, modulo their number
 	reached   atomic.Bool   // a server has answered at least once
 
-	conns          *connTracker
+	conns          *conntrack.Tracker
 	unary, streams *http.Transport
 	pipeline       *pipeline
 	heartbeats     sync.WaitGroup // keep-alive loops of sessions
-	mark           latestMark
+	learnt         naming.Memory
 	heartbeatsMu   sync.Mutex // held to add a loop, and by Close, after which none is added
 	secret         *secret
 
@@ -34,7 +36,7 @@ type Client struct {
 	close context.CancelFunc
 }
 
-var _ txn.Manager = (*Client)(nil)
+var _ txn.Namer = (*Client)(nil)
 
 // endpoint is one address and its services. Calls that wait or stream share one
 // HTTP/2 connection; the others use HTTP/1.1, which costs both sides less.
@@ -83,7 +85,7 @@ func Open(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	secret.warnPlaintext(bases)
-	conns := newConnTracker()
+	conns := conntrack.New(dialTimeout, errClosed)
 	c := &Client{cfg: cfg, conns: conns, unary: transport(cfg, conns, false), streams: transport(cfg, conns, true), secret: secret}
 	c.ctx, c.close = context.WithCancel(context.Background())
 	for _, base := range bases {
@@ -93,14 +95,14 @@ func Open(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-func transport(cfg Config, conns *connTracker, http2 bool) *http.Transport {
+func transport(cfg Config, conns *conntrack.Tracker, http2 bool) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(!http2)
 	protocols.SetHTTP2(http2)
 	protocols.SetUnencryptedHTTP2(http2)
 	return &http.Transport{
 		Protocols:             protocols,
-		DialContext:           conns.dial,
+		DialContext:           conns.Dial,
 		TLSClientConfig:       cfg.TLS.Clone(), // net/http adds the protocols of ALPN
 		TLSHandshakeTimeout:   dialTimeout,
 		MaxIdleConnsPerHost:   256,
@@ -143,16 +145,18 @@ func (c *Client) newEndpoint(base string) *endpoint {
 // token, wherever it is sent.
 func refuseRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Close ends every running call and all connections. It stops the keep-alives of sessions:
+// Close sends the completion reports that are waiting for another call, and then ends every
+// running call and all connections. It stops the keep-alives of sessions:
 // close sessions before, or they expire. Later calls fail with [txn.ErrUnavailable]. Close
 // may be called again.
 func (c *Client) Close() error {
+	c.pipeline.flush()
 	c.heartbeatsMu.Lock()
 	c.close()
 	c.heartbeatsMu.Unlock()
 	c.heartbeats.Wait()
 	c.pipeline.close()
-	c.conns.close()
+	c.conns.Close()
 	c.unary.CloseIdleConnections()
 	c.streams.CloseIdleConnections()
 	return nil

@@ -52,7 +52,7 @@ func (p *pipeline) run() {
 func (p *pipeline) awaitQueue(broken <-chan struct{}, shouldMigrate func() bool) bool {
 	for {
 		p.mu.Lock()
-		some, closed := len(p.queue) > 0, p.closed
+		some, closed := len(p.queue) > p.delayed.queued, p.closed
 		p.mu.Unlock()
 		switch {
 		case closed, shouldMigrate != nil && shouldMigrate():
@@ -195,6 +195,7 @@ func (p *pipeline) sendBatches(ctx context.Context, s stream, shouldMigrate func
 			p.mu.Lock()
 		}
 		n := batchSize(p.queue)
+		p.delayed.queued = 0 // they are part of this message, or of the next
 		batch.Commands = batch.Commands[:0]
 		for _, k := range p.queue[:n] {
 			k.phase = sent

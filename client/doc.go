@@ -36,6 +36,15 @@
 //  5. After [Client.Close] no goroutine and no connection is left.
 //  6. A rejected caller gets the error at once: [txn.ErrDenied] is never retried.
 //
+// # Naming
+//
+// From the answers to the first calls of a client it learns what it needs to name transactions
+// without a call: the cluster's id, the default timeout and the latest mark; see package naming.
+// So [txn.Run] makes no call before the work, and sends the begin and the enlistments while the
+// work goes on. Reports of completion with [txn.AllowDelay] are put into the queue without
+// waking its goroutine: they leave with the next command, or after 5 ms. There is one try, and
+// [Client.Close] waits for it.
+//
 // # Sessions
 //
 // A [Session] is a lease of this process: soon after the process is gone, its undecided

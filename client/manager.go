@@ -17,18 +17,16 @@ import (
 // because this client has begun nothing for long, Begin makes another id: nothing was done
 // under the first.
 func (c *Client) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
-	if s := sessionFrom(ctx, c); s != nil && o.Session.IsZero() {
-		o.Session = s.id
-	}
+	o = inSession(ctx, c, o)
 	if !o.ID.IsZero() {
 		b, err := c.begin(ctx, o)
-		c.mark.update(b, err)
+		c.learnt.Begun(o, b, err)
 		return b, err
 	}
 	for n := 1; ; n++ {
-		o.ID, o.Mark = random.TransactionID(), c.mark.latest()
+		o.ID, o.Mark = random.TransactionID(), c.learnt.LatestMark()
 		b, err := c.begin(ctx, o)
-		c.mark.update(b, err)
+		c.learnt.Begun(o, b, err)
 		switch {
 		case !errors.Is(err, txn.ErrForgotten):
 			return b, err
@@ -36,6 +34,11 @@ func (c *Client) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, err
 			return b, newError("begin", o.ID, fmt.Errorf("%w: the coordinator forgets outcomes sooner than a begin takes: raise its retention", txn.ErrUnavailable))
 		}
 	}
+}
+
+// NameTransaction implements [txn.Namer], with what earlier answers have told this client.
+func (c *Client) NameTransaction(ctx context.Context, o txn.Options) (txn.Naming, bool) {
+	return c.learnt.Name(inSession(ctx, c, o))
 }
 
 // maxBeginIDs is how many ids a begin makes: the first may be too old, and so may later ones
@@ -69,6 +72,12 @@ func (c *Client) begin(ctx context.Context, o txn.Options) (txn.BeginResult, err
 
 // Enlist records a branch. See [txn.Manager].
 func (c *Client) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
+	b, err := c.enlist(ctx, id, e)
+	c.learnt.Enlisted(b)
+	return b, err
+}
+
+func (c *Client) enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
 	if c.cfg.Unary {
 		return c.enlistUnary(ctx, id, e)
 	}
@@ -112,12 +121,6 @@ func (c *Client) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.O
 		return c.delegateUnary(ctx, id, b)
 	}
 	return c.decide(ctx, "delegate", id, 0, &txmgrv1.Command{Call: &txmgrv1.Command_Delegate{Delegate: &txmgrv1.DelegateCall{Branch: uint32(b)}}})
-}
-
-// Attach returns a transaction that another application began, to work in it. See
-// [txn.Attach].
-func (c *Client) Attach(ctx context.Context, id txn.ID) (*txn.Tx, error) {
-	return txn.Attach(ctx, c, id)
 }
 
 // Rollback decides to roll back. See [txn.Manager].
@@ -165,7 +168,13 @@ func (c *Client) ReportCompletion(ctx context.Context, id txn.ID, acks ...txn.Co
 	if c.cfg.Unary {
 		return c.doneUnary(ctx, id, acks)
 	}
-	_, err := c.do(ctx, "done", id, 12*len(acks), &txmgrv1.Command{Call: &txmgrv1.Command_ReportCompletion{ReportCompletion: wire.FromCompletionReports(acks)}})
+	cmd := &txmgrv1.Command{Call: &txmgrv1.Command_ReportCompletion{ReportCompletion: wire.FromCompletionReports(acks)}}
+	if txn.DelayAllowed(ctx) {
+		cmd.Id = id[:]
+		c.pipeline.sendDelayed(cmd, 12*len(acks)+commandOverhead)
+		return nil
+	}
+	_, err := c.do(ctx, "done", id, 12*len(acks), cmd)
 	return err
 }
 

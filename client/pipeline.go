@@ -43,6 +43,7 @@ type pipeline struct {
 
 	mu            sync.Mutex // guards everything below, and call.place
 	queue         []*call
+	delayed       delayedCalls
 	pending       map[uint64]*call // sent, by seq
 	seq           uint64
 	started       bool
@@ -55,6 +56,7 @@ type pipeline struct {
 type call struct {
 	command *txmgrv1.Command
 	weight  int
+	delayed bool // its caller does not wait
 	phase   callPhase
 	done    chan struct{} // one token when reply or err is set
 	reply   *txmgrv1.Reply
@@ -136,6 +138,15 @@ func (p *pipeline) enqueue(k *call) {
 		p.mu.Unlock()
 		return
 	}
+	p.putLocked(k)
+	first := len(p.queue)-p.delayed.queued == 1
+	p.mu.Unlock()
+	if first {
+		p.signal()
+	}
+}
+
+func (p *pipeline) putLocked(k *call) {
 	if !p.started {
 		p.started = true
 		p.running.Go(p.run)
@@ -143,11 +154,6 @@ func (p *pipeline) enqueue(k *call) {
 	p.seq++
 	k.command.Seq, k.phase = p.seq, queued
 	p.queue = append(p.queue, k)
-	first := len(p.queue) == 1
-	p.mu.Unlock()
-	if first {
-		p.signal()
-	}
 }
 
 func (p *pipeline) signal() {
@@ -178,6 +184,7 @@ func (p *pipeline) abandon(k *call) callPhase {
 
 func (p *pipeline) finishLocked(k *call, reply *txmgrv1.Reply, err error) {
 	k.phase, k.reply, k.err = finished, reply, err
+	p.delayed.finishedLocked(k)
 	k.done <- struct{}{}
 }
 
@@ -210,7 +217,7 @@ func (p *pipeline) failQueueLocked(base string, err error) {
 		p.failLocked(k, base, err, false)
 	}
 	clear(p.queue)
-	p.queue = p.queue[:0]
+	p.queue, p.delayed.queued = p.queue[:0], 0
 }
 
 // close ends the stream and every call, and waits until no goroutine runs.

@@ -134,6 +134,14 @@ func WithSession(ctx context.Context, s *Session) context.Context {
 	return context.WithValue(ctx, sessionKey{}, s)
 }
 
+// inSession returns the options of a transaction that is begun with the context.
+func inSession(ctx context.Context, c *Client, o txn.Options) txn.Options {
+	if s := sessionFrom(ctx, c); s != nil && o.Session.IsZero() {
+		o.Session = s.id
+	}
+	return o
+}
+
 // sessionFrom returns the session of c that the context carries; nil if it carries none.
 func sessionFrom(ctx context.Context, c *Client) *Session {
 	if s, _ := ctx.Value(sessionKey{}).(*Session); s != nil && s.c == c {

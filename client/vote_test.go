@@ -123,7 +123,7 @@ func TestAttach(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tx, err := c.Attach(t.Context(), b.ID)
+		tx, err := txn.Attach(t.Context(), c, b.ID)
 		if err != nil || tx.ID() != b.ID {
 			t.Fatalf("%v, %v", tx, err)
 		}
@@ -133,10 +133,10 @@ func TestAttach(t *testing.T) {
 		if i, err := c.Get(t.Context(), b.ID); err != nil || i.State != txn.RolledBack {
 			t.Errorf("%v, %v", i.State, err)
 		}
-		if _, err := c.Attach(t.Context(), b.ID); !errors.Is(err, txn.ErrRolledBack) {
+		if _, err := txn.Attach(t.Context(), c, b.ID); !errors.Is(err, txn.ErrRolledBack) {
 			t.Errorf("afterwards: %v", err)
 		}
-		if _, err := c.Attach(t.Context(), newID(9)); !errors.Is(err, txn.ErrNotFound) {
+		if _, err := txn.Attach(t.Context(), c, newID(9)); !errors.Is(err, txn.ErrNotFound) {
 			t.Errorf("unknown: %v", err)
 		}
 	})

@@ -4,14 +4,16 @@ import (
 	"sync/atomic"
 
 	"github.com/txmgr/txmgr/node/participants"
+	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
 // admission is what decides whether new work is taken, as of the latest entry that was applied.
 type admission struct {
-	unfinished atomic.Int64 // transactions
-	quotas     *participants.Quotas
-	optimizers participants.Optimizers
+	unfinished  atomic.Int64 // transactions
+	quotas      *participants.Quotas
+	optimizers  participants.Optimizers
+	branchHints txn.BranchHints
 }
 
 // refreshAdmission reads from the state machine what admission depends on: the number of

@@ -9,12 +9,6 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// Attach returns the transaction with this id, so that a service other than the one that began
-// it can take part; see [txn.Attach].
-func (n *Node) Attach(ctx context.Context, id txn.ID) (*txn.Tx, error) {
-	return txn.Attach(ctx, n, id)
-}
-
 // Commit implements [txn.Manager]. While the coordinator collects missing votes the call waits,
 // at most until the transaction's deadline.
 func (n *Node) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.Outcome, error) {

@@ -175,7 +175,7 @@ func TestAttach(t *testing.T) {
 	if err := bank.Add(ctx, first, "a", -10); err != nil {
 		t.Fatal(err)
 	}
-	second, err := n.Attach(ctx, first.ID())
+	second, err := txn.Attach(ctx, n, first.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestAttach(t *testing.T) {
 			t.Errorf("%v, %v; want %d", got, err, want)
 		}
 	}
-	if _, err := n.Attach(ctx, first.ID()); !errors.Is(err, txn.ErrNotActive) {
+	if _, err := txn.Attach(ctx, n, first.ID()); !errors.Is(err, txn.ErrNotActive) {
 		t.Errorf("attach to what is committed: %v", err)
 	}
 }

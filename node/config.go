@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
@@ -160,7 +161,7 @@ func (c Config) withDefaults() (Config, error) {
 		if err := own.check(); err != nil {
 			return c, err
 		}
-		own.Name = orElse(own.Name, hostName())
+		own.Name = cmp.Or(own.Name, hostName())
 	}
 	if c.MaxOpen == 0 {
 		c.MaxOpen = 4_000_000

@@ -22,7 +22,7 @@ func wantByHand(t *testing.T, n *Node, id txn.ID, hazard txn.Heuristic) {
 	_, errDelegate := n.Delegate(t.Context(), id, 1)
 	_, errExtend := n.Extend(t.Context(), id, time.Hour)
 	_, errEnlist := n.Enlist(t.Context(), id, txn.Enlistment{Participant: "bank"})
-	_, errAttach := n.Attach(t.Context(), id)
+	_, errAttach := txn.Attach(t.Context(), n, id)
 	for op, err := range map[string]error{
 		"commit": errCommit, "rollback": errRollback, "vote": errVote, "delegate": errDelegate, "extend": errExtend, "enlist": errEnlist, "attach": errAttach,
 	} {

@@ -18,7 +18,7 @@ func wantHeuristic(t *testing.T, n *Node, id txn.ID) {
 	_, errDelegate := n.Delegate(t.Context(), id, 1)
 	_, errExtend := n.Extend(t.Context(), id, time.Hour)
 	_, errEnlist := n.Enlist(t.Context(), id, txn.Enlistment{Participant: "shop"})
-	_, errAttach := n.Attach(t.Context(), id)
+	_, errAttach := txn.Attach(t.Context(), n, id)
 	wantAllHeuristic(t, map[string]error{
 		"commit": errCommit, "vote": errVote, "delegate": errDelegate, "extend": errExtend, "enlist": errEnlist, "attach": errAttach,
 	})

@@ -107,6 +107,7 @@ func (n *Node) Close() error { return n.life.close() }
 
 func (n *Node) shutdown() error {
 	defer asynclog.Flush(n.conf.Logger)
+	n.proposals.Flush(closingLeaderTimeout)
 	n.StepDown()
 	n.life.end()
 	n.notifier.Close()

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (n *Node) openEnv() (err error) {
 
 // bootstrapSettings returns the settings that a new cluster would get from this node.
 func (n *Node) bootstrapSettings() string {
-	return fmt.Sprintf("interval=%v retention=%v retain=%d", orElse(n.conf.Interval, DefaultInterval), orElse(n.conf.Retention, DefaultRetention), orElse(n.conf.Retain, 1_000_000))
+	return fmt.Sprintf("interval=%v retention=%v retain=%d", cmp.Or(n.conf.Interval, DefaultInterval), cmp.Or(n.conf.Retention, DefaultRetention), cmp.Or(n.conf.Retain, 1_000_000))
 }
 
 // Join implements [admin.Cluster].

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ type Node struct {
 	life         *lifecycle
 }
 
-var _ txn.Manager = (*Node)(nil)
+var _ txn.Namer = (*Node)(nil)
 
 // ErrDamaged: the content of a data directory does not form a complete state any more. Nothing was
 // changed. Restore a copy of the whole directory.
@@ -141,8 +142,8 @@ func (n *Node) bootstrapState() error {
 	boot := n.bootstrap()
 	if boot.Cluster == "" {
 		boot = machine.Bootstrap{
-			Cluster: newClusterID(), Interval: orElse(n.conf.Interval, DefaultInterval),
-			Retention: orElse(n.conf.Retention, DefaultRetention), Retain: orElse(n.conf.Retain, 1_000_000),
+			Cluster: newClusterID(), Interval: cmp.Or(n.conf.Interval, DefaultInterval),
+			Retention: cmp.Or(n.conf.Retention, DefaultRetention), Retain: cmp.Or(n.conf.Retain, 1_000_000),
 		}
 		res, err := n.proposals.Propose(context.Background(), boot)
 		if err != nil {
@@ -178,14 +179,6 @@ func (n *Node) checkFixedSettings(boot machine.Bootstrap) error {
 		}
 	}
 	return nil
-}
-
-func orElse[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // newClusterID makes the cluster id, which is part of the cluster's XIDs: 30 random bits keep

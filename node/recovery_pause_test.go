@@ -40,7 +40,7 @@ func (y *backupScenario) prepare(n *Node, timeout time.Duration) txn.ID {
 	y.t.Helper()
 	ctx := y.t.Context()
 	id := begin(y.t, n, timeout).ID
-	tx, err := n.Attach(ctx, id)
+	tx, err := txn.Attach(ctx, n, id)
 	if err == nil {
 		err = errors.Join(y.bank.Add(ctx, tx, id.String(), 10), y.stock.Add(ctx, tx, id.String(), 10), tx.Prepare(ctx))
 	}

@@ -321,7 +321,7 @@ func TestRestartKeepsTheClusterTag(t *testing.T) {
 	register(n)
 	tag, name := n.clusterID(), n.env.ID
 	id := begin(t, n, time.Hour).ID
-	tx, err := n.Attach(ctx, id)
+	tx, err := txn.Attach(ctx, n, id)
 	if err == nil {
 		err = errors.Join(bank.Add(ctx, tx, "a", -10), tx.Prepare(ctx))
 	}

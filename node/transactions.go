@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +21,7 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error
 	if err := o.Check(); err != nil {
 		return txn.BeginResult{}, txn.Wrap("begin", o.ID, err)
 	}
-	if o.Timeout == 0 {
-		o.Timeout = n.conf.DefaultTimeout
-	}
+	o.Timeout = cmp.Or(o.Timeout, n.conf.DefaultTimeout)
 	// Before the clock is read: that of a follower gives no deadlines.
 	err := n.requireLeader()
 	o = n.withID(o)
@@ -45,14 +44,24 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error
 		return txn.BeginResult{}, res.ExplainBegin(err, o)
 	}
 	b := txn.BeginResult{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry), Mark: res.Mark}
-	if len(o.Branches) > 0 {
-		cluster := n.clusterID()
-		for i, e := range o.Branches {
-			id := txn.BranchID(i + 1)
-			b.Branches = append(b.Branches, txn.Branch{ID: id, Participant: e.Participant, XID: txn.XID(cluster, o.ID, id)})
-		}
+	cluster := n.clusterID()
+	for i, e := range o.Branches {
+		id := txn.BranchID(i + 1)
+		b.Branches = append(b.Branches, txn.Branch{ID: id, Participant: e.Participant, XID: txn.XID(cluster, o.ID, id)})
 	}
 	return b, nil
+}
+
+// NameTransaction implements [txn.Namer]. What this node would refuse now is begun by a call.
+func (n *Node) NameTransaction(_ context.Context, o txn.Options) (txn.Naming, bool) {
+	o.Timeout = cmp.Or(o.Timeout, n.conf.DefaultTimeout)
+	if _, err := n.deadline(o.Timeout); err != nil || n.requireLeader() != nil || n.checkOpenLimit() != nil {
+		return txn.Naming{}, false
+	}
+	tick, _ := n.clock.Now() // ahead of the log where nothing was written for a while
+	n.fsm.View(func(m *machine.Machine) { o.Mark = m.Mark() })
+	o.ID, o.Mark.Tick = random.TransactionID(), max(o.Mark.Tick, uint64(tick)+1)
+	return txn.Naming{Options: o, Cluster: n.clusterID(), Hints: &n.admission.branchHints}, true
 }
 
 // withID gives a begin its id; if the caller knows the id but no mark, the mark follows from the
@@ -132,6 +141,9 @@ func (n *Node) Extend(ctx context.Context, id txn.ID, timeout time.Duration) (tx
 
 // ReportCompletion implements [txn.Manager].
 func (n *Node) ReportCompletion(ctx context.Context, id txn.ID, acks ...txn.CompletionReport) error {
+	if txn.DelayAllowed(ctx) {
+		return n.proposals.ProposeDelayed(machine.ReportCompletion{ID: id, Reports: acks})
+	}
 	_, err := n.proposeTx(ctx, "done", id, machine.ReportCompletion{ID: id, Reports: acks})
 	return err
 }

@@ -15,7 +15,9 @@ type Header interface {
 // HeaderID is the header with the id of the transaction that a request belongs to.
 const HeaderID = "Txmgr-Transaction-Id"
 
-// Inject makes a request carry the transaction, so that its receiver can attach to it.
+// Inject makes a request carry the transaction, so that its receiver can attach to it. It waits
+// until the coordinator has begun the transaction, as [Tx.ID] does; call [Tx.AwaitBegin] before,
+// with the context of the request, to have the error if that fails.
 func Inject(h Header, tx *Tx) {
 	tx.mu.Lock()
 	tx.untrackedBranches, tx.multiClient = true, true
@@ -64,7 +66,7 @@ func Attach(ctx context.Context, m Manager, id ID) (*Tx, error) {
 // [Tx.Commit]. [ErrNotActive]: it was ended before. [ErrManaged]: this application began it.
 func (tx *Tx) Prepare(ctx context.Context) error {
 	if !tx.attached {
-		return &Error{Op: "prepare", ID: tx.ID(), Err: ErrManaged, Detail: "this application began it; use Commit"}
+		return &Error{Op: "prepare", ID: tx.begin.ID, Err: ErrManaged, Detail: "this application began it; use Commit"}
 	}
 	enrollments, first := tx.stopEnlisting()
 	if !first {
@@ -78,7 +80,7 @@ func (tx *Tx) submitVotes(ctx, work context.Context, enrollments []*enrollment) 
 	if err != nil || len(votes.Votes) == 0 {
 		return err
 	}
-	out, err := tx.m.Vote(ctx, tx.ID(), votes)
+	out, err := tx.m.Vote(ctx, tx.begin.ID, votes)
 	if err == nil && out.State.Decided() && !out.State.Commits() {
 		err = tx.rolledBack("prepare", out)
 	}
@@ -97,7 +99,7 @@ func (tx *Tx) Complete(ctx context.Context) error {
 	if enrollments, _ := tx.stopEnlisting(); len(enrollments) == 0 {
 		return nil
 	}
-	info, err := tx.m.Wait(ctx, tx.ID(), UntilDecided)
+	info, err := tx.m.Wait(ctx, tx.begin.ID, UntilDecided)
 	switch {
 	case err != nil || !info.State.Decided():
 		for _, en := range tx.setDecision(0) {

@@ -14,6 +14,8 @@ import (
 // durably; the coordinator completes any branch that its resource cannot finish. A transaction
 // with one branch is committed in one phase where that can be proved afterwards; see
 // [OnePhaseCommitter].
+// Nothing prepares before the coordinator has begun the transaction and has its branches: when
+// it refuses that, the error is [ErrRolledBack], with the refusal in the chain.
 //
 // An error that is [ErrRolledBack] means that surely nothing was applied; [ErrVotedNo] and
 // [ErrTimedOut] say why. [ErrInDoubt] means that the answer was lost: ask the manager with the
@@ -23,7 +25,7 @@ import (
 // ended before. [ErrManaged]: another application began it, and commits.
 func (tx *Tx) Commit(ctx context.Context) error {
 	if tx.attached {
-		return &Error{Op: "commit", ID: tx.ID(), Err: ErrManaged, Detail: "another application began it; hand your votes in with Prepare, and let that one commit"}
+		return &Error{Op: "commit", ID: tx.begin.ID, Err: ErrManaged, Detail: "another application began it; hand your votes in with Prepare, and let that one commit"}
 	}
 	enrollments, first := tx.stopEnlisting()
 	if !first {
@@ -45,9 +47,13 @@ func (tx *Tx) commit(ctx, work context.Context, enrollments []*enrollment) error
 	if err != nil {
 		return err
 	}
+	if len(enrollments) == 0 && !tx.announced(ctx) { // its id was not asked for either
+		tx.setDecision(Committing)
+		return nil
+	}
 	decision, cancel := tx.decisionContext(ctx)
 	defer cancel()
-	_, err = tx.m.Commit(decision, tx.ID(), CommitRequest{Votes: votes.Votes, ClientCompletes: votes.ClientCompletes})
+	_, err = tx.m.Commit(decision, tx.begin.ID, CommitRequest{Votes: votes.Votes, ClientCompletes: votes.ClientCompletes})
 	switch {
 	case err == nil:
 		tx.reportCompletion(ctx, tx.completeResources(ctx, Committing))
@@ -90,6 +96,9 @@ func (tx *Tx) prepare(ctx, work context.Context, enrollments []*enrollment) (Vot
 	var no Votes
 	if err == nil {
 		err = waitAllOpened(work, enrollments)
+	}
+	if err == nil {
+		err = tx.announcer.await(work) // what is prepared, the coordinator knows
 	}
 	if err == nil {
 		inParallel(enrollments, func(en *enrollment) {
@@ -161,6 +170,9 @@ func (tx *Tx) abort(ctx context.Context, op string, timeout bool, no Votes, why 
 	if tx.applicationEndError() != nil {
 		return tx.reportEndedByApplication(ctx, op, no, reports, why)
 	}
+	if timeout && !tx.announced(ctx) {
+		return withCause(tx.rolledBack(op, Outcome{Cause: CauseTimeout}), why)
+	}
 	if timeout {
 		// The coordinator times the transaction out by itself, and records the cause, unless
 		// another client has extended or committed it.
@@ -185,7 +197,7 @@ func (tx *Tx) abortError(op string, out Outcome, err, why error) error {
 	case errors.Is(err, ErrConflict), errors.Is(err, ErrInvalid): // the report contradicts a decision, or the vote of another resource
 		end = fmt.Errorf("%w: although the sessions have rolled back", err)
 	case err != nil && tx.othersMayTakePart():
-		end = &Error{Op: op, ID: tx.ID(), Err: ErrInDoubt, Detail: "the sessions have rolled back, but the coordinator was not reached, which knows what the others who take part have done"}
+		end = &Error{Op: op, ID: tx.begin.ID, Err: ErrInDoubt, Detail: "the sessions have rolled back, but the coordinator was not reached, which knows what the others who take part have done"}
 		why = errors.Join(why, err)
 	}
 	if why == nil {
@@ -207,11 +219,11 @@ func (tx *Tx) othersMayTakePart() bool {
 func (tx *Tx) awaitTimeout(ctx context.Context) (Outcome, error) {
 	ctx, cancel := detachedContext(ctx)
 	defer cancel()
-	i, err := tx.m.Get(ctx, tx.ID())
+	i, err := tx.m.Get(ctx, tx.begin.ID)
 	if err == nil && !i.State.Decided() && time.Duration(i.ExpiresIn) <= maxTimeoutLag {
 		soon, cancel := context.WithTimeout(ctx, 2*maxTimeoutLag)
 		defer cancel()
-		if i, err = tx.m.Wait(soon, tx.ID(), UntilDecided); i.State != 0 {
+		if i, err = tx.m.Wait(soon, tx.begin.ID, UntilDecided); i.State != 0 {
 			err = nil // it may be undecided still
 		}
 	}
@@ -245,7 +257,7 @@ func (tx *Tx) inDoubtError(why error) error {
 	if errors.Is(why, ErrInDoubt) && !isAny(why, retrySafeErrs) {
 		return why
 	}
-	return withCause(&Error{Op: "commit", ID: tx.ID(), Err: ErrInDoubt}, why)
+	return withCause(&Error{Op: "commit", ID: tx.begin.ID, Err: ErrInDoubt}, why)
 }
 
 // completeResources drives the resources to the decision concurrently, and releases them. It
@@ -290,10 +302,13 @@ func (tx *Tx) reportRollback(ctx context.Context, no Votes, reports []Completion
 	ctx, cancel := detachedContext(ctx)
 	defer cancel()
 	no.Reason = truncateReason(no.Reason)
+	if !tx.announced(ctx) {
+		return tx.mergeOutcome(Outcome{Cause: CauseClient}), nil
+	}
 	if len(no.Votes) > 0 {
-		out, err = tx.m.Vote(ctx, tx.ID(), no)
+		out, err = tx.m.Vote(ctx, tx.begin.ID, no)
 	} else {
-		out, err = tx.m.Rollback(ctx, tx.ID(), no.Reason)
+		out, err = tx.m.Rollback(ctx, tx.begin.ID, no.Reason)
 	}
 	if isRolledBack(err) {
 		out, err = outcomeOf(err), nil
@@ -308,15 +323,24 @@ func (tx *Tx) reportRollback(ctx context.Context, no Votes, reports []Completion
 	return tx.mergeOutcome(out), nil
 }
 
-// reportCompletion reports the finished branches to the coordinator. When that fails, the
-// coordinator finds out by itself: the decision stands, so the error is not the caller's.
+// announced reports whether the coordinator has to be told of the end of the transaction. It need
+// not when it was not begun: without a branch, or because the begin failed.
+func (tx *Tx) announced(ctx context.Context) bool {
+	ctx, cancel := detachedContext(ctx)
+	defer cancel()
+	return tx.announcer.finish(ctx)
+}
+
+// reportCompletion reports the finished branches to the coordinator, without waiting for the
+// answer. When that fails, the coordinator finds out by itself: the decision stands, so the
+// error is not the caller's.
 func (tx *Tx) reportCompletion(ctx context.Context, reports []CompletionReport) {
 	if len(reports) == 0 {
 		return
 	}
 	ctx, cancel := detachedContext(ctx)
 	defer cancel()
-	_ = tx.m.ReportCompletion(ctx, tx.ID(), reports...)
+	_ = tx.m.ReportCompletion(AllowDelay(ctx), tx.begin.ID, reports...)
 }
 
 // isRefused reports whether an error of Commit says that the coordinator examined the call and

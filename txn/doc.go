@@ -27,6 +27,15 @@
 // the application's part of the protocol. It decides nothing and does no I/O of its own:
 // package txn/machine makes the decisions.
 //
+// # Order of calls
+//
+// Only one order is needed between the coordinator and the participants: no branch prepares, and
+// no decision is delegated to it, before the coordinator has begun the transaction and has its
+// branches. So [Run] names a transaction and its branches without a call where the manager is a
+// [Namer], sends the begin and the enlistments while the work goes on, and waits for them before
+// it prepares. [Tx.ID] waits for the begin: no id is given out that the coordinator does not
+// know.
+//
 // # States
 //
 //	active -> preparing -> committing -> committed

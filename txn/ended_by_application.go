@@ -49,10 +49,10 @@ func (tx *Tx) reportEndedByApplication(ctx context.Context, op string, no Votes,
 // application. The coordinator finds out how that branch ended, and gets the time of phase two
 // for it.
 func (tx *Tx) endedByApplicationError(ctx context.Context, op string, why error) error {
-	e := &Error{Op: op, ID: tx.ID(), Err: ErrEndedByApplication}
+	e := &Error{Op: op, ID: tx.begin.ID, Err: ErrEndedByApplication}
 	ctx, cancel := detachedContext(ctx)
 	defer cancel()
-	info, err := tx.m.Wait(ctx, tx.ID(), UntilFinished)
+	info, err := tx.m.Wait(ctx, tx.begin.ID, UntilFinished)
 	if err == nil || info.State != 0 {
 		e.State, e.Cause, e.Heuristic = info.State, info.Cause, info.Heuristic
 	}
@@ -66,7 +66,7 @@ func (tx *Tx) endedByApplicationError(ctx context.Context, op string, why error)
 // rolledBack is the error of a rollback: see [Outcome.rolledBack].
 func (tx *Tx) rolledBack(op string, o Outcome) error {
 	o.State = RollingBack
-	return tx.mergeOutcome(o).rolledBack(op, tx.ID())
+	return tx.mergeOutcome(o).rolledBack(op, tx.begin.ID)
 }
 
 // mergeOutcome records what the coordinator has reported about a branch, of any application,

@@ -34,6 +34,9 @@ type Options struct {
 	// Session makes the transaction part of a client session: when that is closed or expires
 	// first, the transaction is rolled back. Zero means none.
 	Session SessionID
+	// AwaitBegin makes [Start] and [Run] return the errors of the begin, and [Join] those of the
+	// enlistment, before the work: each is a call that is waited for. It is not sent.
+	AwaitBegin bool
 }
 
 // Enlistment asks for a branch at a participant. Enlisting the same participant twice returns

@@ -23,7 +23,10 @@ func (tx *Tx) onePhaseCandidate(work context.Context, enrollments []*enrollment)
 // onePhase has the decision delegated to the branch, and commits it. done is false
 // when the coordinator would not delegate; then nothing has happened.
 func (tx *Tx) onePhase(ctx, work context.Context, en *enrollment) (done bool, err error) {
-	_, err = tx.m.Delegate(ctx, tx.ID(), en.branch.ID)
+	if err := tx.announcer.await(work); err != nil {
+		return true, tx.abort(ctx, "commit", tx.timedOut(work), Votes{}, err)
+	}
+	_, err = tx.m.Delegate(ctx, tx.begin.ID, en.branch.ID)
 	switch {
 	case isRolledBack(err):
 		return true, tx.followRollback(ctx, err)
@@ -50,11 +53,11 @@ func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment) error {
 	en.noteEndedByApplication(err)
 	switch end {
 	case BranchCommitted:
-		tx.reportCompletion(ctx, []CompletionReport{{en.branch.ID, end}})
+		tx.reportDecision(ctx, CompletionReport{en.branch.ID, end})
 		return nil
 	case BranchRolledBack:
 		tx.setDecision(RollingBack)
-		tx.reportCompletion(ctx, []CompletionReport{{en.branch.ID, end}})
+		tx.reportDecision(ctx, CompletionReport{en.branch.ID, end})
 		return withCause(tx.rolledBack("commit", Outcome{Cause: CauseVoteNo}), fmt.Errorf("%s: %w", en.participant, err))
 	}
 	tx.setDecision(0)
@@ -62,10 +65,10 @@ func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment) error {
 		return tx.reportEndedByApplication(ctx, "commit", Votes{}, nil, nil)
 	}
 	err = fmt.Errorf("%s: %w", en.participant, err)
-	info, waited := tx.m.Wait(ctx, tx.ID(), UntilDecided)
+	info, waited := tx.m.Wait(ctx, tx.begin.ID, UntilDecided)
 	switch {
 	case waited == nil && info.Heuristic != 0:
-		return withCause(&Error{Op: "commit", ID: tx.ID(), State: info.State, Err: ErrHeuristic, Detail: "the end of its branch is unknown; look at the data"}, err)
+		return withCause(&Error{Op: "commit", ID: tx.begin.ID, State: info.State, Err: ErrHeuristic, Detail: "the end of its branch is unknown; look at the data"}, err)
 	case waited == nil && info.State.Commits():
 		tx.setDecision(Committing)
 		return nil
@@ -74,6 +77,13 @@ func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment) error {
 		return withCause(tx.rolledBack("commit", info.outcome()), err)
 	}
 	return tx.inDoubtError(err)
+}
+
+// reportDecision reports the end of the branch to which the decision was delegated. It waits for
+// the answer, although its caller knows the outcome: others learn it from the coordinator, which
+// asks the participant only after the deadline if the report is lost.
+func (tx *Tx) reportDecision(ctx context.Context, end CompletionReport) {
+	_ = tx.m.ReportCompletion(ctx, tx.begin.ID, end)
 }
 
 // rollbackSole rolls the only branch back, and with it the transaction, whether the decision
@@ -90,9 +100,9 @@ func (tx *Tx) rollbackSole(ctx context.Context, why error) error {
 	ctx, cancel := detachedContext(ctx)
 	defer cancel()
 	var out Outcome // as the coordinator has recorded it
-	err := tx.m.ReportCompletion(ctx, tx.ID(), reports...)
+	err := tx.m.ReportCompletion(ctx, tx.begin.ID, reports...)
 	if err == nil {
-		info, _ := tx.m.Get(ctx, tx.ID())
+		info, _ := tx.m.Get(ctx, tx.begin.ID)
 		out = info.outcome()
 	} else if out, err = tx.reportRollback(ctx, Votes{Reason: why.Error()}, reports); !tx.othersMayTakePart() {
 		err = nil // it was not delegated; or the coordinator was not reached, and the deadline rolls it back

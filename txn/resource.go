@@ -47,7 +47,8 @@ type OnePhaseCommitter interface {
 
 // EnlistFunc enlists the branch that is being joined: session is the SessionRef of
 // [Enlistment], payload its Payload. It must have returned before the resource does its first
-// work.
+// work. The coordinator may not know the branch yet when it returns; it does before Prepare or
+// CommitOnePhase of the resource is called.
 type EnlistFunc func(ctx context.Context, session string, payload []byte) (Branch, error)
 
 // Join returns the transaction's resource at a participant. The first call opens it; every
@@ -74,7 +75,7 @@ func Join[S Resource](ctx context.Context, tx *Tx, participant string, open func
 		}
 		s, ok := en.resource.(S)
 		if !ok {
-			return none, &Error{Op: "join " + participant, ID: tx.ID(), Err: ErrConflict, Detail: fmt.Sprintf("already joined by a %T", en.resource)}
+			return none, &Error{Op: "join " + participant, ID: tx.begin.ID, Err: ErrConflict, Detail: fmt.Sprintf("already joined by a %T", en.resource)}
 		}
 		return s, nil
 	}
@@ -94,7 +95,14 @@ func openResource[S Resource](ctx context.Context, tx *Tx, en *enrollment, open 
 		err = tx.notActive("join " + en.participant)
 	}()
 	s, err = open(ctx, func(ctx context.Context, session string, payload []byte) (Branch, error) {
-		b, err := tx.m.Enlist(ctx, tx.ID(), Enlistment{Participant: en.participant, SessionRef: session, Payload: payload})
+		e := Enlistment{Participant: en.participant, SessionRef: session, Payload: payload}
+		b, named, err := tx.announcer.enlist(e)
+		if !named && err == nil {
+			err = tx.announcer.begin(ctx, false)
+		}
+		if !named && err == nil {
+			b, err = tx.m.Enlist(ctx, tx.begin.ID, e)
+		}
 		en.branch = b
 		return b, err
 	})

@@ -35,7 +35,7 @@ func Run(ctx context.Context, m Manager, o Options, fn func(ctx context.Context,
 	if err != nil {
 		return err
 	}
-	tx.callerDeadline, _ = ctx.Deadline()
+	tx.work.caller, _ = ctx.Deadline()
 	return tx.run(ctx, fn, tx.commit)
 }
 
@@ -74,7 +74,7 @@ func (tx *Tx) run(ctx context.Context, fn func(context.Context, *Tx) error, fini
 	case !first && tx.decision() == RollingBack:
 		return tx.abortError("run", Outcome{}, tx.lastReportErr(), nil)
 	case !first:
-		return &Error{Op: "run", ID: tx.ID(), Err: ErrInDoubt}
+		return &Error{Op: "run", ID: tx.begin.ID, Err: ErrInDoubt}
 	case err == nil:
 		return finish(ctx, work, enrollments)
 	}
@@ -130,53 +130,16 @@ func FromContext(ctx context.Context) (tx *Tx, ok bool) {
 
 type contextKey struct{}
 
-// startDeadline cancels the work when the granted timeout, with its extensions, has passed.
-func (tx *Tx) startDeadline(work context.CancelCauseFunc) {
-	tx.mu.Lock()
-	defer tx.mu.Unlock()
-	tx.cancelWork = work
-	tx.armTimerLocked(tx.begin.Timeout)
-}
-
-// armTimerLocked ends the work after d, unless it ends later already.
-func (tx *Tx) armTimerLocked(d time.Duration) {
-	if tx.cancelWork == nil {
-		return
-	}
-	// Contexts, because comparing two of them needs no reading of the clock.
-	timer, cancel := context.WithTimeout(context.Background(), d)
-	if tx.timer != nil {
-		until, _ := timer.Deadline()
-		if granted, _ := tx.timer.Deadline(); !until.After(granted) {
-			cancel()
-			return
-		}
-		tx.stopTimer()
-	}
-	work, over := tx.cancelWork, &Error{Op: "run", ID: tx.ID(), Cause: CauseTimeout, Err: ErrTimedOut}
-	stop := context.AfterFunc(timer, func() { work(over) })
-	tx.timer = timer
-	tx.stopTimer = func() { stop(); cancel() } // in this order: cancel would end the work
-}
-
-// stopDeadline disarms the timer of the work, also for later extensions.
-func (tx *Tx) stopDeadline() {
-	tx.mu.Lock()
-	defer tx.mu.Unlock()
-	tx.cancelWork = nil
-	tx.stopTimer()
-}
-
 // timedOut reports whether the context of the work ended with the timeout of this transaction,
 // not of an outer one. The deadline of Run's caller counts as such a timeout, too, unless the
 // transaction was extended: [Run] asks for no more than is left until then.
 func (tx *Tx) timedOut(work context.Context) bool {
 	tx.mu.Lock()
-	extended := tx.granted > tx.begin.Timeout
+	extended, caller := tx.granted > tx.begin.Timeout, tx.work.caller
 	tx.mu.Unlock()
-	if d, ok := work.Deadline(); ok && d.Equal(tx.callerDeadline) && !extended && errors.Is(work.Err(), context.DeadlineExceeded) {
+	if d, ok := work.Deadline(); ok && d.Equal(caller) && !extended && errors.Is(work.Err(), context.DeadlineExceeded) {
 		return true
 	}
 	var over *Error
-	return errors.As(context.Cause(work), &over) && over.ID == tx.ID() && over.Cause == CauseTimeout
+	return errors.As(context.Cause(work), &over) && over.ID == tx.begin.ID && over.Cause == CauseTimeout
 }

@@ -14,11 +14,10 @@ import (
 // Safe for concurrent use, but a resource is used by one goroutine at a time, as its
 // participant documents.
 type Tx struct {
-	m        Manager
-	begin    BeginResult
-	attached bool // another application began it
-
-	callerDeadline time.Time // the deadline of Run's caller, to which it has shortened the timeout; zero without
+	m         Manager
+	begin     BeginResult // of its fields, ID and Timeout are always known
+	announcer *announcer  // nil: it was begun by a call
+	attached  bool        // another application began it
 
 	mu                 sync.Mutex    // guards all below
 	ended              bool          // Commit or Rollback was called: no branch may be added
@@ -30,11 +29,7 @@ type Tx struct {
 	coordinatorOutcome Outcome       // of the coordinator: the cause, and branches that were ended by the application or are heuristic
 	reportErr          error         // why the rollback could not be reported to the coordinator
 	granted            time.Duration // the longest timeout so far
-
-	// The deadline of the work; all nil without [Run].
-	cancelWork context.CancelCauseFunc // cancels the work
-	timer      context.Context         // ends at the deadline
-	stopTimer  func()                  // releases timer
+	work               workDeadline
 }
 
 // phaseTwoTimeout bounds the application's own part of phase two. Branches that take longer are
@@ -47,7 +42,27 @@ const maxTimeoutLag = time.Second
 
 // Start begins a transaction. The caller must see to it that Commit or Rollback is called;
 // [Run] does so by itself.
+//
+// With a [Namer] Start makes no call, as a rule. It names the transaction, [Join] names the
+// branches, and the coordinator is told of them while the application works; before anything
+// prepares, Commit waits until the coordinator has all of it. So a refusal of the begin or of an
+// enlistment is an error of a later Join, or of Commit, and then one that is [ErrRolledBack].
+// [Options.AwaitBegin] and [Tx.AwaitBegin] are for refusals before the work. A transaction that
+// ends without a branch, and whose id was not asked for, is never sent.
+//
+// Start begins by a call when the options ask for it, or have an ID or Branches; and, with a
+// client, when it does not know enough of the coordinator: for the first transactions, and
+// after half a minute without one.
 func Start(ctx context.Context, m Manager, o Options) (*Tx, error) {
+	if namer, ok := m.(Namer); ok && !o.AwaitBegin && o.ID.IsZero() && len(o.Branches) == 0 {
+		if err := o.Check(); err != nil {
+			return nil, Wrap("begin", o.ID, err)
+		}
+		if n, ok := namer.NameTransaction(ctx, o); ok {
+			begun := BeginResult{ID: n.Options.ID, Timeout: n.Options.Timeout}
+			return &Tx{m: m, begin: begun, granted: begun.Timeout, announcer: newAnnouncer(ctx, m, n)}, nil
+		}
+	}
 	begun, err := m.Begin(ctx, o)
 	if err != nil {
 		return nil, err
@@ -69,11 +84,33 @@ func (tx *Tx) Enlist(ctx context.Context, e Enlistment) (Branch, error) {
 	if ended {
 		return Branch{}, tx.notActive("enlist " + e.Participant)
 	}
-	return tx.m.Enlist(ctx, tx.ID(), e)
+	if err := tx.announcer.begin(ctx, true); err != nil {
+		return Branch{}, err
+	}
+	return tx.m.Enlist(ctx, tx.begin.ID, e)
 }
 
-// ID names the transaction.
-func (tx *Tx) ID() ID { return tx.begin.ID }
+// ID names the transaction for calls to the coordinator, of this application and of others.
+// The first call waits until the coordinator has begun the transaction, for 10 s at
+// most, so that the id is known wherever it is used; later branches are enlisted by calls
+// that are waited for, because others may enlist, too. When the begin is refused, the
+// coordinator does not know the id, and nothing can be committed. For log lines, and rows that
+// the transaction itself writes, use [Tx.String], which does not wait.
+func (tx *Tx) ID() ID {
+	ctx, cancel := context.WithTimeout(context.Background(), phaseTwoTimeout)
+	defer cancel()
+	_ = tx.announcer.begin(ctx, true) // the error is that of Commit
+	return tx.begin.ID
+}
+
+// String gives the text form of the id. It does not wait: the coordinator may not have begun
+// the transaction yet.
+func (tx *Tx) String() string { return tx.begin.ID.String() }
+
+// AwaitBegin waits until the coordinator has begun the transaction and has the branches so far.
+// An error, for example about a quota or a client session that has ended, means that the
+// transaction can only be rolled back.
+func (tx *Tx) AwaitBegin(ctx context.Context) error { return tx.announcer.begin(ctx, false) }
 
 // Timeout is the granted timeout: how long the transaction may stay undecided, counted from its
 // begin. It does not include extensions.
@@ -86,18 +123,21 @@ func (tx *Tx) Timeout() time.Duration { return tx.begin.Timeout }
 // [ErrNotActive]: the transaction has been ended, or its timeout has passed.
 func (tx *Tx) Extend(ctx context.Context, timeout time.Duration) error {
 	tx.mu.Lock()
-	over := tx.ended || tx.timer != nil && tx.timer.Err() != nil
+	over := tx.ended || tx.work.isOver()
 	tx.mu.Unlock()
 	if over {
 		return tx.notActive("extend")
 	}
-	if _, err := tx.m.Extend(ctx, tx.ID(), timeout); err != nil {
+	if err := tx.announcer.begin(ctx, false); err != nil {
+		return err
+	}
+	if _, err := tx.m.Extend(ctx, tx.begin.ID, timeout); err != nil {
 		return err
 	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	tx.granted = max(tx.granted, timeout)
-	tx.armTimerLocked(timeout)
+	tx.work.extend(timeout)
 	return nil
 }
 
@@ -175,5 +215,5 @@ func (tx *Tx) decision() State {
 }
 
 func (tx *Tx) notActive(op string) error {
-	return &Error{Op: op, ID: tx.ID(), State: tx.decision(), Err: ErrNotActive}
+	return &Error{Op: op, ID: tx.begin.ID, State: tx.decision(), Err: ErrNotActive}
 }

@@ -50,7 +50,7 @@ var clocks = map[string][]string{
 var clocksAllowed = map[string]string{
 	"txn context.AfterFunc":   "the work of a transaction ends with its time, which Tx.Extend moves; nothing is decided by it",
 	"txn time.Until":          "a caller's deadline is a time, and the coordinator takes durations; nothing is decided by it",
-	"txn context.WithTimeout": "the application's own part of phase two has an end; nothing is decided by it",
+	"txn context.WithTimeout": "the application's own part of phase two, and the wait for a second branch before the begin, have an end; nothing is decided by it",
 }
 
 func checkPure(t *sourcetree.Tree) []string {

@@ -178,7 +178,6 @@ var sizeExceptions = []sizeException{
 	{"txn/admin.Calls", "interface", 25, "the calls of operators, in interfaces by subject"},
 	{"txn/admin.ParticipantStatus", "fields", 16, fields},
 	{"txn/admin.Status", "fields", 31, fields},
-	{"txn.Tx", "fields", 17, "the protocol state of one transaction, under one mutex: a decision depends on all of it"},
 	{"txn/machine", "lines", 4900, "one file for each command, and all change one state, whose invariants would have to be exported"},
 	{"txn/machine.Machine", "fields", 31, "the replicated state: its parts are the types of the fields"},
 	{"txn/machine.Machine", "methods", 36, "Apply, Snapshot, and the reads: the only way to the replicated state"},

@@ -191,7 +191,7 @@ func (t *transferClient) attempt(tr *transfer, seed uint64) (outcome, detail str
 	if tr.Kind == kindCancelled {
 		defer time.AfterFunc(time.Duration(seed%uint64(60*time.Millisecond)), cancel).Stop()
 	}
-	err := txn.Run(ctx, t.m, txn.Options{ID: tr.ID, Name: tr.Kind, Timeout: tr.Timeout}, func(ctx context.Context, tx *txn.Tx) error {
+	err := txn.Run(context.WithValue(ctx, plannedID{}, tr.ID), namer{t.m}, txn.Options{Name: tr.Kind, Timeout: tr.Timeout}, func(ctx context.Context, tx *txn.Tx) error {
 		return t.transfer(ctx, tx, tr, seed)
 	})
 	outcome = outcomeOther
@@ -211,6 +211,26 @@ func (t *transferClient) attempt(tr *transfer, seed uint64) (outcome, detail str
 	}
 	detail = err.Error()
 	return outcome, detail[:min(len(detail), 500)] // a line is written with one write
+}
+
+// namer is the client, with the id of a transfer, which was reported before, in place of a new one:
+// the transaction is named without a call, and its begin sent behind the work.
+type namer struct{ *client.Client }
+
+// plannedID is the key of the id in a context.
+type plannedID struct{}
+
+// NameTransaction implements [txn.Namer].
+func (n namer) NameTransaction(ctx context.Context, o txn.Options) (named txn.Naming, ok bool) {
+	named, ok = n.Client.NameTransaction(ctx, o)
+	named.Options.ID = ctx.Value(plannedID{}).(txn.ID)
+	return named, ok
+}
+
+// Begin implements [txn.Manager].
+func (n namer) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
+	o.ID = ctx.Value(plannedID{}).(txn.ID)
+	return n.Client.Begin(ctx, o)
 }
 
 // errPanic is the value with which transfers panic.
@@ -265,7 +285,7 @@ func (t *transferClient) do(ctx context.Context, tx *txn.Tx, tr *transfer, place
 	for _, l := range legs {
 		_, err := t.savings.Exec(ctx, tx, "UPDATE account SET balance = balance + ? WHERE id = ?", l.Delta, l.Account)
 		if err == nil {
-			_, err = t.savings.Exec(ctx, tx, "INSERT INTO journal (tx, account, delta) VALUES (?, ?, ?)", tx.ID().String(), l.Account, l.Delta)
+			_, err = t.savings.Exec(ctx, tx, "INSERT INTO journal (tx, account, delta) VALUES (?, ?, ?)", tx.String(), l.Account, l.Delta)
 		}
 		if err != nil {
 			return err
@@ -279,7 +299,7 @@ const pgCheckViolation = "23514"
 func (t *transferClient) inBank(ctx context.Context, tx *txn.Tx, l leg) error {
 	_, err := t.bank.Exec(ctx, tx, "UPDATE account SET balance = balance + $1 WHERE id = $2", l.Delta, l.Account)
 	if err == nil {
-		_, err = t.bank.Exec(ctx, tx, "INSERT INTO journal (tx, account, delta) VALUES ($1, $2, $3)", tx.ID().String(), l.Account, l.Delta)
+		_, err = t.bank.Exec(ctx, tx, "INSERT INTO journal (tx, account, delta) VALUES ($1, $2, $3)", tx.String(), l.Account, l.Delta)
 	}
 	return err
 }

@@ -163,7 +163,7 @@ func (t *transferClients) move(ctx context.Context, tx *txn.Tx, tr *transfer) er
 func (m *money) atBank(ctx context.Context, tx *txn.Tx, account int, delta int64) error {
 	_, err := m.pg.Exec(ctx, tx, "UPDATE account SET balance = balance + $1 WHERE id = $2", delta, account)
 	if err == nil {
-		_, err = m.pg.Exec(ctx, tx, "INSERT INTO journal (tx, account, delta) VALUES ($1, $2, $3)", tx.ID().String(), account, delta)
+		_, err = m.pg.Exec(ctx, tx, "INSERT INTO journal (tx, account, delta) VALUES ($1, $2, $3)", tx.String(), account, delta)
 	}
 	return err
 }
@@ -171,7 +171,7 @@ func (m *money) atBank(ctx context.Context, tx *txn.Tx, account int, delta int64
 func (m *money) atSavings(ctx context.Context, tx *txn.Tx, account int, delta int64) error {
 	_, err := m.maria.Exec(ctx, tx, "UPDATE account SET balance = balance + ? WHERE id = ?", delta, account)
 	if err == nil {
-		_, err = m.maria.Exec(ctx, tx, "INSERT INTO journal (tx, account, delta) VALUES (?, ?, ?)", tx.ID().String(), account, delta)
+		_, err = m.maria.Exec(ctx, tx, "INSERT INTO journal (tx, account, delta) VALUES (?, ?, ?)", tx.String(), account, delta)
 	}
 	return err
 }

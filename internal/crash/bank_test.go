@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(sessionClientAddress) != "" {
 		os.Exit(runSessionClient())
 	}
+	if os.Getenv(applicationAddress) != "" {
+		os.Exit(runApplication())
+	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -33,7 +33,7 @@ const root = "../.."
 
 // plants are all bugs.
 func plants() []plant {
-	return slices.Concat(ofTheLog, ofTheState, ofSnapshots, ofTheNode, ofRecovery, ofAdaptive, ofTheTimeouts, ofParticipants, ofOwnStatements, ofReports, ofTheDoors, forTheSimulation)
+	return slices.Concat(ofTheLog, ofTheState, ofSnapshots, ofTheNode, ofRecovery, ofAdaptive, ofTheTimeouts, ofParticipants, ofOwnStatements, ofReports, ofTheDoors, ofTheAnnouncer, forTheSimulation)
 }
 
 // changed gives the file with the bug in it.

@@ -15,6 +15,7 @@ import (
 const (
 	callRun    = "txn.Run"
 	callRunIn  = "txn.RunIn"
+	callAttach = "txn.Attach"
 	callFollow = "Tx.Follow"
 )
 

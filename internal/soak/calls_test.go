@@ -31,7 +31,6 @@ var mayAnswer = map[string][]error{
 	"Get":      {txn.ErrNotFound},
 	"Wait":     {txn.ErrNotFound},
 	"Explain":  {txn.ErrNotFound},
-	"Attach":   {txn.ErrNotActive, txn.ErrRolledBack, txn.ErrNotFound},
 
 	"KeepAlive":    {txn.ErrNotFound},
 	"CloseSession": {txn.ErrNotFound},
@@ -39,8 +38,9 @@ var mayAnswer = map[string][]error{
 	"RemoveParticipant": {txn.ErrNotFound, txn.ErrConflict},
 	"RevokeToken":       {txn.ErrNotFound},
 
-	callRun:   {txn.ErrRolledBack},
-	callRunIn: {txn.ErrRolledBack, txn.ErrNotActive},
+	callRun:    {txn.ErrRolledBack},
+	callRunIn:  {txn.ErrRolledBack, txn.ErrNotActive},
+	callAttach: {txn.ErrNotActive, txn.ErrRolledBack, txn.ErrNotFound},
 
 	"Resolve": {txn.ErrConflict, txn.ErrNotFound},
 	"Forget":  {txn.ErrConflict, txn.ErrNotFound},
@@ -103,8 +103,8 @@ func randomCalls() []randomCall {
 			_, err := m.Client.Wait(ctx, id, oneOf(txn.UntilDecided, txn.UntilFinished))
 			return err
 		})},
-		{"Attach", 10, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
-			_, err := m.Client.Attach(ctx, id)
+		{callAttach, 10, about(func(ctx context.Context, m *recordingClient, id txn.ID) error {
+			_, err := txn.Attach(ctx, m.Client, id)
 			return err
 		})},
 		{"List", 60, ask(list)},
@@ -225,7 +225,8 @@ func TestEveryCallIsMade(t *testing.T) {
 	for _, name := range otherCalls {
 		made[name] = true
 	}
-	made["Admin"] = true // has the calls of operators
+	made["Admin"] = true           // has the calls of operators
+	made["NameTransaction"] = true // makes no call
 	for _, api := range []reflect.Type{reflect.TypeFor[*client.Client](), reflect.TypeFor[admin.Calls]()} {
 		for i := range api.NumMethod() {
 			if name := api.Method(i).Name; !made[name] {

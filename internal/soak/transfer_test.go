@@ -151,7 +151,7 @@ func (l *load) at(ctx context.Context, tx *txn.Tx, place string, e entry, alone 
 		return web.New(inVault).EnlistJSON(ctx, tx, vaultPayload{e.account, e.delta})
 	case inSavings:
 		if _, err = m.maria.Exec(ctx, tx, "UPDATE account SET balance = balance + ? WHERE id = ?", e.delta, e.account); err == nil {
-			_, err = m.maria.Exec(ctx, tx, "INSERT INTO journal VALUES (?, ?, ?)", tx.ID().String(), e.account, e.delta)
+			_, err = m.maria.Exec(ctx, tx, "INSERT INTO journal VALUES (?, ?, ?)", tx.String(), e.account, e.delta)
 		}
 		return err
 	}
@@ -160,7 +160,7 @@ func (l *load) at(ctx context.Context, tx *txn.Tx, place string, e entry, alone 
 		db = m.one
 	}
 	if _, err = db.Exec(ctx, tx, "UPDATE account SET balance = balance + $1 WHERE id = $2", e.delta, e.account); err == nil {
-		_, err = db.Exec(ctx, tx, "INSERT INTO journal VALUES ($1, $2, $3)", tx.ID().String(), e.account, e.delta)
+		_, err = db.Exec(ctx, tx, "INSERT INTO journal VALUES ($1, $2, $3)", tx.String(), e.account, e.delta)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ type batch struct {
 	buf         []byte
 	callers     []*proposal
 	commands    int
+	delayed     int    // of the commands, those whose callers do not wait
 	hasDecision bool   // contains a commit; for the crash tests
 	term        uint64 // in which it is proposed
 }
@@ -69,6 +70,7 @@ type proposal struct {
 	done   chan proposalResult // capacity 1: sending an answer never blocks
 	onDone func()              // called before the answer, whether or not the caller still waits; may be nil
 
+	delayed bool          // its caller does not wait
 	pending *atomic.Int64 // of the queue
 }
 

@@ -25,12 +25,12 @@ type Queue struct {
 	clock *ticks.Clock
 	wall  func() time.Time
 
-	mu       sync.Mutex
-	term     uint64    // the term in which this node leads and is ready; 0 when it does not
-	batches  []*batch  // guarded by mu: filled front to back
-	tick     bool      // an entry is requested even without a command
-	inflight int       // entries whose callers have no answer yet
-	last     batchSize // of the latest entry in flight
+	mu        sync.Mutex
+	term      uint64   // the term in which this node leads and is ready; 0 when it does not
+	batches   []*batch // guarded by mu: filled front to back
+	requested requested
+	inflight  int       // entries whose callers have no answer yet
+	last      batchSize // of the latest entry in flight
 
 	wake       chan struct{}      // capacity 1
 	inflightCh chan inflightEntry // unbuffered: one is awaited, one waits here, two are in flight
@@ -113,12 +113,15 @@ func (q *Queue) put(term uint64, c machine.Command, p *proposal) error {
 	}
 	last.callers = append(last.callers, p)
 	last.commands++
+	if p.delayed {
+		q.delayLocked(last, p)
+	}
 	switch c.(type) {
 	case machine.Commit, machine.Vote:
 		last.hasDecision = true
 	}
 	// The others are sent with it, or when the entry in flight has completed.
-	leaves := last.commands == 1 || last.commands == q.last.commands
+	leaves := !p.delayed && last.commands-last.delayed == 1 || last.commands == q.last.commands
 	q.mu.Unlock()
 	if leaves {
 		q.signal()
@@ -129,7 +132,7 @@ func (q *Queue) put(term uint64, c machine.Command, p *proposal) error {
 // RequestTick requests an entry soon, which may be empty, to carry the tick.
 func (q *Queue) RequestTick() {
 	q.mu.Lock()
-	q.tick = true
+	q.requested.tick = true
 	q.mu.Unlock()
 	q.signal()
 }
@@ -145,7 +148,7 @@ func (q *Queue) signal() {
 // batches are rejected: none of them was proposed.
 func (q *Queue) SetTerm(term uint64) {
 	q.mu.Lock()
-	q.term, q.tick = term, false
+	q.term, q.requested.tick = term, false
 	var rejected []*batch
 	if term == 0 {
 		rejected, q.batches = q.batches, nil

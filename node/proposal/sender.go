@@ -77,13 +77,16 @@ func (q *Queue) next() *batch {
 	q.mu.Lock()
 	if q.term != q.raft.CurrentTerm() {
 		rejected := q.batches
-		q.batches, q.tick = nil, false
+		q.batches, q.requested.tick = nil, false
 		q.mu.Unlock()
 		rejectBatches(rejected)
 		return nil
 	}
 	defer q.mu.Unlock()
-	if q.term == 0 || len(q.batches) == 0 && !q.tick {
+	if q.term == 0 || len(q.batches) == 0 && !q.requested.tick {
+		return nil
+	}
+	if len(q.batches) == 1 && q.batches[0].commands == q.batches[0].delayed && !q.requested.tick && !q.requested.delayed {
 		return nil
 	}
 	// A second batch in the queue means that the first one is full.
@@ -96,7 +99,7 @@ func (q *Queue) next() *batch {
 	b := q.batches[0]
 	b.term = q.term
 	q.batches = append(q.batches[:0], q.batches[1:]...)
-	q.tick = false
+	q.requested.tick, q.requested.delayed = false, false
 	q.last.bytes = len(b.buf)
 	q.inflight++
 	q.last.commands = b.commands

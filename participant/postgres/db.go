@@ -86,12 +86,14 @@ func (db *DB) Tx(ctx context.Context, tx *txn.Tx) (pgx.Tx, error) {
 }
 
 func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
-	return txn.Join(ctx, tx, db.name, db.begin)
+	return txn.Join(ctx, tx, db.name, func(ctx context.Context, enlist txn.EnlistFunc) (*branch, error) {
+		return db.begin(ctx, tx.Timeout(), enlist)
+	})
 }
 
 // begin takes a connection for a branch, begins its transaction and enlists it, before its first
 // work.
-func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err error) {
+func (db *DB) begin(ctx context.Context, timeout time.Duration, enlist txn.EnlistFunc) (_ *branch, err error) {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("postgres %s: take a connection: %w", db.name, connect.Redact(err))
@@ -103,9 +105,10 @@ func (db *DB) begin(ctx context.Context, enlist txn.EnlistFunc) (_ *branch, err 
 		}
 	}()
 	options := db.TxOptions
+	options.BeginQuery = beginQuery(options) + keepalives(timeout)
 	if b.readOnly {
 		b.mark = rand.Text()
-		options.BeginQuery = beginQuery(options) + "; SET LOCAL " + sqltext.MarkSetting + " = '" + b.mark + "'"
+		options.BeginQuery += "; SET LOCAL " + sqltext.MarkSetting + " = '" + b.mark + "'"
 	}
 	inner, err := conn.BeginTx(ctx, options)
 	if err != nil {
@@ -142,6 +145,23 @@ func beginQuery(o pgx.TxOptions) string {
 		}
 	}
 	return query
+}
+
+// maxKeepalive bounds how long the server waits for a client that has vanished, where the timeout
+// of the transaction is longer.
+const maxKeepalive = time.Minute
+
+// keepalives makes the server end the session within the transaction's timeout, or a minute, when
+// the client's host has vanished. Until the coordinator has the enlistment, which is on its way
+// while the session takes its first locks, it cannot end the session at the deadline.
+//
+// Not idle_in_transaction_session_timeout: the session of a transaction that is extended may be
+// idle for longer than the first timeout, and could not be given more while a statement runs.
+func keepalives(timeout time.Duration) string {
+	const probes = 3
+	half := int(min(timeout, maxKeepalive)/time.Second) / 2
+	return fmt.Sprintf("; SET LOCAL tcp_keepalives_idle = %d; SET LOCAL tcp_keepalives_interval = %d; SET LOCAL tcp_keepalives_count = %d",
+		max(half, 1), max(half/probes, 1), probes)
 }
 
 // sessionKey is the key of the session reference that a connection caches.

@@ -133,7 +133,7 @@ func (b *bank) work(t testing.TB, xid, sql string, args ...any) *branch {
 
 // beginIn begins a branch.
 func beginIn(t testing.TB, db *DB, xid string) (*branch, error) {
-	return db.begin(t.Context(), func(context.Context, string, []byte) (txn.Branch, error) { return txn.Branch{ID: 1, XID: xid}, nil })
+	return db.begin(t.Context(), time.Minute, func(context.Context, string, []byte) (txn.Branch, error) { return txn.Branch{ID: 1, XID: xid}, nil })
 }
 
 func workIn(t testing.TB, db *DB, xid, sql string, args ...any) *branch {

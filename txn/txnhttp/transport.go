@@ -26,7 +26,8 @@ type Transport struct {
 }
 
 // RoundTrip implements [http.RoundTripper]. A request that already names a transaction keeps
-// that name. The error for a host that is not listed is [txn.ErrDenied].
+// that name. The error for a host that is not listed is [txn.ErrDenied]. The request is sent when
+// the coordinator has begun the transaction; the error is that of the begin when it was refused.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	base := t.Base
 	if base == nil {
@@ -38,20 +39,29 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return base.RoundTrip(r)
 	}
 	if !t.allows(r) {
-		if r.Body != nil {
-			_ = r.Body.Close() // as RoundTrip promises
-		}
+		closeBody(r)
 		var id txn.ID
 		if in {
-			id = tx.ID()
+			id, _ = txn.ParseID(tx.String())
 		}
 		return nil, &txn.Error{Op: "call " + r.URL.Host, ID: id, Err: txn.ErrDenied, Detail: fmt.Sprintf("the host is none of those that may know a transaction, %q: name it in Transport.Hosts, or call it with another client", t.Hosts)}
 	}
-	if in && (named == "" || named == tx.ID().String()) {
+	if in && (named == "" || named == tx.String()) {
+		if err := tx.AwaitBegin(r.Context()); err != nil {
+			closeBody(r)
+			return nil, err
+		}
 		r = r.Clone(r.Context())
 		txn.Inject(r.Header, tx)
 	}
 	return base.RoundTrip(r)
+}
+
+// closeBody closes the body of a request that is not sent, as RoundTrip promises.
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		_ = r.Body.Close() // it is not read
+	}
 }
 
 func (t *Transport) allows(r *http.Request) bool {

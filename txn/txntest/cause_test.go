@@ -46,8 +46,9 @@ func TestCauseIsTheRecordedOne(t *testing.T) {
 			return err
 		}, want: txn.CauseTimeout},
 		"the caller's time is over": {deadline: 1030 * time.Millisecond, work: func(ctx context.Context, tx *txn.Tx) error {
+			err := both(ctx, tx)
 			<-ctx.Done()
-			return ctx.Err()
+			return errors.Join(err, ctx.Err())
 		}, want: txn.CauseTimeout},
 		"the caller's time is over in a statement": {deadline: 1030 * time.Millisecond, work: func(ctx context.Context, tx *txn.Tx) error {
 			stock.Fail("exec", txntest.Hang)

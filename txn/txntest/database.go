@@ -54,15 +54,17 @@ func (r *Database) Fail(call string, next ...Fault) {
 // Database. A branch without effects votes read-only.
 func (r *Database) Exec(ctx context.Context, tx *txn.Tx, effects ...func()) error {
 	b, err := txn.Join(ctx, tx, r.name, func(ctx context.Context, enlist txn.EnlistFunc) (*branch, error) {
-		if _, err := enlist(ctx, "", nil); err != nil {
+		enlisted, err := enlist(ctx, "", nil)
+		if err != nil {
 			return nil, err
 		}
-		return r.open(tx.ID())
+		_, id, _, _ := txn.ParseXID(enlisted.XID)
+		return r.open(id)
 	})
 	if err != nil {
 		return err
 	}
-	lost := r.inject(ctx, tx.ID(), "", "exec", func() {
+	lost := r.inject(ctx, b.id, "", "exec", func() {
 		if b.state != txn.BranchEnlisted {
 			err = &txn.Error{Op: "exec", ID: b.id, Err: txn.ErrNotActive, Detail: fmt.Sprintf("the branch at %s is %v", r.name, b.state)}
 			return

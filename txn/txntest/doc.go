@@ -52,6 +52,11 @@
 // [Database.VoteNo] and [Database.Fail] script a participant, [Manager.Fail] the
 // coordinator. A [Fault] is for one call, and faults of the same call queue up.
 //
+// As with a real coordinator, begin and enlistments are sent while the code under test works
+// ([txn.Start]): a fault of a begin shows at a later statement or at the commit, and whether a
+// branch is sent with the begin or by a call of its own depends on time. Tests of such faults
+// set [txn.Options.AwaitBegin], or call [txn.Tx.AwaitBegin].
+//
 // # Invariants
 //
 //  1. Every decision is made by txn/machine.

@@ -53,7 +53,7 @@ type Manager struct {
 	timerAt      time.Time                  // what timer waits for
 }
 
-var _ txn.Manager = (*Manager)(nil)
+var _ txn.Namer = (*Manager)(nil)
 
 // New returns a coordinator that ends with the test. In a bubble of testing/synctest it is to
 // be made in the bubble.

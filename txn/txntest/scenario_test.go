@@ -80,12 +80,13 @@ func TestWhatATestCanPlay(t *testing.T) {
 		lost = ": the answer was lost, as the test wants it"
 	)
 	for name, c := range map[string]struct {
-		play   func(h *shopFixture)
-		err    []error
-		state  txn.State
-		bank   string
-		stock  string
-		atMost time.Duration
+		options txn.Options
+		play    func(h *shopFixture)
+		err     []error
+		state   txn.State
+		bank    string
+		stock   string
+		atMost  time.Duration
 	}{
 		"nothing goes wrong": {
 			play: func(*shopFixture) {}, state: txn.Committed, bank: "exec, prepare, commit", stock: "exec, prepare, commit",
@@ -128,11 +129,17 @@ func TestWhatATestCanPlay(t *testing.T) {
 		},
 		"the coordinator cannot be reached to begin": {
 			play: func(h *shopFixture) { h.Fail("begin", txntest.Unreachable) },
-			err:  []error{txn.ErrUnavailable},
+			err:  []error{txn.ErrRolledBack, txn.ErrUnavailable},
+		},
+		"the coordinator cannot be reached to begin before the work": {
+			options: txn.Options{AwaitBegin: true},
+			play:    func(h *shopFixture) { h.Fail("begin", txntest.Unreachable) },
+			err:     []error{txn.ErrUnavailable},
 		},
 		"the coordinator cannot be reached to enlist": {
-			play: func(h *shopFixture) { h.Fail("enlist", txntest.Unreachable) },
-			err:  []error{txn.ErrRolledBack, txn.ErrUnavailable}, state: txn.RolledBack,
+			options: txn.Options{AwaitBegin: true},
+			play:    func(h *shopFixture) { h.Fail("enlist", txntest.Unreachable) },
+			err:     []error{txn.ErrRolledBack, txn.ErrUnavailable}, state: txn.RolledBack,
 		},
 		"the coordinator cannot be reached to commit": {
 			play: func(h *shopFixture) { h.Fail("commit", txntest.Unreachable) },
@@ -162,7 +169,7 @@ func TestWhatATestCanPlay(t *testing.T) {
 			withShop(t, func(t *testing.T, h *shopFixture) {
 				began := time.Now()
 				c.play(h)
-				err := txn.Run(t.Context(), h.Manager, txn.Options{}, h.order)
+				err := txn.Run(t.Context(), h.Manager, c.options, h.order)
 				is(t, err, c.err...)
 				switch {
 				case c.state == 0:
@@ -286,6 +293,7 @@ func TestApplicationThatDies(t *testing.T) {
 		tx, err := txn.Start(t.Context(), h.Manager, txn.Options{Timeout: time.Second})
 		is(t, err)
 		is(t, h.order(t.Context(), tx))
+		is(t, tx.AwaitBegin(t.Context()))
 		h.ends(t, txn.RolledBack, "exec, coordinator: rollback", "exec, coordinator: rollback")
 		is(t, h.pay(t.Context(), tx), txn.ErrNotActive)
 		err = tx.Commit(t.Context())

@@ -28,7 +28,7 @@ const (
 
 // coordinator is a coordinator, and what is measured of it.
 type coordinator interface {
-	txn.Manager
+	txn.Namer
 	Admin() admin.Calls
 	Close() error
 
