@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/txmgr/txmgr/node/storage"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -52,6 +55,18 @@ func flip(t *testing.T, file string) {
 	}
 }
 
+// olderTerm puts the term of an earlier time into the log.
+func olderTerm(t *testing.T, dir string, _ []string) {
+	t.Helper()
+	s, err := storage.Open(dir, 0, func(err error) { t.Error(err) }, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Log.SetUint64(storage.CurrentTermKey, 1), s.Log.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestDamagedDataDirectory: every damage that the log and the snapshots can show
 // of each other is an error that names the file, and starts nothing.
 func TestDamagedDataDirectory(t *testing.T) {
@@ -64,6 +79,7 @@ func TestDamagedDataDirectory(t *testing.T) {
 		"newest snapshot deleted":            {func(t *testing.T, _ string, s []string) { remove(t, filepath.Dir(s[1])) }, "snapshots reach"},
 		"snapshots deleted":                  {func(t *testing.T, dir string, _ []string) { remove(t, filepath.Join(dir, "snapshots")) }, "snapshots"},
 		"snapshot without its description":   {func(t *testing.T, _ string, s []string) { remove(t, filepath.Join(filepath.Dir(s[1]), "meta.json")) }, "snapshots reach"},
+		"older term and vote":                {olderTerm, "of term"},
 		"log deleted":                        {func(t *testing.T, dir string, _ []string) { remove(t, filepath.Join(dir, "log.db")) }, "log.db"},
 	} {
 		t.Run(name, func(t *testing.T) {

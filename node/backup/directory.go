@@ -41,22 +41,23 @@ func prepareEmptyDir(dir string) (undo func() error, err error) {
 }
 
 // restored are the names of what a restoration makes. log.db comes last: a node without it refuses to start where there
-// is any of the others.
+// is a snapshot, or a log in the segments.
 var restored = []string{"snapshots", "log.db.segments", "log.db"}
 
 // moveIntoPlace moves the restored files to their place.
 func moveIntoPlace(staging, dir string) (err error) {
 	for _, name := range restored {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w: %s was made meanwhile (%w)", txn.ErrConflict, filepath.Join(dir, name), err)
+			return errors.Join(fmt.Errorf("%w: %s was made meanwhile", txn.ErrConflict, filepath.Join(dir, name)), err)
 		}
 	}
 	for i, name := range restored {
 		if err = os.Rename(filepath.Join(staging, name), filepath.Join(dir, name)); err == nil {
 			err = syncDirectory(dir)
+			i++
 		}
 		if err != nil {
-			for ; i >= 0; i-- {
+			for i--; i >= 0; i-- { // only what was moved
 				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, restored[i])))
 			}
 			return err

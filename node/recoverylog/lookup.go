@@ -14,8 +14,8 @@ import (
 // Lookup implements [recovery.Log]. An entry that was acknowledged before the call was acknowledged
 // by this leader, after it had applied the entry, or by an earlier one; and this one applied all
 // entries of earlier leaders before it began to lead. So it is enough that it still leads, and leads
-// until the state was read: otherwise it may hold what the next leader has decided, and whoever acts on that
-// disturbs what that leader does.
+// until the state was read: otherwise it may hold what the next leader has decided, and an action on that
+// would disturb what that leader does.
 func (l *Log) Lookup(ctx context.Context, keys []recovery.Key) ([]recovery.BranchStatus, error) {
 	term := l.Term()
 	if err := l.RequireReadable(ctx); err != nil {

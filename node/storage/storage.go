@@ -67,6 +67,9 @@ func Open(dir string, snapshotBytes uint64, onFailure func(error), logger hclog.
 		return nil, fmt.Errorf("data directory %s: %w", dir, err)
 	}
 	if err = s.verifyConsistency(dir); err == nil {
+		err = s.verifyTerm()
+	}
+	if err == nil {
 		s.ID, err = loadID(s.Log)
 	}
 	if err != nil {
@@ -166,6 +169,27 @@ func (s *Storage) verifyConsistency(dir string) error {
 		unread = append(unread, fmt.Errorf("there are %d snapshots, none of which can be read", len(existing)))
 	}
 	return fmt.Errorf("%w: the log begins at entry %d, and the snapshots reach to entry %d: %w", ErrDamaged, first, reached, errors.Join(unread...))
+}
+
+// verifyTerm verifies that raft's term is not older than the last entry's: it is stored before an entry of that term is.
+// Otherwise the file with term and vote is from an earlier time, and the node might vote again where it has voted.
+func (s *Storage) verifyTerm() error {
+	index, err := s.Log.LastIndex()
+	if err != nil || index == 0 {
+		return err
+	}
+	var last raft.Log
+	if err := s.Log.GetLog(index, &last); err != nil {
+		return err
+	}
+	term, err := s.Log.GetUint64(CurrentTermKey)
+	if err != nil && !errors.Is(err, logstore.ErrKeyNotFound) {
+		return err
+	}
+	if term < last.Term {
+		return fmt.Errorf("%w: log.db is of term %d, and the last entry, %d, of term %d: it is not of the same time as the segments", ErrDamaged, term, index, last.Term)
+	}
+	return nil
 }
 
 var nodeIDKey = []byte("txmgr/node-id")

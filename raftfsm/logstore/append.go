@@ -40,10 +40,12 @@ func (s *Store) StoreLogs(logs []*raft.Log) error {
 			return nil, err
 		}
 		return func() error {
-			if edge > 0 && edge == last {
+			if edge > 0 && edge == last { // a crash may come in between: the snapshot covers that entry
+				staged := s.staged
 				if err := s.deleteLocked(edge, edge); err != nil {
 					return err
 				}
+				s.staged = staged
 			}
 			for len(logs) > 0 {
 				n, err := s.appendLocked(logs)

@@ -87,7 +87,7 @@ func checkEntry(index uint64, v []byte) (uint32, error) {
 	return sum, nil
 }
 
-// decodeEntry verifies v and fills l from it. It copies: v may point into the mapped file. Empty data and
+// decodeEntry verifies v and fills l from it. It copies. Empty data and
 // extensions come back as nil.
 func decodeEntry(index uint64, v []byte, l *raft.Log) error {
 	if _, err := checkEntry(index, v); err != nil {
@@ -116,8 +116,8 @@ func decodeEntry(index uint64, v []byte, l *raft.Log) error {
 	return nil
 }
 
-// seal returns the stored form of every value that is not a log entry: CRC32C over key and value,
-// then the value.
+// seal returns the stored form of the format record, and in format 1 of all values that are no entries: CRC32C over key
+// and value, then the value.
 func seal(key, value []byte) ([]byte, uint32) {
 	sealed := make([]byte, sumBytes, sumBytes+len(value))
 	sum := checksum(key, value)

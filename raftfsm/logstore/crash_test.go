@@ -199,6 +199,21 @@ func TestOpenSyncs(t *testing.T) {
 	}
 }
 
+// The name of the settings, too: a vote that was killed before its name was on the disk counts after the start.
+func TestOpenSyncsTheDirectory(t *testing.T) {
+	needStrace(t)
+	path := newPath(t)
+	closeStore(t, open(t, path, Options{}))
+	trace := filepath.Join(t.TempDir(), "trace")
+	p := start(t, modeHold, path, "strace", "-f", "-qq", "-y", "-o", trace, "-e", "trace=fsync")
+	if err := p.end(); err != nil {
+		t.Fatalf("%v\n%s", err, p.text)
+	}
+	if said := string(readFile(t, trace)); !strings.Contains(said, "<"+filepath.Dir(path)+">") {
+		t.Errorf("the directory was not synced:\n%s", said)
+	}
+}
+
 func TestDiskFull(t *testing.T) {
 	path := newPath(t)
 	closeStore(t, open(t, path, Options{}))

@@ -3,6 +3,7 @@ package logstore
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -126,10 +127,8 @@ func openDamaged(t *testing.T, path string) error {
 	s, err := Open(path, Options{})
 	if err != nil {
 		wantClear(t, err, path)
-		for name, b := range contentsOf(t, path) {
-			if before[name] != b {
-				t.Errorf("the refused file %s was changed", name)
-			}
+		if !maps.Equal(before, contentsOf(t, path)) {
+			t.Error("what was refused was changed")
 		}
 		return err
 	}
@@ -154,7 +153,7 @@ func TestEveryBitFlip(t *testing.T) {
 	for at := 0; at < len(file); at += step {
 		b, bit := file[at], at%8
 		writeByte(t, path, at, b^1<<bit)
-		switch _, err := readSettings(path, time.Second); {
+		switch _, _, err := readSettings(path, time.Second); {
 		case errors.Is(err, errNoTrailer): // then it is read as format 1
 			if _, err = readFormatOne(path, time.Second, nil); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("bit %d of byte %d: %v", bit, at, err)
@@ -175,7 +174,7 @@ func TestAnotherVote(t *testing.T) {
 		t.Fatal("the vote is not in the file")
 	}
 	writeFile(t, path, changed)
-	if values, err := readSettings(path, time.Second); !errors.Is(err, ErrCorrupt) {
+	if values, _, err := readSettings(path, time.Second); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("not noticed: %q, %v", values["LastVoteCand"], err)
 	}
 }
@@ -244,11 +243,22 @@ func TestMissingFiles(t *testing.T) {
 		if err := remove(path); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 {
-			if _, err := Open(path, Options{}); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), path) {
-				t.Errorf("without %s: %v", what, err)
-			}
+		writeFile(t, path+suffixNew, []byte("half a file"))
+		if what != "segments" {
+			writeFile(t, filepath.Join(path+suffixSegments, "7.spare"), []byte("a file"))
 		}
+		if err := openDamaged(t, path); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("without %s: %v", what, err)
+		}
+	}
+}
+
+// TestOtherSettings: the settings of another store are not taken for those of the segments beside them.
+func TestOtherSettings(t *testing.T) {
+	path, other := sample(t), sample(t)
+	writeFile(t, path, readFile(t, other))
+	if err := openDamaged(t, path); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "belongs to another log") {
+		t.Errorf("%v, want ErrCorrupt", err)
 	}
 }
 
@@ -275,7 +285,7 @@ func TestLostPageWrite(t *testing.T) {
 			}
 			tried++
 			writeFile(t, damaged, mixed)
-			if _, err := readSettings(damaged, time.Second); !errors.Is(err, ErrCorrupt) {
+			if _, _, err := readSettings(damaged, time.Second); !errors.Is(err, ErrCorrupt) {
 				t.Errorf("an older page %d: %v, want ErrCorrupt", p, err)
 			}
 		}

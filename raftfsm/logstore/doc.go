@@ -16,13 +16,15 @@
 //     fdatasync.
 //  2. Nothing silently wrong: every entry carries a CRC32C over its index and itself, checked whenever it is read, and
 //     is in a frame that has its own; the settings are in a file with a checksum of the whole. Open reads all of
-//     it first, from the disk rather than from memory, and detects missing and outdated data, too. It cannot
-//     detect one fault: a disk that lost the very last write without an error; such a log is as it was before.
+//     it first, from the disk rather than from memory, and detects missing data, and files of another log. It cannot
+//     detect that a disk has lost the last write, or the last sector of the log, without an error, which look like
+//     a torn write; nor settings of an earlier time, which package node/storage finds by their term.
 //  3. Fail-stop: after the first error of a write, or the first damage met by a read, the store
 //     does nothing more. Every later call returns the same error ([ErrFailed]), and
 //     [Options].OnFailure is called once.
 //  4. In order: entries are never overwritten; an append that is neither consecutive nor after the end is
-//     refused. An append or a DeleteRange is done completely or not at all, whenever the process dies.
+//     refused. An append or a DeleteRange is done completely or not at all, whenever the process dies; but the
+//     append after a snapshot may leave only the deletion of the last entry before it, which the snapshot covers.
 //  5. The commit index is written with the entries it was staged for, in the same frame, and is never
 //     beyond the last entry.
 //  6. One owner: a lock file excludes other processes.

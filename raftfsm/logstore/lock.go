@@ -13,7 +13,7 @@ const lockRetry = 25 * time.Millisecond
 
 // lock takes the lock that guards path and everything Open does around it. The lock file is
 // separate, and is never renamed or removed: bbolt's lock is on the data file, and a process that
-// waits for that one while the holder replaces the file by a compacted one would end up with the
+// waits for that one while the holder replaces the file, as every Set does, would end up with the
 // lock on a file that no longer has a name.
 func lock(path string, timeout time.Duration) (*os.File, error) {
 	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/txmgr/txmgr/raftfsm/wal"
 )
@@ -17,37 +18,40 @@ const suffixCompact = ".compact"
 const moveBytes = 1 << 20
 
 // moveEntries copies the entries of a file of format 1 into segments, under another name until they are complete. If
-// there are segments, a crash came after that. complete, when they are open, compares them with the file and replaces it.
-func (s *Store) moveEntries() (complete func() error, err error) {
+// there are segments, a crash came after that. When they are read they are compared with the file, which is then replaced.
+func (s *Store) moveEntries(o *opening) error {
 	old, err := readFormatOne(s.path, s.opts.LockTimeout, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	complete = func() error {
-		if err := s.compareMoved(old.found); err != nil {
-			return err
-		}
-		return s.replaceLocked(old.values)
-	}
+	o.Verified = func() error { return s.compareMoved(old.found) }
+	o.complete = func() error { return s.replaceLocked(old.values) }
 	dir := s.path + suffixSegments
 	if _, err := os.Lstat(dir); err == nil {
-		return complete, nil
+		return nil
 	}
-	if err := os.Mkdir(dir+suffixNew, 0o700); err != nil {
-		return nil, err
+	if err := s.copyEntries(dir+suffixNew, old.found.commit); err != nil {
+		return errors.Join(fmt.Errorf("move the entries of %s into segments: %w", s.path, err), os.RemoveAll(dir+suffixNew))
 	}
-	l, err := wal.Open(dir+suffixNew, wal.Options{SegmentBytes: s.opts.SegmentBytes}, nil)
+	return rename(dir+suffixNew, dir)
+}
+
+func (s *Store) copyEntries(to string, commit uint64) error {
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return err
+	}
+	l, err := wal.Open(to, wal.Options{SegmentBytes: s.opts.SegmentBytes}, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	m := mover{log: l, commit: old.found.commit}
+	m := mover{log: l, commit: commit}
 	if _, err = readFormatOne(s.path, s.opts.LockTimeout, m.add); err == nil {
 		err = m.flush()
 	}
-	if err = errors.Join(err, l.Close()); err != nil {
-		return nil, fmt.Errorf("move the entries of %s into segments: %w", s.path, err)
-	}
-	return complete, rename(dir+suffixNew, dir)
+	return errors.Join(err, l.Close())
 }
 
 // mover collects entries to frames.
@@ -82,17 +86,18 @@ func (m *mover) flush() error {
 // compareMoved compares the segments with the file of format 1 whose entries they must hold. If they do not, the file
 // was put there from a copy: of another log, or of an earlier time.
 func (s *Store) compareMoved(old record) error {
-	differ := &CorruptError{File: s.path, Reason: "it has format 1, and the segments beside it do not hold its entries: it is not of this log, or older"}
+	differ := &CorruptError{File: s.path, Reason: "it has format 1, and the segments beside it do not hold its entries: it is of another log, or of another time"}
 	if s.entries.count() != old.entries || s.commit != old.commit {
 		return differ
 	}
+	var b []byte
 	_, err := readFormatOne(s.path, s.opts.LockTimeout, func(index uint64, v []byte) error {
 		e, ok := s.entries.find(index)
 		if !ok || int(e.size) != len(v) {
 			return differ
 		}
-		b := make([]byte, e.size)
-		if err := s.log.ReadAt(e.frame, int64(e.at), b); err != nil {
+		b = slices.Grow(b[:0], len(v))[:len(v)]
+		if err := e.frame.ReadAt(int64(e.at), b); err != nil {
 			return err
 		}
 		if !bytes.Equal(b, v) {

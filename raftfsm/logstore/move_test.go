@@ -40,7 +40,7 @@ func TestMove(t *testing.T) {
 	if err := openDamaged(t, path); err != nil {
 		t.Fatal(err)
 	}
-	if values, err := readSettings(path, time.Second); err != nil || len(values) != 2 {
+	if values, _, err := readSettings(path, time.Second); err != nil || len(values) != 2 {
 		t.Errorf("settings of the new format: %q, %v", values, err)
 	}
 }

@@ -29,69 +29,88 @@ func Open(path string, opts Options) (_ *Store, err error) {
 	return s, nil
 }
 
+// opening is how the segments are opened; complete makes the store whole afterwards.
+type opening struct {
+	wal.Options
+	take     func(wal.Frame, wal.Position) error
+	complete func() error
+}
+
 // open leaves a store that a crash interrupts as it was, or complete: the file of settings, without which there is no
 // store, is written last.
 func (s *Store) open() error {
+	o := opening{Options: wal.Options{SegmentBytes: s.opts.SegmentBytes, Exists: true}, take: s.take}
+	o.Verified = s.checkCommit
+	err := s.readSettings(&o)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = s.create(&o)
+	case errors.Is(err, errNoTrailer):
+		err = s.moveEntries(&o)
+	}
+	if err == nil {
+		err = s.openSegments(o)
+	}
+	if err == nil && o.complete != nil {
+		err = o.complete()
+	}
+	if err != nil {
+		return err
+	}
+	s.staged = s.commit
 	for _, suffix := range []string{suffixNew, suffixSegments + suffixNew, suffixCompact} {
 		if err := os.RemoveAll(s.path + suffix); err != nil {
 			return fmt.Errorf("remove what a crash left behind: %w", err)
 		}
 	}
-	var complete func() error // of a store that has no file of settings yet
-	err := syncFile(s.path)
-	if err == nil {
-		err = guard(s.path, func() (err error) {
-			s.settings, err = readSettings(s.path, s.opts.LockTimeout)
-			return err
-		})
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		complete, err = s.create()
-	case errors.Is(err, errNoTrailer):
-		complete, err = s.moveEntries()
-	}
-	if err == nil {
-		err = s.openSegments(wal.Options{SegmentBytes: s.opts.SegmentBytes, Exists: true}, s.take)
-	}
-	if err == nil && complete != nil {
-		err = complete()
-	}
-	if err != nil {
-		return err
-	}
-	if _, last := s.entries.bounds(); s.commit > last {
-		return &CorruptError{File: s.path + suffixSegments, Reason: fmt.Sprintf("commit index %d is beyond the last entry, %d", s.commit, last)}
-	}
-	s.staged = s.commit
 	return nil
 }
 
-// create makes an empty log. There may be one already, if a crash has interrupted the creation.
-func (s *Store) create() (complete func() error, err error) {
-	if err := os.Mkdir(s.path+suffixSegments, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
+// readSettings reads the file of settings, which the disk holds, as its name, before it is believed.
+func (s *Store) readSettings(o *opening) error {
+	if err := syncFile(s.path); err != nil {
+		return err
 	}
 	if err := syncDir(filepath.Dir(s.path)); err != nil {
-		return nil, err
+		return err
+	}
+	return guard(s.path, func() (err error) {
+		s.settings, o.ID, err = readSettings(s.path, s.opts.LockTimeout)
+		return err
+	})
+}
+
+// create prepares for an empty log. There may be its first segment already, if a crash has interrupted the creation.
+func (s *Store) create(o *opening) error {
+	if err := os.Mkdir(s.path+suffixSegments, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
 	}
 	used := false
-	err = s.openSegments(wal.Options{SegmentBytes: s.opts.SegmentBytes}, func(wal.Frame, wal.Position) error {
+	o.Exists = false
+	o.take = func(wal.Frame, wal.Position) error {
 		used = true
 		return nil
-	})
-	if err == nil {
-		err = s.log.Close()
 	}
-	if err == nil && used {
-		err = &CorruptError{File: s.path, Reason: "it is missing, and the segments beside it hold a log"}
+	o.Verified = func() error {
+		if !used {
+			return nil
+		}
+		return &CorruptError{File: s.path, Reason: "it is missing, and the segments beside it hold a log"}
 	}
-	return func() error { return s.replaceLocked(map[string][]byte{}) }, err
+	o.complete = func() error { return s.replaceLocked(map[string][]byte{}) }
+	return syncDir(filepath.Dir(s.path))
+}
+
+func (s *Store) checkCommit() error {
+	if _, last := s.entries.bounds(); s.commit > last {
+		return &CorruptError{File: s.path + suffixSegments, Reason: fmt.Sprintf("commit index %d is beyond the last entry, %d", s.commit, last)}
+	}
+	return nil
 }
 
 // openSegments opens the segments; its errors are those of this package.
-func (s *Store) openSegments(o wal.Options, take func(wal.Frame, wal.Position) error) (err error) {
-	s.log, err = wal.Open(s.path+suffixSegments, o, take)
+func (s *Store) openSegments(o opening) (err error) {
+	s.log, err = wal.Open(s.path+suffixSegments, o.Options, o.take)
 	var damage *wal.CorruptError
 	switch {
 	case errors.As(err, &damage):

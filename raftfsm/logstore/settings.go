@@ -41,7 +41,7 @@ func (s *Store) Set(key, val []byte) error {
 }
 
 func (s *Store) replaceLocked(next map[string][]byte) error {
-	if err := guard(s.path, func() error { return writeSettings(s.path, next) }); err != nil {
+	if err := guard(s.path, func() error { return writeSettings(s.path, s.log.ID(), next) }); err != nil {
 		return err
 	}
 	s.settingsSyncs.Add(syncsOfSettings)

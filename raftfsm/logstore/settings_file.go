@@ -23,9 +23,10 @@ import (
 // with no check: a flipped bit makes it panic, or use a pointer to anywhere. It only gets to see a file whose checksum
 // matches.
 var (
-	bucketMeta   = []byte("meta")   // format
+	bucketMeta   = []byte("meta")   // format, log
 	bucketStable = []byte("stable") // key -> value
 	keyFormat    = []byte("format")
+	keyLog       = []byte("log") // in bucketMeta: the id that all segments of the log have
 )
 
 const (
@@ -54,7 +55,10 @@ func openBolt(path string, o bbolt.Options) (*bbolt.DB, error) {
 }
 
 // writeSettings replaces the file. A crash leaves the old one or the new one.
-func writeSettings(path string, values map[string][]byte) error {
+func writeSettings(path string, log uint32, values map[string][]byte) error {
+	if err := os.RemoveAll(path + suffixNew); err != nil { // what a crash has left
+		return err
+	}
 	db, err := openBolt(path+suffixNew, bbolt.Options{Timeout: time.Second, NoSync: true})
 	if err != nil {
 		return err
@@ -71,7 +75,7 @@ func writeSettings(path string, values map[string][]byte) error {
 			}
 		}
 		sealed, _ := seal(keyFormat, encodeFormat(formatTwo))
-		return meta.Put(keyFormat, sealed)
+		return errors.Join(meta.Put(keyFormat, sealed), meta.Put(keyLog, binary.BigEndian.AppendUint32(nil, log)))
 	})
 	if err = errors.Join(err, db.Close()); err == nil {
 		err = addTrailer(path + suffixNew)
@@ -100,22 +104,23 @@ func addTrailer(path string) error {
 }
 
 // readSettings reads the file. It returns errNoTrailer for a file without a checksum.
-func readSettings(path string, timeout time.Duration) (map[string][]byte, error) {
+func readSettings(path string, timeout time.Duration) (values map[string][]byte, log uint32, err error) {
 	if err := checkTrailer(path); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	db, err := openBolt(path, bbolt.Options{Timeout: timeout, ReadOnly: true})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	values := map[string][]byte{}
+	values = map[string][]byte{}
 	err = db.View(func(tx *bbolt.Tx) error {
+		log = binary.BigEndian.Uint32(tx.Bucket(bucketMeta).Get(keyLog))
 		return tx.Bucket(bucketStable).ForEach(func(key, val []byte) error {
 			values[string(key)] = append([]byte{}, val...)
 			return nil
 		})
 	})
-	return values, errors.Join(err, db.Close())
+	return values, log, errors.Join(err, db.Close())
 }
 
 // syncFile makes the kernel write back and drop its pages of a file: after a failed fsync they may hold what never got to

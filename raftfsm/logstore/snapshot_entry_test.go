@@ -211,7 +211,11 @@ func TestRaftLostAnswerAfterSnapshot(t *testing.T) {
 		lose.Store(1)
 		applyUpTo(t, leader, 61, 61)
 		applyUpTo(t, leader, 62, 70)
-		waittest.Until(t, "n3 has caught up", caughtUp)
+		waittest.Until(t, "n3 has caught up", func() bool { // AppliedIndex runs ahead of the state machine
+			follower.mu.Lock()
+			defer follower.mu.Unlock()
+			return len(follower.seen) == 70
+		})
 		follower.wantUpTo(t, 70)
 		if n := snapshots.Load(); n != 0 {
 			t.Errorf("%d more snapshots were sent", n)

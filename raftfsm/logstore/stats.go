@@ -11,7 +11,8 @@ type Stats struct {
 	Last      uint64 // index, 0 when the log is empty
 	Commit    uint64 // commit index stored with the last entries
 
-	// Syncs counts the fdatasync since Open: one for each StoreLogs, three for each Set, and a few for each new file.
+	// Syncs counts the fdatasync since Open for which a call waited: one for each StoreLogs, three for each Set, two for
+	// each new file. Those of directories, and of a file that is filled in advance, are not counted.
 	Syncs uint64
 }
 

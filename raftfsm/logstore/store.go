@@ -72,11 +72,11 @@ func (s *Store) GetLog(index uint64, log *raft.Log) error {
 			return nil
 		}
 		b := make([]byte, e.size)
-		if err := s.log.ReadAt(e.frame, int64(e.at), b); err != nil {
+		if err := e.frame.ReadAt(int64(e.at), b); err != nil {
 			return err
 		}
 		if err := decodeEntry(index, b, log); err != nil {
-			file, at := s.log.Place(e.frame, int64(e.at))
+			file, at := e.frame.Place(int64(e.at))
 			return &CorruptError{File: file, Offset: at, Key: indexName(index), Reason: err.Error()}
 		}
 		return nil

@@ -142,6 +142,42 @@ func TestDeleteRange(t *testing.T) {
 	}
 }
 
+// TestBoundedFiles: a log that is cut as fast as it grows has bounded files, whatever the sizes of its entries.
+func TestBoundedFiles(t *testing.T) {
+	const segment, perRound, trail = 64 << 10, 30, 60
+	path := newPath(t)
+	s := open(t, path, Options{SegmentBytes: segment})
+	size := func(i uint64) int { return [...]int{120, 900, 5000, 64, 20_000, 120}[(i/20)%6] }
+	next := uint64(1)
+	for range 100 {
+		var logs []*raft.Log
+		for range perRound {
+			logs = append(logs, entry(next, 1, size(next)))
+			next++
+		}
+		store(t, s, logs[:perRound/2]...)
+		store(t, s, logs[perRound/2:]...)
+		if err := s.DeleteRange(next-5, next-1); err != nil { // a conflicting tail
+			t.Fatal(err)
+		}
+		if next -= 5; next > trail {
+			if err := s.DeleteRange(1, next-trail); err != nil {
+				t.Fatal(err)
+			}
+		}
+		st, err := s.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if most := int64(trail*20_000 + 3*perRound*20_000); st.FileBytes > most {
+			t.Fatalf("%d bytes for %d entries, want %d at most", st.FileBytes, st.Entries, most)
+		}
+	}
+	if st, err := s.Stats(); err != nil || st.FileBytes > 24*segment || next < 2000 {
+		t.Errorf("%d bytes after %d entries, %v", st.FileBytes, next, err)
+	}
+}
+
 // raft leaves a hole when it goes on after a snapshot from the leader.
 func TestHole(t *testing.T) {
 	path := newPath(t)

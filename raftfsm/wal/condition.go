@@ -15,14 +15,19 @@ const (
 	flipped           // a whole frame but for one bit
 )
 
-// conditionOfHeader tells a header of which one bit is flipped from bytes that are no header.
-func conditionOfHeader(h []byte, nonce uint64, at, size int64) condition {
+// conditionOfHeader tells a header of which one bit is flipped from bytes that are no header. The IEEE checksum of what
+// follows confirms it: a torn write may lack a sector in which the header differs by one bit from what was there.
+func conditionOfHeader(b []byte, nonce uint64, at int64) condition {
 	var c [frameHeader]byte
-	copy(c[:], h)
+	copy(c[:], b[at:])
 	for i := 4 * 8; i < frameHeader*8; i++ {
 		c[i/8] ^= 1 << (i % 8)
-		if validHeader(c[:], nonce, at, size) {
-			return flipped
+		if validHeader(c[:], nonce, at, int64(len(b))) {
+			rest := b[at+frameHeader : at+frameBytes(int(binary.BigEndian.Uint32(c[8:])))]
+			if crc32.ChecksumIEEE(rest) == binary.BigEndian.Uint32(c[36:]) {
+				return flipped
+			}
+			return torn
 		}
 		c[i/8] ^= 1 << (i % 8)
 	}

@@ -8,15 +8,16 @@
 //
 //  1. Durable: when Append returns nil, the frame is on the disk.
 //  2. Nothing silently wrong: Open takes every frame that was acknowledged, or fails with [ErrCorrupt]. It tells
-//     the end of the log, where a write was torn, from damage: see below. It cannot detect one fault: a disk that
-//     lost the very last write, or all of its last frame's sectors; such a log is as it was before.
+//     the end of the log, where a write was torn, from damage: see below. It cannot detect three faults of a disk, which
+//     look like torn writes: the last write is lost; several bits of the last frame are wrong; the last sector that was
+//     written is lost, with all frames that begin in it.
 //  3. A refusal changes nothing: Open reads and checks everything before it changes anything.
 //  4. Bounded: what is not needed goes by whole segments ([Log.Release]).
 //
 // # Segments
 //
 // A segment is a file that was filled with zeros before it is used, so that fdatasync has no metadata to
-// write; one that is not needed any more is used again. The first has 256 KiB, each further one four times as
+// write; one that is not needed any more is used again. The first has 256 KiB (or less, if Options say so), each further one four times as
 // much, up to [Options].SegmentBytes. A goroutine fills the next segment while the last half of the present
 // one is written. Layouts are described at frame.go and segment.go.
 //
@@ -38,6 +39,6 @@
 //
 // # Concurrency
 //
-// The owner calls one method at a time, except for [Log.ReadAt], which may run beside [Log.Append] but not beside
-// [Log.Release]; Bytes, Free and Syncs may be called at any time.
+// The owner calls one method at a time, except for [Position.ReadAt], which may run beside [Log.Append] but not
+// beside [Log.Release]; Bytes, Free and Syncs may be called at any time.
 package wal

@@ -22,6 +22,7 @@ type filler struct {
 	spare   *spare
 	made    int  // names that were given out
 	filling bool // by the goroutine
+	failed  bool // it could not: nothing is tried before the file is needed
 	closed  bool
 	done    sync.WaitGroup
 }
@@ -39,11 +40,11 @@ const (
 )
 
 // want has a file of at least a size made in the background, unless there is one. An error shows when the file
-// is taken.
+// is taken, if there is still no room then.
 func (w *filler) want(size int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed || w.filling || w.spare != nil && w.spare.size >= size {
+	if w.closed || w.filling || w.failed || w.spare != nil && w.spare.size >= size {
 		return
 	}
 	if w.discardLocked() != nil {
@@ -56,7 +57,7 @@ func (w *filler) want(size int64) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.filling = false
-		if err == nil {
+		if w.failed = err != nil; !w.failed {
 			w.keepLocked(s)
 		}
 	})
@@ -87,6 +88,7 @@ func (w *filler) take(size int64) (*spare, error) {
 	w.done.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.failed = false
 	if s := w.spare; s != nil && s.size >= size {
 		w.spare = nil
 		w.bytes.Store(0)
@@ -100,7 +102,7 @@ func (w *filler) take(size int64) (*spare, error) {
 func (w *filler) reuse(s *segment, size int64) (taken bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed || w.filling || w.spare != nil || s.size != size {
+	if w.closed || w.filling || w.failed || w.spare != nil || s.size != size {
 		return false, nil
 	}
 	name := w.nameLocked() + suffixSpare
@@ -140,10 +142,12 @@ func (w *filler) close() error {
 	w.done.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.spare == nil {
+	s := w.spare
+	if s == nil {
 		return nil
 	}
-	return w.spare.f.Close()
+	w.spare = nil
+	return s.f.Close()
 }
 
 // numberOfSpare returns the number in the name of a spare file, 0 if it has none.

@@ -25,7 +25,7 @@ import (
 //	    8  nonce of the segment
 //
 // The nonce is random, so that no entry can contain a frame. At the end it makes sure that a torn write, which lacks
-// at least the last bytes or a whole sector, lacks more than one bit.
+// at least the last bytes or a whole sector, lacks more than one bit (unless the sector is in the middle, and holds one).
 const (
 	frameHeader  = 56
 	frameTrailer = 8
@@ -115,7 +115,7 @@ func decode(b []byte, nonce uint64, at int64) decoded {
 	}
 	h := b[at : at+frameHeader]
 	if !validHeader(h, nonce, at, int64(len(b))) {
-		return decoded{state: conditionOfHeader(h, nonce, at, int64(len(b)))}
+		return decoded{state: conditionOfHeader(b, nonce, at)}
 	}
 	n := binary.BigEndian.Uint32(h[8:])
 	all := b[at : at+frameBytes(int(n))]

@@ -13,7 +13,6 @@ type Log struct {
 	segments []*segment // oldest first; frames are appended to the last
 	at       int64      // where the next frame goes
 	sum      uint32     // checksum of the last frame
-	commit   uint64     // commit index of the last frame
 	buf      []byte
 	filler   *filler
 
@@ -38,7 +37,6 @@ func (l *Log) Append(f Frame) (Position, error) {
 	if len(f.Body) > MaxBody {
 		return Position{}, fmt.Errorf("a frame of %d bytes, the most is %d", len(f.Body), MaxBody)
 	}
-	l.commit = f.Commit
 	if need := frameBytes(len(f.Body)); l.at+need+turnBytes > l.last().size {
 		if err := l.turn(need); err != nil {
 			return Position{}, err
@@ -76,15 +74,18 @@ func (l *Log) sync(s *segment) error {
 }
 
 // ReadAt reads a part of the body of a frame.
-func (l *Log) ReadAt(p Position, offset int64, b []byte) error {
+func (p Position) ReadAt(offset int64, b []byte) error {
 	_, err := p.seg.f.ReadAt(b, p.at+frameHeader+offset)
 	return err
 }
 
 // Place names the file and the offset of a part of the body of a frame, for errors.
-func (l *Log) Place(p Position, offset int64) (file string, at int64) {
+func (p Position) Place(offset int64) (file string, at int64) {
 	return p.seg.name, p.at + frameHeader + offset
 }
+
+// ID tells the log apart from others. It does not change.
+func (l *Log) ID() uint32 { return l.opts.ID }
 
 // Bytes is the size of all files.
 func (l *Log) Bytes() int64 { return l.bytes.Load() + l.filler.bytes.Load() }

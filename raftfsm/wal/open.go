@@ -18,6 +18,11 @@ type Options struct {
 	SegmentBytes int64
 	// Exists says that there is a log: if it is missing, Open does not make one.
 	Exists bool
+	// ID tells logs apart: a segment with another one is refused. 0 takes that of the first segment, and for
+	// a new log one by chance; see [Log.ID].
+	ID uint32
+	// Verified is called when all was read and checked, before anything is changed. Its error ends Open.
+	Verified func() error
 
 	trustCache bool // for tests of damage: what is read need not be on the disk
 }
@@ -27,8 +32,8 @@ type Options struct {
 // call only. An error of take is reported as damage of that frame. All is read from the disk and checked before
 // anything is changed.
 //
-// Errors: [ErrCorrupt] with the place of the damage; [ErrNotLog] and [ErrVersion]; and those of the operating
-// system.
+// Errors: [ErrCorrupt] with the place of the damage; [ErrNotLog] and [ErrVersion]; that of Verified; and those of the
+// operating system.
 func Open(dir string, o Options, take func(Frame, Position) error) (_ *Log, err error) {
 	if o.SegmentBytes == 0 {
 		o.SegmentBytes = 16 << 20
@@ -49,18 +54,22 @@ func Open(dir string, o Options, take func(Frame, Position) error) (_ *Log, err 
 		}
 	}
 	r := reader{log: l, take: take}
-	if err := r.read(found.segments); err != nil {
-		return nil, err
+	err = r.read(found.segments)
+	if err == nil && len(l.segments) == 0 && o.Exists {
+		err = &CorruptError{File: dir, Reason: "it holds no segment"}
 	}
-	if err := r.tidy(found); err != nil {
+	if err == nil && o.Verified != nil {
+		err = o.Verified()
+	}
+	if err == nil {
+		err = r.tidy(found)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if len(l.segments) > 0 {
 		l.free.Store(l.last().size - l.at)
 		return l, nil
-	}
-	if o.Exists {
-		return nil, &CorruptError{File: dir, Reason: "it holds no segment"}
 	}
 	s, err := l.newSegment(1, l.sizeOf(1))
 	if err != nil {

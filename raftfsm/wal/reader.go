@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -48,7 +49,10 @@ func (r *reader) segment(name string, last bool) error {
 	bad := s.readHeader(b, int64(len(b)))
 	if !first && r.next.Kind != turn {
 		// The turn was not written before the end: nothing can have been appended here.
-		if !last || bad == nil && laterFrame(b, segmentHeader-alignment, s.nonce) >= 0 {
+		switch {
+		case errors.Is(bad, ErrVersion), errors.Is(bad, ErrNotLog):
+			return fmt.Errorf("%s: %w", name, bad)
+		case !last || bad == nil && laterFrame(b, segmentHeader-alignment, s.nonce) >= 0:
 			return damaged(0, "the segment before it does not refer to it")
 		}
 		r.log.segments = r.log.segments[:len(r.log.segments)-1]
@@ -61,11 +65,14 @@ func (r *reader) segment(name string, last bool) error {
 		return fmt.Errorf("%s: %w", name, bad)
 	case bad != nil:
 		return damaged(0, bad.Error())
+	case s.log != cmp.Or(r.log.opts.ID, s.log):
+		return damaged(0, fmt.Sprintf("it belongs to another log (%08x instead of %08x)", s.log, r.log.opts.ID))
 	case s.number != number:
 		return damaged(0, fmt.Sprintf("it is segment %d", s.number))
 	case r.next.Kind == turn && (r.next.Index != number || binary.BigEndian.Uint64(r.next.Body) != s.nonce):
 		return damaged(0, "it is not the one that the segment before it refers to")
 	}
+	r.log.opts.ID = s.log
 	r.log.bytes.Add(s.size)
 	return r.frames(s, b, damaged)
 }
@@ -114,7 +121,7 @@ func (r *reader) frames(s *segment, b []byte, damaged func(int64, string) error)
 		}
 		p := Position{s, at}
 		at += frameBytes(len(f.Body))
-		r.begun, r.log.sum, r.log.commit, r.log.at = true, f.sum, f.Commit, at
+		r.begun, r.log.sum, r.log.at = true, f.sum, at
 		var err error
 		switch f.Kind {
 		case Entries, Deletion:

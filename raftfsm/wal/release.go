@@ -16,7 +16,7 @@ func (l *Log) Release(keep Position) error {
 	if oldest == l.segments[0].number {
 		return nil
 	}
-	if _, err := l.Append(Frame{Kind: head, Commit: l.commit, Index: oldest}); err != nil {
+	if _, err := l.Append(Frame{Kind: head, Index: oldest}); err != nil {
 		return err
 	}
 	for l.segments[0].number < oldest {

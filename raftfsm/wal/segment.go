@@ -16,7 +16,7 @@ import (
 //
 //	 0  8  "txmgrlog"
 //	 8  4  1, the version of the format
-//	12  4  zero
+//	12  4  the log that it belongs to
 //	16  8  number of the segment
 //	24  8  nonce: random, another one at each use of the file
 //	32  8  size of the file
@@ -40,6 +40,7 @@ type segment struct {
 	name   string // path
 	number uint64
 	nonce  uint64
+	log    uint32
 	size   int64
 }
 
@@ -68,7 +69,7 @@ func (s *segment) header() []byte {
 	b := make([]byte, 0, segmentHeader)
 	b = append(b, segmentMagic...)
 	b = binary.BigEndian.AppendUint32(b, segmentVersion)
-	b = binary.BigEndian.AppendUint32(b, 0)
+	b = binary.BigEndian.AppendUint32(b, s.log)
 	b = binary.BigEndian.AppendUint64(b, s.number)
 	b = binary.BigEndian.AppendUint64(b, s.nonce)
 	b = binary.BigEndian.AppendUint64(b, uint64(s.size))
@@ -89,6 +90,7 @@ func (s *segment) readHeader(b []byte, size int64) error {
 	if v := binary.BigEndian.Uint32(b[8:]); v != segmentVersion {
 		return fmt.Errorf("%w: version %d, this program knows %d", ErrVersion, v, segmentVersion)
 	}
+	s.log = binary.BigEndian.Uint32(b[12:])
 	s.number, s.nonce = binary.BigEndian.Uint64(b[16:]), binary.BigEndian.Uint64(b[24:])
 	if s.size = int64(binary.BigEndian.Uint64(b[32:])); s.size != size {
 		return fmt.Errorf("the file has %d bytes, and had %d", size, s.size)

@@ -15,7 +15,7 @@ func (l *Log) turn(need int64) error {
 	if err != nil {
 		return fmt.Errorf("a further segment: %w", err)
 	}
-	if _, err := l.write(Frame{Kind: turn, Commit: l.commit, Index: number, Body: binary.BigEndian.AppendUint64(nil, next.nonce)}); err != nil {
+	if _, err := l.write(Frame{Kind: turn, Index: number, Body: binary.BigEndian.AppendUint64(nil, next.nonce)}); err != nil {
 		return errors.Join(err, next.close())
 	}
 	l.add(next)
@@ -41,11 +41,14 @@ func (l *Log) sizeOf(number uint64) int64 {
 
 // newSegment makes the segment with a number, of at least a size, and makes it durable.
 func (l *Log) newSegment(number uint64, size int64) (_ *segment, err error) {
+	for l.opts.ID == 0 {
+		l.opts.ID = uint32(newNonce() >> 32)
+	}
 	file, err := l.filler.take(size)
 	if err != nil {
 		return nil, err
 	}
-	s := &segment{f: file.f, name: segmentName(l.dir, number), number: number, nonce: newNonce(), size: file.size}
+	s := &segment{f: file.f, name: segmentName(l.dir, number), number: number, nonce: newNonce(), log: l.opts.ID, size: file.size}
 	if _, err = s.f.WriteAt(s.header(), 0); err == nil {
 		err = l.sync(s)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -145,7 +146,7 @@ func TestModel(t *testing.T) {
 		}
 		for _, s := range want {
 			got := make([]byte, len(s.Body))
-			if err := l.ReadAt(s.at, 0, got); err != nil || !bytes.Equal(got, s.Body) {
+			if err := s.at.ReadAt(0, got); err != nil || !bytes.Equal(got, s.Body) {
 				t.Fatalf("seed %d: frame %d is read otherwise, %v", seed, s.Index, err)
 			}
 		}
@@ -324,6 +325,131 @@ func TestPowerCut(t *testing.T) {
 			}
 		}
 		check(fmt.Sprintf("sectors %b", mask), torn)
+	}
+}
+
+// TestTornHeader: a frame of which only the first sector has reached the disk is torn, wherever it is cut, also if what
+// is missing of its header is a single bit.
+func TestTornHeader(t *testing.T) {
+	for _, index := range []uint64{1, 4096, 7} {
+		for pad := 0; pad < 512; pad += alignment {
+			dir := t.TempDir()
+			l, _ := open(t, dir, small)
+			add(t, l, Frame{Kind: Entries, Body: body(pad, 1)})
+			at := l.at
+			add(t, l, Frame{Kind: Entries, Index: index, Body: body(200, 3)})
+			end, next := l.at, (at/512+1)*512
+			closeLog(t, l)
+			if next >= end {
+				continue
+			}
+			write(t, segmentName(dir, 1), next, make([]byte, end-next))
+			l, all, err := tryOpen(dir, small)
+			if err != nil || len(all) != 1 {
+				t.Fatalf("index %d, at %d: %d frames, %v", index, at, len(all), err)
+			}
+			closeLog(t, l)
+		}
+	}
+}
+
+// TestTornLargeFrame: what is torn does not pass for a flipped bit by chance. The checksum alone would be wrong in one of 500.
+func TestTornLargeFrame(t *testing.T) {
+	f := Frame{Kind: Entries, Body: body(1<<20, 1)}
+	whole, _ := f.encode(nil, newNonce(), segmentHeader, 0)
+	nonce := binary.BigEndian.Uint64(whole[24:])
+	segment := make([]byte, segmentHeader+len(whole))
+	taken := 0
+	for cut := 4096; cut < 1<<20; cut += 8192 {
+		clear(segment)
+		copy(segment[segmentHeader:], whole[:cut])
+		d := decode(segment, nonce, segmentHeader)
+		if d.state != torn {
+			t.Fatalf("cut after %d bytes: %v", cut, d.state)
+		}
+		// A checksum that a flipped bit would explain, though none is flipped.
+		frame := bytes.Clone(segment[segmentHeader:])
+		binary.BigEndian.PutUint32(frame, crc32.Checksum(frame[4:], castagnoli)^1<<7)
+		if conditionOfFrame(frame, 1<<7) == flipped {
+			taken++
+		}
+	}
+	if taken > 0 {
+		t.Errorf("%d torn frames were taken for flipped ones", taken)
+	}
+}
+
+// TestFramesOutOfPlace: an older frame in the place of a later one, segments with each other's names, a segment of
+// another log, and a frame of another group are refused.
+func TestFramesOutOfPlace(t *testing.T) {
+	dir, want := sample(t)
+	names := segmentsIn(t, dir)
+	file, err := os.ReadFile(names[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := lastFrame(want)
+	s := segment{}
+	if err := s.readHeader(file, small.SegmentBytes); err != nil {
+		t.Fatal(err)
+	}
+	f := Frame{Kind: Entries, Index: 5, Body: body(700, 2)}
+	older, _ := f.encode(nil, s.nonce, begin, 12345)
+	if !damage(t, dir, names[1], begin, file[begin:end], older, want) {
+		t.Error("a frame that does not follow the one before it: not noticed")
+	}
+	grouped := bytes.Clone(file[begin:end])
+	grouped[19] = 7
+	binary.BigEndian.PutUint32(grouped[4:], crc32.Checksum(grouped[8:frameHeader], castagnoli))
+	binary.BigEndian.PutUint32(grouped, crc32.Checksum(grouped[4:], castagnoli))
+	write(t, names[1], begin, grouped)
+	if _, _, err := tryOpen(dir, small); !errors.Is(err, ErrVersion) {
+		t.Errorf("a frame of another group: %v", err)
+	}
+	write(t, names[1], begin, file[begin:end])
+	s.log++
+	write(t, names[1], 0, s.header())
+	if _, _, err := tryOpen(dir, small); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a segment of another log: %v", err)
+	}
+	write(t, names[1], 0, file[:segmentHeader])
+	swapped := names[0] + "x"
+	if err := errors.Join(os.Rename(names[0], swapped), os.Rename(names[1], names[0]), os.Rename(swapped, names[1])); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := tryOpen(dir, small); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("segments with each other's names: %v", err)
+	}
+}
+
+// TestNewerSegment: a segment that a newer program has written is not removed, although no turn refers to it.
+func TestNewerSegment(t *testing.T) {
+	dir, want := sample(t)
+	s := segment{number: 3, nonce: newNonce(), size: small.SegmentBytes}
+	b := append(s.header(), make([]byte, small.SegmentBytes-segmentHeader)...)
+	binary.BigEndian.PutUint32(b[8:], segmentVersion+1)
+	binary.BigEndian.PutUint32(b[40:], crc32.Checksum(b[:40], castagnoli))
+	if err := os.WriteFile(segmentName(dir, 3), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := tryOpen(dir, small); !errors.Is(err, ErrVersion) || len(segmentsIn(t, dir)) != 3 {
+		t.Errorf("%v, of %d frames; %d segments are left", err, len(want), len(segmentsIn(t, dir)))
+	}
+}
+
+// TestOneFillOnAFullDisk: a file that cannot be filled in advance is not tried again before it is needed.
+func TestOneFillOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := open(t, dir, small)
+	if err := os.RemoveAll(dir); err != nil { // nothing can be made in it any more
+		t.Fatal(err)
+	}
+	for range 20 {
+		l.filler.want(small.SegmentBytes)
+		l.filler.done.Wait()
+	}
+	if l.filler.made > 2 {
+		t.Errorf("%d fills", l.filler.made)
 	}
 }
 
