@@ -58,7 +58,7 @@
 // Raft, which is a log that is linearizable and durable at once; faults of disks; interference between
 // transactions; more than two branches; real time (a tick is only an order, and the rules of a sweep
 // that compare clocks may say anything, except for liveness); sessions of clients, extensions, quotas
-// and breakers; connections that are replaced; branches ended by hand or by application SQL; wrong
+// and breakers; connections that are replaced; branches ended by an operator or by application SQL; wrong
 // answers of a server, such as a success of XA COMMIT that is none; the clocks' part of the rules for
 // unknown branches, beyond that each may be right or wrong. Participant 1 has no session reference;
 // the transaction number with which PostgreSQL proves an end is not modelled. A prune by a deposed
@@ -69,7 +69,7 @@
 // # How far to trust it
 //
 // Every search is complete: no hashing that loses states, and a search that reaches its limit of depth
-// or memory fails. But the models are written by hand from the code and its documentation. What the
+// or memory fails. But the models are written by people, from the code and its documentation. What the
 // code does otherwise is not found here: internal/sim and internal/cluster run the code. A change of
 // txn/machine, recovery, txn/commit.go or a participant's rollback that changes the order of steps
 // has to be made in the model, too.

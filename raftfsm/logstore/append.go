@@ -42,7 +42,7 @@ func (s *Store) StoreLogs(logs []*raft.Log) error {
 		return func() error {
 			if edge > 0 && edge == last { // a crash may come in between: the snapshot covers that entry
 				staged := s.staged
-				if err := s.deleteLocked(edge, edge); err != nil {
+				if err := s.deleteLocked(edge, edge, s.entries.without(edge, edge)); err != nil {
 					return err
 				}
 				s.staged = staged
@@ -85,7 +85,7 @@ func (s *Store) appendLocked(logs []*raft.Log) (int, error) {
 		}
 		buf = binary.BigEndian.AppendUint32(buf, uint32(entrySize(l)))
 		places = append(places, place{at: uint32(len(buf)), size: uint32(entrySize(l))})
-		buf, _ = appendEntry(buf, l)
+		buf = appendEntry(buf, l)
 	}
 	if s.buf = buf; cap(buf) > keepBuf {
 		s.buf = nil

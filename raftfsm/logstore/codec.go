@@ -48,8 +48,8 @@ func checksum(key, rest []byte) uint32 {
 
 func entrySize(l *raft.Log) int { return entryHeader + len(l.Extensions) + len(l.Data) }
 
-// appendEntry appends the stored form of l to dst and returns the result and the entry's checksum.
-func appendEntry(dst []byte, l *raft.Log) ([]byte, uint32) {
+// appendEntry appends the stored form of l to dst.
+func appendEntry(dst []byte, l *raft.Log) []byte {
 	at := len(dst)
 	dst = append(dst, 0, 0, 0, 0, entryVersion, byte(l.Type))
 	dst = binary.BigEndian.AppendUint64(dst, l.Term)
@@ -60,9 +60,8 @@ func appendEntry(dst []byte, l *raft.Log) ([]byte, uint32) {
 	dst = append(dst, l.Data...)
 
 	key := indexKey(l.Index)
-	sum := checksum(key[:], dst[at+sumBytes:])
-	binary.BigEndian.PutUint32(dst[at:], sum)
-	return dst, sum
+	binary.BigEndian.PutUint32(dst[at:], checksum(key[:], dst[at+sumBytes:]))
+	return dst
 }
 
 // checkEntry verifies that v is the stored form of the entry with this index and returns its checksum.
@@ -118,11 +117,8 @@ func decodeEntry(index uint64, v []byte, l *raft.Log) error {
 
 // seal returns the stored form of the format record, and in format 1 of all values that are no entries: CRC32C over key
 // and value, then the value.
-func seal(key, value []byte) ([]byte, uint32) {
-	sealed := make([]byte, sumBytes, sumBytes+len(value))
-	sum := checksum(key, value)
-	binary.BigEndian.PutUint32(sealed, sum)
-	return append(sealed, value...), sum
+func seal(key, value []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, checksum(key, value)), value...)
 }
 
 // unseal verifies a sealed value. The result points into it.

@@ -302,7 +302,7 @@ func TestDamageWhileOpen(t *testing.T) {
 	s := open(t, path, Options{OnFailure: func(err error) { calls = append(calls, err) }})
 	store(t, s, entries(1, 30, 1, 600)...)
 	segment := filepath.Join(path+suffixSegments, "0000000000000001.log")
-	value, _ := appendEntry(nil, entry(17, 1, 600))
+	value := appendEntry(nil, entry(17, 1, 600))
 	at := bytes.Index(readFile(t, segment), value)
 	if at < 0 {
 		t.Fatal("entry 17 not found in the segment")

@@ -14,15 +14,15 @@ func (s *Store) DeleteRange(low, high uint64) error {
 	return s.change("delete log entries", func() (func() error, error) {
 		first, last := s.entries.bounds()
 		low, high := max(low, first), min(high, last)
-		if left := s.entries.without(low, high); low > high || left.count() == s.entries.count() {
+		left := s.entries.without(low, high)
+		if low > high || left.count() == s.entries.count() {
 			return nil, nil
 		}
-		return func() error { return s.deleteLocked(low, high) }, nil
+		return func() error { return s.deleteLocked(low, high, left) }, nil
 	})
 }
 
-func (s *Store) deleteLocked(low, high uint64) error {
-	left := s.entries.without(low, high)
+func (s *Store) deleteLocked(low, high uint64, left index) error {
 	_, last := left.bounds()
 	f := wal.Frame{Kind: wal.Deletion, Index: low, Commit: min(s.commit, last), Body: binary.BigEndian.AppendUint64(nil, high)}
 	if _, err := s.log.Append(f); err != nil {

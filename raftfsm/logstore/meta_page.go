@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"os"
 )
 
 // A bbolt file begins with two meta pages, of which the newer valid one counts. In the byte order of the machine, after
@@ -43,15 +42,11 @@ func readMetaPage(r io.ReaderAt, at int64) (metaPage, error) {
 // than they say. bbolt falls back to the older page, which silently undoes the last transaction, and raft may have
 // acknowledged that. A crash does not damage a meta page: it is 80 bytes in one sector.
 func checkMetaPages(path string) error {
-	f, err := os.Open(path)
+	f, size, err := openRegular(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
 	m0, err0 := readMetaPage(f, 0)
 	m1, err1 := readMetaPage(f, pageSize)
 	corrupt := func(format string, args ...any) error {
@@ -59,7 +54,7 @@ func checkMetaPages(path string) error {
 	}
 	switch {
 	case err0 != nil && err1 != nil, err0 == nil && m0.pageSize != pageSize:
-		return fmt.Errorf("%w: %s (%d bytes) is not a file of this program; nothing was changed, check the path of the data directory", ErrNotLogStore, path, info.Size())
+		return fmt.Errorf("%w: %s (%d bytes) is not a file of this program; nothing was changed, check the path of the data directory", ErrNotLogStore, path, size)
 	case err0 != nil:
 		return corrupt("meta page 0, without which the last write may be missing: %v", err0)
 	case err1 != nil:
@@ -67,8 +62,8 @@ func checkMetaPages(path string) error {
 	case m0.txid+1 != m1.txid && m1.txid+1 != m0.txid:
 		return corrupt("transactions %d and %d do not follow each other: a write was lost", m0.txid, m1.txid)
 	}
-	if n, want := uint64(info.Size())/pageSize, max(m0.pages, m1.pages); n < want {
-		return corrupt("the file was truncated: %d bytes, %d pages of %d are missing", info.Size(), want-n, want)
+	if n, want := uint64(size)/pageSize, max(m0.pages, m1.pages); n < want {
+		return corrupt("the file was truncated: %d bytes, %d pages of %d are missing", size, want-n, want)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func TestMoveAfterBitFlip(t *testing.T) {
 	path := newPath(t)
 	want := map[uint64][]byte{}
 	for _, l := range sampleLogs {
-		want[l.Index], _ = appendEntry(nil, l)
+		want[l.Index] = appendEntry(nil, l)
 	}
 	step := 211
 	if testing.Short() {
@@ -89,7 +89,7 @@ func TestMoveAfterBitFlip(t *testing.T) {
 // TestMoveRefusesDamage: nothing is changed, nothing is left.
 func TestMoveRefusesDamage(t *testing.T) {
 	file := formatOneFile(t)
-	value, _ := appendEntry(nil, entry(140, 3, 90))
+	value := appendEntry(nil, entry(140, 3, 90))
 	at := bytes.Index(file, value)
 	if at < 0 {
 		t.Fatal("entry 140 not found")

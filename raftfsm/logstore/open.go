@@ -71,7 +71,7 @@ func (s *Store) readSettings(o *opening) error {
 	if err := syncFile(s.path); err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Dir(s.path)); err != nil {
+	if err := wal.SyncDir(filepath.Dir(s.path)); err != nil {
 		return err
 	}
 	return guard(s.path, func() (err error) {
@@ -98,7 +98,7 @@ func (s *Store) create(o *opening) error {
 		return &CorruptError{File: s.path, Reason: "it is missing, and the segments beside it hold a log"}
 	}
 	o.complete = func() error { return s.replaceLocked(map[string][]byte{}) }
-	return syncDir(filepath.Dir(s.path))
+	return wal.SyncDir(filepath.Dir(s.path))
 }
 
 func (s *Store) checkCommit() error {

@@ -21,7 +21,7 @@ import (
 //
 // The file is small, and written rarely, so it is replaced as a whole instead of being changed. bbolt reads what is mapped
 // with no check: a flipped bit makes it panic, or use a pointer to anywhere. It only gets to see a file whose checksum
-// matches.
+// matches, but for one of format 1, which has none (format_one.go).
 var (
 	bucketMeta   = []byte("meta")   // format, log
 	bucketStable = []byte("stable") // key -> value
@@ -74,7 +74,7 @@ func writeSettings(path string, log uint32, values map[string][]byte) error {
 				return err
 			}
 		}
-		sealed, _ := seal(keyFormat, encodeFormat(formatTwo))
+		sealed := seal(keyFormat, encodeFormat(formatTwo))
 		return errors.Join(meta.Put(keyFormat, sealed), meta.Put(keyLog, binary.BigEndian.AppendUint32(nil, log)))
 	})
 	if err = errors.Join(err, db.Close()); err == nil {
@@ -138,21 +138,29 @@ func syncFile(path string) error {
 	return nil
 }
 
+// openRegular opens a file for reading and returns its size.
+func openRegular(path string) (*os.File, int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is not a regular file", ErrNotLogStore, path)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
+}
+
 // checkTrailer compares the file with its checksum.
 func checkTrailer(path string) error {
-	f, err := os.Open(path)
+	f, size, err := openRegular(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%w: %s is not a regular file", ErrNotLogStore, path)
-	}
-	size := info.Size()
 	trailer := make([]byte, trailerBytes)
 	if size < trailerBytes {
 		return errNoTrailer
@@ -200,5 +208,5 @@ func rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(to))
+	return wal.SyncDir(filepath.Dir(to))
 }

@@ -17,9 +17,9 @@
 // # Segments
 //
 // A segment is a file that was filled with zeros before it is used, so that fdatasync has no metadata to
-// write; one that is not needed any more is used again. The first has 256 KiB (or less, if Options say so), each further one four times as
-// much, up to [Options].SegmentBytes. A goroutine fills the next segment while the last half of the present
-// one is written. Layouts are described at frame.go and segment.go.
+// write; one that is not needed any more is used again. The first has 256 KiB, each further one four times as much;
+// none has more than [Options].SegmentBytes, unless one frame needs it. A goroutine fills the next segment while the
+// last half of the present one is written. Layouts are described at frame.go and segment.go.
 //
 // # A torn end and damage
 //

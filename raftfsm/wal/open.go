@@ -49,7 +49,7 @@ func Open(dir string, o Options, take func(Frame, Position) error) (_ *Log, err 
 		return nil, err
 	}
 	if !o.trustCache {
-		if err := syncDir(dir); err != nil {
+		if err := SyncDir(dir); err != nil {
 			return nil, err
 		}
 	}

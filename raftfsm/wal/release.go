@@ -39,5 +39,5 @@ func (l *Log) drop(s *segment) error {
 		return err
 	}
 	l.bytes.Add(-s.size)
-	return syncDir(l.dir)
+	return SyncDir(l.dir)
 }

@@ -56,7 +56,7 @@ func (l *Log) newSegment(number uint64, size int64) (_ *segment, err error) {
 		err = os.Rename(file.name, s.name)
 	}
 	if err == nil {
-		err = syncDir(l.dir)
+		err = SyncDir(l.dir)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())

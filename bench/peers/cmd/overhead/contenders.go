@@ -37,13 +37,13 @@ const (
 // way of committing that is chosen by an option is a method of txmgr in txmgr.go, and a line for each
 // place.
 var all = []*contender{
-	{Key: "hand", Name: "by hand, one after the other", Place: nowhere, work: by((*manualCommit).sequential)},
-	{Key: "hand-at-once", Name: "by hand, both at once", Beside: "hand", Place: nowhere, work: by((*manualCommit).parallel)},
-	{Key: "local", Name: "two local transactions", Beside: "hand", Place: nowhere, work: by((*manualCommit).twoLocal)},
-	{Key: "outbox", Name: "outbox by hand", Beside: "hand", Place: nowhere, work: outboxOf},
-	{Key: "server", Name: "txmgr server", Beside: "hand", Place: process, work: through((*txmgr).pair)},
-	{Key: "embedded", Name: "txmgr embedded", Beside: "hand", Place: embedded, work: through((*txmgr).pair)},
-	{Key: "three", Name: "txmgr, three servers", Beside: "hand", Place: cluster, work: through((*txmgr).pair)},
+	{Key: "manual", Name: "manual, one after the other", Place: nowhere, work: by((*manualCommit).sequential)},
+	{Key: "manual-at-once", Name: "manual, both at once", Beside: "manual", Place: nowhere, work: by((*manualCommit).parallel)},
+	{Key: "local", Name: "two local transactions", Beside: "manual", Place: nowhere, work: by((*manualCommit).twoLocal)},
+	{Key: "outbox", Name: "manual outbox", Beside: "manual", Place: nowhere, work: outboxOf},
+	{Key: "server", Name: "txmgr server", Beside: "manual", Place: process, work: through((*txmgr).pair)},
+	{Key: "embedded", Name: "txmgr embedded", Beside: "manual", Place: embedded, work: through((*txmgr).pair)},
+	{Key: "three", Name: "txmgr, three servers", Beside: "manual", Place: cluster, work: through((*txmgr).pair)},
 
 	{Key: "pg", Name: "PostgreSQL, plain COMMIT", Place: nowhere, work: by((*manualCommit).plainPG)},
 	{Key: "pg-marker", Name: "PostgreSQL, with a marker row", Beside: "pg", Place: nowhere, work: by((*manualCommit).markedPG)},

@@ -2,7 +2,7 @@
 // of its local transactions.
 //
 // A transaction is one UPDATE in PostgreSQL and one in MariaDB, both private servers with their
-// default durability, on rows of the worker's own. By hand means that a program prepares and commits
+// default durability, on rows of the worker's own. Manually means that a program prepares and commits
 // both on two connections that it keeps: one after the other, or both at once. No decision is
 // recorded then: a program that crashes between the two commits leaves one branch prepared for ever,
 // and its outcome is unknown. txmgr does the same work by txn.Run, with a server process, with the
@@ -12,7 +12,7 @@
 // relay of the outbox polls 20 times a second.
 //
 // Transactions of a single database are compared with a plain COMMIT; the same with a marker row
-// shows what a proof of the commit costs by hand. The coordinator alone begins and commits
+// shows what a proof of the commit costs without a coordinator. The coordinator alone begins and commits
 // transactions without branches, for one caller and for 64. The list of contenders is in
 // contenders.go.
 //

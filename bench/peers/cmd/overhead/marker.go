@@ -7,7 +7,7 @@ import (
 )
 
 // A marker row proves that a local transaction has committed: a program whose COMMIT was not answered
-// looks for it. By hand it is sent with the statement that begins the transaction, and costs no round
+// looks for it. Manually it is sent with the statement that begins the transaction, and costs no round
 // trip of its own. Its primary key is the transaction's name.
 
 // prunedAtOnce is how many marker rows a worker removes together.

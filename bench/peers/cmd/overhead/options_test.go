@@ -29,7 +29,7 @@ func TestBadFlags(t *testing.T) {
 		{"-workers 1,65", "-workers 1,65: want numbers from 1 to 64"},
 		{"-workers ,", "-workers ,: want numbers"},
 		{"-contenders (", "-contenders: error parsing regexp"},
-		{"-contenders nothing", "-contenders nothing: matches none of hand, hand-at-once,"},
+		{"-contenders nothing", "-contenders nothing: matches none of manual, manual-at-once,"},
 		{"-disk-delay -1ms", "-disk-delay -1ms: want 0 to 1s"},
 		{"-disk-delay 2s", "-disk-delay 2s: want 0 to 1s"},
 		{"-hung -disk-delay 2ms", "-disk-delay is not for -hung"},

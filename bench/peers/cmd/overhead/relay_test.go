@@ -125,7 +125,7 @@ func TestManualContenders(t *testing.T) {
 			}
 		}
 	}
-	pairs := int64(3 * (prunedAtOnce + 1)) // hand, hand-at-once, local
+	pairs := int64(3 * (prunedAtOnce + 1)) // manual, manual-at-once, local
 	if n, err := s.moved(t.Context()); err != nil || n != pairs {
 		t.Errorf("%d transactions of both databases, %v; want %d", n, err, pairs)
 	}

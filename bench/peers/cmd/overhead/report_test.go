@@ -38,7 +38,7 @@ func sampled() report {
 	own := usage{Application: 100 * time.Microsecond, PostgreSQL: 50 * time.Microsecond, MariaDB: 50 * time.Microsecond}
 	more := usage{Application: 200 * time.Microsecond, Coordinator: 300 * time.Microsecond, PostgreSQL: 50 * time.Microsecond, MariaDB: 50 * time.Microsecond}
 	r := report{Rounds: 3, DiskBefore: latenciesOf(time.Millisecond), DiskAfter: latenciesOf(time.Millisecond), Rows: []*row{
-		{contender: find("hand"), Workers: 8, Results: []round{
+		{contender: find("manual"), Workers: 8, Results: []round{
 			result(time.Millisecond, 1000, own, nil), result(2*time.Millisecond, 500, own, nil), result(4*time.Millisecond, 250, own, nil),
 		}},
 		{contender: find("server"), Workers: 8, Results: []round{
@@ -79,7 +79,7 @@ func TestSummary(t *testing.T) {
 		}
 	}
 	if hand := r.Rows[0].Summary; hand.Times != nil || hand.Log != nil || hand.Delivered50 != 0 {
-		t.Errorf("by hand: %+v", hand)
+		t.Errorf("manually: %+v", hand)
 	}
 	if outbox := r.Rows[2].Summary; outbox.Times != nil {
 		t.Error("a ratio with what was not measured with as many workers")
@@ -101,8 +101,8 @@ func TestTable(t *testing.T) {
 	if got, want := lines["txmgr server"], "250 4.00 20.00 3.00 (2.00 to 5.00) 0.50 200 300 50 50 3.00 4.00 8.00"; got != want {
 		t.Errorf("server: %q, want %q", got, want)
 	}
-	if got, want := lines["by hand, one after the other"], "500 2.00 4.00 100 0 50 50"; got != want {
-		t.Errorf("by hand: %q, want %q", got, want)
+	if got, want := lines["manual, one after the other"], "500 2.00 4.00 100 0 50 50"; got != want {
+		t.Errorf("manually: %q, want %q", got, want)
 	}
 	for _, want := range []string{"until MariaDB has it", "8 workers: 3.00 (2.00 to 5.00), goal ≤ 1.15: MISSED"} {
 		if !strings.Contains(b.String(), want) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The goal: the median time of a global transaction through a server, divided by that by hand.
+// The goal: the median time of a global transaction through a server, divided by the manual one.
 const (
 	goalRatio   = 1.15
 	goalWorkers = 8
@@ -69,7 +69,7 @@ func (r *report) printGoal(w io.Writer) error {
 	if t.Median > goalRatio {
 		verdict = "MISSED"
 	}
-	_, err := fmt.Fprintf(w, "\ntime of a transaction through a server to that by hand, %d workers: %.2f (%.2f to %.2f), goal ≤ %.2f: %s\n",
+	_, err := fmt.Fprintf(w, "\ntime of a transaction through a server to the manual one, %d workers: %.2f (%.2f to %.2f), goal ≤ %.2f: %s\n",
 		goalWorkers, t.Median, t.Least, t.Most, goalRatio, verdict)
 	return err
 }
