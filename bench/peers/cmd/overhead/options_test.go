@@ -59,9 +59,9 @@ func TestHelpListsContenders(t *testing.T) {
 // What is chosen comes with what it is compared with.
 func TestChosenContenders(t *testing.T) {
 	for _, c := range []struct{ pattern, want string }{
-		{"^server$", "hand server"},
+		{"^server$", "manual server"},
 		{"^pg-(server|marker)$", "pg pg-marker pg-server"},
-		{"^(three|alone-three)$", "hand three alone-server alone-three"},
+		{"^(three|alone-three)$", "manual three alone-server alone-three"},
 		{"mariadb-embedded", "mariadb mariadb-embedded"},
 		{"", strings.Join(keys(all), " ")},
 	} {

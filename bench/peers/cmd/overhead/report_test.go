@@ -78,8 +78,8 @@ func TestSummary(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
 		}
 	}
-	if hand := r.Rows[0].Summary; hand.Times != nil || hand.Log != nil || hand.Delivered50 != 0 {
-		t.Errorf("manually: %+v", hand)
+	if manual := r.Rows[0].Summary; manual.Times != nil || manual.Log != nil || manual.Delivered50 != 0 {
+		t.Errorf("manually: %+v", manual)
 	}
 	if outbox := r.Rows[2].Summary; outbox.Times != nil {
 		t.Error("a ratio with what was not measured with as many workers")
