@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/hmac"
@@ -9,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -429,5 +431,37 @@ func (s *service) wantMails(t *testing.T, branches ...branch) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("outbox (-want +got):\n%s", diff)
+	}
+}
+
+// TestLargeBodySentSlowly: a service that refuses a body does not reset the connection on which it
+// still comes.
+func TestLargeBodySentSlowly(t *testing.T) {
+	for name, start := range services {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, 5)
+			c, err := net.Dial("tcp", s.address)
+			check(t, err)
+			defer func() { check(t, c.Close()) }()
+			const pieces, piece = 256, 300
+			_, err = fmt.Fprintf(c, "POST /txmgr/prepare HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n", s.address, pieces*piece)
+			check(t, err)
+			r := bufio.NewReader(c)
+			for i := range pieces {
+				_, err := c.Write(make([]byte, piece))
+				check(t, err)
+				if i == 0 { // gives an answer that is early, and the end of the connection, time to arrive
+					check(t, c.SetReadDeadline(time.Now().Add(200*time.Millisecond)))
+					_, _ = r.Peek(1)
+					check(t, c.SetReadDeadline(time.Time{}))
+				}
+			}
+			answer, err := http.ReadResponse(r, nil)
+			check(t, err)
+			if answer.StatusCode != http.StatusRequestEntityTooLarge {
+				t.Errorf("answered %s, want 413", answer.Status)
+			}
+			check(t, answer.Body.Close())
+		})
 	}
 }

@@ -28,6 +28,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 MAX_BODY = 64 << 10
+# A larger body up to this size is read before it is refused: closed before, the connection is
+# reset, and the coordinator may miss the answer.
+MAX_DISCARDED = 256 << 10
 MAX_PAGE = 1000
 TOLERANCE = 300  # seconds that the clock of a signature may be off
 KEEP = 7 * 24 * 3600  # seconds that an end is remembered: longer than a coordinator is ever down
@@ -261,6 +264,8 @@ class Handler(BaseHTTPRequestHandler):
             return None
         if int(length) > MAX_BODY:
             self.close_connection = True
+            if int(length) <= MAX_DISCARDED:
+                self.rfile.read(int(length))
             self.answer(413, f"the body has more than {MAX_BODY} bytes\n")
             return None
         return self.rfile.read(int(length))
