@@ -39,11 +39,9 @@
 // Completions per second are evidence about a limit only while it binds, which is while tasks
 // wait, or while all workers are busy. Then they do not depend on how much load there is, and what
 // was learnt outlives a quiet night. A search begins with twice the limit, or four more, and
-// again, as long as each step shows a quarter of the growth that it has in workers; then it tries
-// half as many, and the middle of what is left open, until 2 % would be lost. Where more workers
-// gain something, but too little, at least four times as many are tried, once: small gains for
-// every doubling are usual where a log is written for many at once. Returns diminish: if half as
-// many do half as much, nothing in between needs to be tried, nor if twice as many do no more.
+// again, as long as each step gains what its workers cost ([Knee].WorkerCost); then it tries
+// half as many, and the middle of what is left open, until 2 % would be lost. Returns diminish: if
+// half as many do half as much, nothing in between needs to be tried, nor if twice as many do no more.
 //
 // A trial takes windows until it is clear, by the standard error of the counts, which of two
 // limits is better, and ten seconds of evidence at most, or six times as long as a task. A limit
@@ -109,9 +107,9 @@
 //     so it takes two or three minutes, and a tenth of the throughput.
 //   - An optimum that is a single size: ten percent more or less cannot be distinguished while
 //     machines themselves become six percent faster and slower.
-//   - Capacity that grows slowly over a long range, such as a database that writes the log of many
-//     at once: where each doubling gains 10 %, or four times as many 17 %, the search stops,
-//     although fifty workers would do a third more than five.
+//   - Capacity that grows slowly over a long range, such as that of a database that writes the log
+//     of many at once: where each doubling gains less than 11 %, the search stops, unless a lower
+//     [Knee].WorkerCost says that further workers are cheap.
 //   - When more becomes possible than before, and nothing else changes, the next probe finds it:
 //     after a long rest, in up to sixteen minutes of load; see [Knee].ProbeAfter.
 //   - The first burst after the start meets a limit that has learnt nothing. A start far above the

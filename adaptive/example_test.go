@@ -112,13 +112,13 @@ func ExampleNewKnee() {
 	follow(knee, 2, 80)
 	// Output:
 	// 1s: 2 -> 6, trying 6 after 2: tasks wait
-	// 2.5s: 6 -> 12, instead of 2: 6 completes +200.0%, wanted was +31.6%; trying 12 after 6: tasks wait
+	// 2.5s: 6 -> 12, instead of 2: 6 completes +200.0%, wanted was +17.9%; trying 12 after 6: tasks wait
 	// 4s: 12 -> 6, back to 6, of which too little is known to judge 12
 	// 5s: 6 -> 12, trying 12 after 6: tasks wait
-	// 7s: 12 -> 24, instead of 6: 12 completes +33.3%, wanted was +18.9%; trying 24 after 12: tasks wait
-	// 9s: 24 -> 9, back to 12: 24 completes +0.0%, wanted was +18.9%; trying 9 after 12: a smaller one might do as much
-	// 19.5s: 9 -> 8, instead of 12: 9 completes +0.0%, wanted was -2.0%; trying 8 after 9: a smaller one might do as much
-	// 30s: 8 -> 8, instead of 9: 8 completes +0.0%, wanted was -2.0%
+	// 7s: 12 -> 24, instead of 6: 12 completes +33.3%, wanted was +11.0%; trying 24 after 12: tasks wait
+	// 9s: 24 -> 14, back to 12: 24 completes +0.0%, wanted was +11.0%; trying 14 after 12: tasks wait
+	// 19.5s: 14 -> 9, back to 12: 14 completes +0.0%, wanted was +2.3%; trying 9 after 12: a smaller one might do as much
+	// 30s: 9 -> 8, instead of 12: 9 completes +0.0%, wanted was -2.0%; trying 8 after 9: a smaller one might do as much
 }
 
 // backlog is work that waits elsewhere.

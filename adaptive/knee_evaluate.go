@@ -26,7 +26,7 @@ func (k *knee) evaluate(atLeast float64) {
 		accept = true
 	case up && gain+err < want, !up && gain+1.6*err < want:
 	case end && up:
-		accept = gain > want+err/2
+		accept = gain > want+err/4
 	case end:
 		accept = gain > want
 	default:
@@ -56,7 +56,7 @@ func (k *knee) explainTrial(accept bool, gain, want float64) {
 func (k *knee) evaluateHasty(gain, err, want float64) {
 	switch {
 	case len(k.trial.series) < 2:
-	case len(k.proof) >= 2 && k.jumpTo(false, gain) == 0 && math.Log(k.trial.series.fastest()/k.proof.slowest()) < want:
+	case len(k.proof) >= 2 && math.Log(k.trial.series.fastest()/k.proof.slowest()) < want:
 		k.explainTrial(false, gain, want)
 		k.conclude(false, gain, err)
 	default:
@@ -83,10 +83,8 @@ func percent(log float64) float64 { return 100 * math.Expm1(log) }
 // wanted is the gain of ln rate that the trial has to show.
 func (k *knee) wanted(base float64) float64 {
 	switch {
-	case k.trial.jump:
-		return jumpGrowth * math.Log(k.trial.workers/k.trial.seconds/float64(k.base))
 	case k.trial.limit > k.base:
-		return growth * math.Log(k.trial.workers/k.trial.seconds/float64(k.base))
+		return k.WorkerCost * math.Log(k.trial.workers/k.trial.seconds/float64(k.base))
 	case k.trial.baseUnbound && float64(k.base)/float64(k.trial.limit) < 1.8:
 		return tolerance // the limit fits the demand already: a fine step down must pay
 	case k.best > base:
@@ -103,30 +101,13 @@ func (k *knee) uselessDemandFor(limit int) float64 {
 	return 0
 }
 
-// jumpTo is a limit far above one that gained something, but not enough: it is worth a trial,
-// because where a database writes the log of many transactions at once, every doubling gains
-// a little, over a long range. 0 if there is none.
-func (k *knee) jumpTo(accept bool, gain float64) int {
-	t := &k.trial
-	far := max(2*t.limit, 4*k.base)
-	switch {
-	case accept || t.jump || k.demandOnly() || far > k.Max || k.demand < float64(far):
-		return 0
-	case k.mode != probingUp && (k.mode != climbing || t.limit < 2*k.base):
-		return 0
-	case gain < growth/3*math.Log(float64(t.limit)/float64(k.base)):
-		return 0
-	}
-	return far
-}
-
 // useless is the smallest limit that is not worth its workers, given that large completes no
 // more than gain above small. Unless large does harm, none in between completes more than it.
 func (k *knee) useless(small, large int, gain, err float64) int {
 	if k.demandOnly() || gain < -err {
 		return large
 	}
-	worth := math.Ceil(float64(small) * math.Exp((max(gain, 0)+err)/growth))
+	worth := math.Ceil(float64(small) * math.Exp((max(gain, 0)+err)/k.WorkerCost))
 	return max(small+1, int(min(worth, float64(large))))
 }
 
@@ -142,7 +123,6 @@ func (k *knee) dominated(small, large int, gain float64) int {
 
 // conclude ends the trial and goes on.
 func (k *knee) conclude(accept bool, gain, err float64) {
-	far := k.jumpTo(accept, gain)
 	unused := k.bracket(accept, gain, err)
 	k.mustProve = false
 	k.slack.resumed = 0
@@ -159,9 +139,6 @@ func (k *knee) conclude(accept bool, gain, err float64) {
 		k.hi, k.bound = 0, false
 		k.hold.clearAlarm(k.ProbeAfter.Seconds())
 		k.mode = shrinking
-	case far > 0 && k.try(far, "far more might do so"):
-		k.trial.jump = true
-		return
 	case k.mode <= shrinking:
 	case accept:
 		k.hold.clearAlarm(k.ProbeAfter.Seconds())
@@ -184,9 +161,6 @@ func (k *knee) bracket(accept bool, gain, err float64) (unused bool) {
 	old, cand := k.base, k.trial.limit
 	switch {
 	case accept && cand > old:
-		if k.trial.jump {
-			k.hi = 0
-		}
 		k.stalledTrials = 0
 		k.lo, k.base = k.dominated(old, cand, gain-1.6*err), cand
 		if peak := k.trial.peak; peak > old && peak < cand {
@@ -198,7 +172,7 @@ func (k *knee) bracket(accept bool, gain, err float64) (unused bool) {
 		k.uselessDemand = k.uselessDemandFor(old)
 	case cand < old:
 		k.lo = k.dominated(cand, old, -gain-1.6*err)
-	case !k.trial.jump: // a limit found useless before a jump stays useless
+	default:
 		k.hi = k.useless(old, cand, gain, err)
 		k.uselessDemand = k.uselessDemandFor(k.hi)
 	}

@@ -85,15 +85,21 @@ func TestOneWindow(t *testing.T) {
 	}
 }
 
-// TestDiminishingReturns: where each doubling brings 15 %, which is too little by itself, the
-// search does not end at the first. Where it brings 7 %, it does.
+// TestDiminishingReturns: where each doubling brings 15 %, or 7 %, the search ends at the first by
+// default, and goes on where workers cost little.
 func TestDiminishingReturns(t *testing.T) {
-	for power, want := range map[float64][2]int{0.2: {64, 400}, 0.1: {1, 8}} {
-		for _, start := range []int{2, 4, 16} {
-			p := &simService{users: 400, power: power, took: time.Millisecond}
-			limit, _, _ := p.run(t, kneeOf(t, Knee{}), start, 2*time.Minute)
-			if limit < want[0] || limit > max(want[1], start*13/10) {
-				t.Errorf("power %v: from %d to %d, want one from %d to %d", power, start, limit, want[0], want[1])
+	for _, c := range []struct{ power, cost, least, most float64 }{
+		{0.2, 0.25, 1, 20},
+		{0.1, 0.25, 1, 20},
+		{0.2, 0.05, 200, 400},
+		{0.1, 0.05, 100, 400},
+		{0.02, 0.05, 1, 20},
+	} {
+		for _, start := range []int{1, 4, 16} {
+			p := &simService{users: 400, power: c.power, took: time.Millisecond}
+			limit, _, _ := p.run(t, kneeOf(t, Knee{WorkerCost: c.cost}), start, time.Minute)
+			if float64(limit) < c.least || float64(limit) > max(c.most, 1.3*float64(start)) {
+				t.Errorf("power %v, cost %v: from %d to %d in a minute, want one from %v to %v", c.power, c.cost, start, limit, c.least, c.most)
 			}
 		}
 	}

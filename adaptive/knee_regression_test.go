@@ -165,23 +165,6 @@ func TestFewCompletions(t *testing.T) {
 	}
 }
 
-// TestWithoutLoadALeapLeavesItsHalf: after a jump without load its half stays useless.
-func TestWithoutLoadALeapLeavesItsHalf(t *testing.T) {
-	for _, end := range []func(*knee){
-		func(k *knee) { k.silent(&Window{BusyTime: time.Second}, 10) },
-		func(k *knee) { k.slack.peaks, k.slack.busy = []int{12}, []float64{12}; k.abandon() },
-	} {
-		k := kneeOf(t, Knee{})
-		k.adopt(8)
-		k.hi, k.mode = 16, climbing
-		k.trial = trial{limit: 32, jump: true}
-		end(k)
-		if k.hi != 16 || k.uselessDemand != 0 {
-			t.Errorf("useless from %d on, up to a demand of %v", k.hi, k.uselessDemand)
-		}
-	}
-}
-
 // TestShortPeriods: what is kept of a limit is a proof, however short the windows are.
 func TestShortPeriods(t *testing.T) {
 	for _, every := range []time.Duration{shortestPeriod, 50 * time.Millisecond, 100 * time.Millisecond} {

@@ -14,21 +14,20 @@ func TestWantedGain(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		base, limit int
-		loose, leap bool
+		loose       bool
 		best        float64
 		want        float64
 	}{
-		{"twice as many", 10, 20, false, false, none, 0.25 * math.Log(2)},
-		{"a little more", 10, 12, false, false, none, 0.25 * math.Log(1.2)},
-		{"four times as many, after twice brought too little", 10, 40, false, true, none, 0.15 * math.Log(4)},
-		{"half", 10, 5, false, false, none, -0.02},
-		{"half, after a loss of 1 %", 10, 5, false, false, 5.01, -0.01},
-		{"half, after a loss of 5 %", 10, 5, false, false, 5.05, 0},
-		{"half, where demand fits", 10, 5, true, false, none, -0.02},
-		{"a little less, where demand fits", 10, 8, true, false, none, 0.02},
+		{"twice as many", 10, 20, false, none, 0.25 * math.Log(2)},
+		{"a little more", 10, 12, false, none, 0.25 * math.Log(1.2)},
+		{"half", 10, 5, false, none, -0.02},
+		{"half, after a loss of 1 %", 10, 5, false, 5.01, -0.01},
+		{"half, after a loss of 5 %", 10, 5, false, 5.05, 0},
+		{"half, where demand fits", 10, 5, true, none, -0.02},
+		{"a little less, where demand fits", 10, 8, true, none, 0.02},
 	} {
-		k := &knee{base: c.base, best: c.best}
-		k.trial.limit, k.trial.baseUnbound, k.trial.jump = c.limit, c.loose, c.leap
+		k := &knee{Knee: Knee{WorkerCost: 0.25}, base: c.base, best: c.best}
+		k.trial.limit, k.trial.baseUnbound = c.limit, c.loose
 		k.trial.add(sample{1, 1, 1, 0}, float64(c.limit), 1)
 		if got := k.wanted(5); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %v, not %v", c.name, got, c.want)
@@ -246,63 +245,6 @@ func TestUselessStaysUseless(t *testing.T) {
 	}
 }
 
-// A limit far above one that gained something, but not enough, is tried once, if there is enough
-// work.
-func TestLeapTo(t *testing.T) {
-	good := func() *knee {
-		k := kneeOf(t, Knee{})
-		k.adopt(10)
-		k.proofBound, k.bound, k.mode, k.demand = true, true, climbing, 100
-		k.trial.limit = 20
-		return k
-	}
-	for name, c := range map[string]struct {
-		change func(*knee)
-		gain   float64
-		want   int
-	}{
-		"something":           {nil, 0.06, 40},
-		"next to nothing":     {nil, 0.05, 0},
-		"not after a leap":    {func(k *knee) { k.trial.jump = true }, 0.1, 0},
-		"little to do":        {func(k *knee) { k.demand = 39 }, 0.1, 0},
-		"tasks hardly wait":   {func(k *knee) { k.bound = false }, 0.1, 0},
-		"they did not before": {func(k *knee) { k.trial.baseUnbound = true }, 0.1, 0},
-		"a smaller step":      {func(k *knee) { k.trial.limit = 16 }, 0.1, 0},
-		"a probe":             {func(k *knee) { k.trial.limit, k.mode = 13, probingUp }, 0.03, 40},
-		"a smaller limit":     {func(k *knee) { k.trial.limit, k.mode = 8, probingDown }, 0.1, 0},
-		"out of reach":        {func(k *knee) { k.Max = 39 }, 0.1, 0},
-	} {
-		k := good()
-		if c.change != nil {
-			c.change(k)
-		}
-		if got := k.jumpTo(false, c.gain); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
-		if k.jumpTo(true, c.gain) != 0 {
-			t.Errorf("%s: after a limit that is better", name)
-		}
-	}
-}
-
-// A jump that gains too little leaves the known useless limit, and one that gains
-// enough shows that the limit was not useless.
-func TestLeap(t *testing.T) {
-	for _, accept := range []bool{true, false} {
-		k := kneeOf(t, Knee{})
-		k.adopt(10)
-		k.proofBound, k.bound, k.hi = true, true, 20
-		k.trial = trial{limit: 40, jump: true, peak: 40}
-		k.conclude(accept, 0.3, 0.04)
-		if base := map[bool]int{true: 40, false: 10}[accept]; k.base != base {
-			t.Errorf("accepted %v: base %d", accept, k.base)
-		}
-		if hi := map[bool]int{true: 0, false: 20}[accept]; k.hi != hi {
-			t.Errorf("accepted %v: useless from %d on", accept, k.hi)
-		}
-	}
-}
-
 // Returns diminish: half as many that do half as much leave nothing to look for in between.
 func TestInferior(t *testing.T) {
 	for _, c := range []struct {
@@ -319,7 +261,7 @@ func TestInferior(t *testing.T) {
 		{"less", 16, 32, -1, false, 16},
 		{"what demand was, not what could be", 16, 32, math.Log(2), true, 16},
 	} {
-		k := &knee{bound: true}
+		k := &knee{Knee: Knee{WorkerCost: 0.25}, bound: true}
 		k.trial.baseUnbound = c.loose
 		if got := k.dominated(c.small, c.large, c.gain); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
@@ -360,7 +302,7 @@ func TestHastyTrial(t *testing.T) {
 		"useless":                 {rate(1000, 1000), rate(1000, 900), 14, false},
 		"the base had a pause":    {rate(500, 1000), rate(1000, 900), 0, true},
 		"the base is one window":  {rate(1000), rate(1000, 900), 0, true},
-		"it brings something":     {rate(1000, 1000), rate(1100, 1100), 0, true},
+		"it brings something":     {rate(1000, 1000), rate(1150, 1150), 0, true},
 		"it brings what it ought": {rate(1000, 1000), rate(1300, 1300), 0, true},
 	} {
 		k := kneeOf(t, Knee{})
@@ -393,7 +335,7 @@ func TestUseless(t *testing.T) {
 		{"neighbours", 1, 2, 0, 0.035, false, 2},
 		{"what demand was, not what could be", 16, 32, 0, 0.035, true, 32},
 	} {
-		k := &knee{bound: true}
+		k := &knee{Knee: Knee{WorkerCost: 0.25}, bound: true}
 		k.trial.baseUnbound = c.loose
 		if got := k.useless(c.small, c.large, c.gain, c.err); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)

@@ -104,7 +104,7 @@ func (k *knee) learnSlack(w *Window, s sample, d float64) {
 // larger limit, that limit is useless until there is more load: else it would be tried again
 // in the next window in which the base binds, for ever.
 func (k *knee) abandon() {
-	limit, jump := k.trial.limit, k.trial.jump
+	limit := k.trial.limit
 	peak, _ := k.slack.demand()
 	k.endTrial()
 	if limit < k.base || peak < k.base {
@@ -118,9 +118,7 @@ func (k *knee) abandon() {
 		return
 	}
 	k.explain("%d is not needed: %d are nearly enough", limit, k.base)
-	if !jump { // a limit found useless before a jump stays useless
-		k.hi, k.uselessDemand = limit, max(k.demand, float64(k.base))
-	}
+	k.hi, k.uselessDemand = limit, max(k.demand, float64(k.base))
 	if k.mode != climbing {
 		k.probeFailed()
 		return

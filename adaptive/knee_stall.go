@@ -36,7 +36,7 @@ func (k *knee) silent(w *Window, d float64) bool {
 		return true
 	}
 	k.explain("back to %d: nothing completes at %d", k.base, k.trial.limit)
-	if k.trial.limit > k.base && !k.trial.jump {
+	if k.trial.limit > k.base {
 		k.hi, k.uselessDemand = k.trial.limit, float64(k.trial.limit)*math.Exp2(float64(k.stalledTrials))
 		k.stalledTrials++ // each stalled trial doubles the demand for which the limit is tried again
 	}

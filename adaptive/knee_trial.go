@@ -8,7 +8,6 @@ type trial struct {
 	limit       int
 	series      series
 	hasty       bool // it began before the base was proven
-	jump        bool // it is a jump: far above a limit that was useless
 	baseUnbound bool // when it began, the base was not binding
 	peak        int  // most busy workers
 	// workers is the integral of the workers that count as evidence, over seconds.

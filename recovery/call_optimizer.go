@@ -76,7 +76,7 @@ func (c OptimizerSpec) build(most int) (o adaptive.Optimizer) {
 	case fixedSize:
 		return adaptive.Fixed(c.size)
 	default:
-		o, err = adaptive.NewKnee(adaptive.Knee{Max: most, Period: optimizerPeriod})
+		o, err = adaptive.NewKnee(adaptive.Knee{Max: most, Period: optimizerPeriod, WorkerCost: workerCost})
 	}
 	if err != nil {
 		return adaptive.Fixed(0) // unreachable: the limits are in the allowed range

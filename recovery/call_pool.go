@@ -12,6 +12,9 @@ import (
 const (
 	// optimizerPeriod is how often a limit is reconsidered: a burst of a few seconds is soon over.
 	optimizerPeriod = 250 * time.Millisecond
+	// workerCost is what a further call at once must be worth: a worker waits for its participant, and keeps
+	// an idle connection open at most.
+	workerCost = 0.05
 	// poolIdleTimeout is for how long, at least, a lane without work keeps its pool, which is a
 	// goroutine and 115 KB. The check runs twice as often.
 	poolIdleTimeout = 30 * time.Second

@@ -38,7 +38,8 @@ type Setting struct {
 	Lock time.Duration
 	// Step is by how many workers the size changes at once. Knee has none.
 	Step int
-	// Change is the least acceptable change, as a part of what was before. Knee has none.
+	// Change is the least acceptable change, as a part of what was before; for knee, what a
+	// further worker must be worth.
 	Change float64
 }
 
@@ -60,8 +61,13 @@ func ParseContenders(list string) ([]Contender, error) {
 				return nil, fmt.Errorf("a pool of %d workers: want 1 to %d", n, MaxPool)
 			}
 			c = Contender{Name: strconv.Itoa(n), Size: n}
+		} else if cost, ok := strings.CutPrefix(c.Name, "knee-"); ok {
+			if c.Setting.Change, err = strconv.ParseFloat(cost, 64); err != nil || !(c.Setting.Change >= 0.01 && c.Setting.Change <= 1) {
+				return nil, fmt.Errorf("%q: want knee-0.05, for example, with what a further worker must be worth, from 0.01 to 1", c.Name)
+			}
+			c.Optimizer = "knee"
 		} else if !slices.Contains(Optimizers(), c.Name) {
-			return nil, fmt.Errorf("there is no pool %q: want sizes and some of %s", c.Name, strings.Join(Optimizers(), ", "))
+			return nil, fmt.Errorf("there is no pool %q: want sizes, knee-0.05 for example, and some of %s", c.Name, strings.Join(Optimizers(), ", "))
 		}
 		if slices.Contains(all, c) {
 			return nil, fmt.Errorf("%s is there twice", c.Name)
@@ -90,7 +96,7 @@ func (c Contender) Make(speed float64) (adaptive.Optimizer, int, error) {
 	case name == "p99":
 		o, err = costa.NewP99Latency(costa.P99Latency{Config: source, Threshold: s.Change})
 	case name == "knee" && !reconciled:
-		o, err = adaptive.NewKnee(adaptive.Knee{Period: s.Period / kneeShare, ProbeAfter: s.Lock})
+		o, err = adaptive.NewKnee(adaptive.Knee{Period: s.Period / kneeShare, ProbeAfter: s.Lock, WorkerCost: s.Change})
 	default:
 		err = fmt.Errorf("there is no optimizer %q", cmp.Or(c.Optimizer, c.Name))
 	}

@@ -178,11 +178,11 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q users: %v", bad, got)
 		}
 	}
-	pools, err := ParseContenders("2, 010,knee,p99-reconciled")
-	if diff := cmp.Diff([]Contender{{Name: "2", Size: 2}, {Name: "10", Size: 10}, {Name: "knee"}, {Name: "p99-reconciled"}}, pools); err != nil || diff != "" {
+	pools, err := ParseContenders("2, 010,knee,knee-0.05,p99-reconciled")
+	if diff := cmp.Diff([]Contender{{Name: "2", Size: 2}, {Name: "10", Size: 10}, {Name: "knee"}, {Name: "knee-0.05", Optimizer: "knee", Setting: Setting{Change: 0.05}}, {Name: "p99-reconciled"}}, pools); err != nil || diff != "" {
 		t.Errorf("%v: %s", err, diff)
 	}
-	for _, bad := range []string{"", "0", "1001", "vegas", "1,1", "knee,knee", "-3", "knee-reconciled"} {
+	for _, bad := range []string{"", "0", "1001", "vegas", "1,1", "knee,knee", "-3", "knee-reconciled", "knee-0", "knee-NaN"} {
 		if got, err := ParseContenders(bad); err == nil {
 			t.Errorf("the pools %q: %v", bad, got)
 		}

@@ -84,7 +84,7 @@ var ofAdaptive = []plant{
 	{
 		name:   "what was useless for want of demand stays so",
 		breaks: "a pool grows with its demand",
-		file:   "adaptive/knee_base.go",
+		file:   "adaptive/knee_climb.go",
 		old:    "if k.uselessDemand > 0 && k.demand > 1.25*k.uselessDemand {",
 		bug:    "if k.uselessDemand > 0 && k.demand < 0 {",
 		pkg:    "adaptive", test: "TestDemandGrows", says: "half a minute after there is more to do",
