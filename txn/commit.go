@@ -11,7 +11,8 @@ import (
 
 // Commit prepares the resources, asks for the decision, commits the resources and reports them.
 // The resources prepare concurrently, and commit concurrently. Nil means: decided to commit,
-// durably; the coordinator completes any branch that its resource cannot finish. A transaction
+// durably; the coordinator completes any branch that its resource cannot finish. With
+// [Options.ReturnOnDecision] the resources commit after Commit has returned. A transaction
 // with one branch is committed in one phase where that can be proved afterwards; see
 // [OnePhaseCommitter].
 // Nothing prepares before the coordinator has begun the transaction and has its branches: when
@@ -55,8 +56,12 @@ func (tx *Tx) commit(ctx, work context.Context, enrollments []*enrollment) error
 	defer cancel()
 	_, err = tx.m.Commit(decision, tx.begin.ID, CommitRequest{Votes: votes.Votes, ClientCompletes: votes.ClientCompletes})
 	switch {
+	case err == nil && tx.returnOnDecision:
+		tx.setDecision(Committing) // the caller may look at once
+		go tx.completeCommit(ctx)
+		return nil
 	case err == nil:
-		tx.reportCompletion(ctx, tx.completeResources(ctx, Committing))
+		tx.completeCommit(ctx)
 		return nil
 	case isRolledBack(err):
 		return tx.followRollback(ctx, err)
@@ -64,6 +69,11 @@ func (tx *Tx) commit(ctx, work context.Context, enrollments []*enrollment) error
 		return tx.abortAfterVotes(ctx, err)
 	}
 	return tx.releaseInDoubt(err)
+}
+
+// completeCommit commits the resources and reports them, also when the caller's context has ended.
+func (tx *Tx) completeCommit(ctx context.Context) {
+	tx.reportCompletion(ctx, tx.completeResources(ctx, Committing))
 }
 
 // followRollback completes the resources after the coordinator has answered that the
@@ -86,7 +96,7 @@ func (tx *Tx) decisionContext(ctx context.Context) (context.Context, context.Can
 	if !tx.untrackedBranches {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, tx.granted+phaseTwoTimeout)
+	return context.WithTimeout(ctx, tx.work.Granted+phaseTwoTimeout)
 }
 
 // prepare takes the votes. When one of them is missing or no, or the deadline has passed, the

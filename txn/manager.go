@@ -37,6 +37,14 @@ type Options struct {
 	// AwaitBegin makes [Start] and [Run] return the errors of the begin, and [Join] those of the
 	// enlistment, before the work: each is a call that is waited for. It is not sent.
 	AwaitBegin bool
+	// ReturnOnDecision makes [Tx.Commit] and [Run] return nil as soon as the decision to commit
+	// is durable. The resources then commit, are released and reported in the background, which
+	// takes 10 s at most; what they do not complete, the coordinator does. Until then the
+	// branches hold their locks, readers do not see their work, and their connections are not in
+	// the pools. Whether a branch ended otherwise than decided is known to [Manager.Wait], with
+	// [UntilFinished], and to Get. It makes no difference to a rollback, nor to a commit in one
+	// phase, which is the decision. It is not sent.
+	ReturnOnDecision bool
 }
 
 // Enlistment asks for a branch at a participant. Enlisting the same participant twice returns

@@ -35,7 +35,7 @@ func Run(ctx context.Context, m Manager, o Options, fn func(ctx context.Context,
 	if err != nil {
 		return err
 	}
-	tx.work.caller, _ = ctx.Deadline()
+	tx.work.Caller, _ = ctx.Deadline()
 	return tx.run(ctx, fn, tx.commit)
 }
 
@@ -79,6 +79,20 @@ func (tx *Tx) run(ctx context.Context, fn func(context.Context, *Tx) error, fini
 		return finish(ctx, work, enrollments)
 	}
 	return tx.abort(ctx, "run", tx.timedOut(work), Votes{}, err)
+}
+
+// startDeadline cancels the work when the granted timeout, with its extensions, has passed.
+func (tx *Tx) startDeadline(work context.CancelCauseFunc) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	tx.work.Start(tx.begin.Timeout, work, &Error{Op: "run", ID: tx.begin.ID, Cause: CauseTimeout, Err: ErrTimedOut})
+}
+
+// stopDeadline disarms the timer of the work, also for later extensions.
+func (tx *Tx) stopDeadline() {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	tx.work.Stop()
 }
 
 // runNested runs fn in a transaction that exists already.
@@ -135,7 +149,7 @@ type contextKey struct{}
 // transaction was extended: [Run] asks for no more than is left until then.
 func (tx *Tx) timedOut(work context.Context) bool {
 	tx.mu.Lock()
-	extended, caller := tx.granted > tx.begin.Timeout, tx.work.caller
+	extended, caller := tx.work.Granted > tx.begin.Timeout, tx.work.Caller
 	tx.mu.Unlock()
 	if d, ok := work.Deadline(); ok && d.Equal(caller) && !extended && errors.Is(work.Err(), context.DeadlineExceeded) {
 		return true

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/txmgr/txmgr/txn/internal/workdeadline"
 )
 
 // Tx is one global transaction as an application holds it: the application that began it
@@ -14,10 +16,11 @@ import (
 // Safe for concurrent use, but a resource is used by one goroutine at a time, as its
 // participant documents.
 type Tx struct {
-	m         Manager
-	begin     BeginResult // of its fields, ID and Timeout are always known
-	announcer *announcer  // nil: it was begun by a call
-	attached  bool        // another application began it
+	m                Manager
+	begin            BeginResult // of its fields, ID and Timeout are always known
+	announcer        *announcer  // nil: it was begun by a call
+	attached         bool        // another application began it
+	returnOnDecision bool        // see [Options]
 
 	mu                 sync.Mutex    // guards all below
 	ended              bool          // Commit or Rollback was called: no branch may be added
@@ -28,8 +31,7 @@ type Tx struct {
 	rollbackCause      error         // why it must not commit
 	coordinatorOutcome Outcome       // of the coordinator: the cause, and branches that were ended by the application or are heuristic
 	reportErr          error         // why the rollback could not be reported to the coordinator
-	granted            time.Duration // the longest timeout so far
-	work               workDeadline
+	work               workdeadline.Deadline
 }
 
 // phaseTwoTimeout bounds the application's own part of phase two. Branches that take longer are
@@ -60,7 +62,7 @@ func Start(ctx context.Context, m Manager, o Options) (*Tx, error) {
 		}
 		if n, ok := namer.NameTransaction(ctx, o); ok {
 			begun := BeginResult{ID: n.Options.ID, Timeout: n.Options.Timeout}
-			return &Tx{m: m, begin: begun, granted: begun.Timeout, announcer: newAnnouncer(ctx, m, n)}, nil
+			return &Tx{m: m, begin: begun, returnOnDecision: o.ReturnOnDecision, work: workdeadline.Deadline{Granted: begun.Timeout}, announcer: newAnnouncer(ctx, m, n)}, nil
 		}
 	}
 	begun, err := m.Begin(ctx, o)
@@ -68,7 +70,7 @@ func Start(ctx context.Context, m Manager, o Options) (*Tx, error) {
 		return nil, err
 	}
 	// Another client may begin the transaction of an id that was given, and commit it.
-	return &Tx{m: m, begin: begun, granted: begun.Timeout, multiClient: !o.ID.IsZero()}, nil
+	return &Tx{m: m, begin: begun, returnOnDecision: o.ReturnOnDecision, work: workdeadline.Deadline{Granted: begun.Timeout}, multiClient: !o.ID.IsZero()}, nil
 }
 
 // Enlist adds a branch whose participant is asked for its vote by the coordinator when the
@@ -123,7 +125,7 @@ func (tx *Tx) Timeout() time.Duration { return tx.begin.Timeout }
 // [ErrNotActive]: the transaction has been ended, or its timeout has passed.
 func (tx *Tx) Extend(ctx context.Context, timeout time.Duration) error {
 	tx.mu.Lock()
-	over := tx.ended || tx.work.isOver()
+	over := tx.ended || tx.work.Passed()
 	tx.mu.Unlock()
 	if over {
 		return tx.notActive("extend")
@@ -136,8 +138,7 @@ func (tx *Tx) Extend(ctx context.Context, timeout time.Duration) error {
 	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	tx.granted = max(tx.granted, timeout)
-	tx.work.extend(timeout)
+	tx.work.Extend(timeout)
 	return nil
 }
 

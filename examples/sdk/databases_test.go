@@ -97,3 +97,38 @@ func Example_timeout() {
 	// true true
 	// balance 100, items 3, letters 0
 }
+
+// The answer need not await phase two. The work is committed, and is to be seen a moment later.
+func Example_returnOnDecision() {
+	reset()
+	m, err := client.Dial(address)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	bank, stock := postgres.New("bank", pool), mariadb.New("stock", db)
+
+	var id txn.ID
+	order := func(ctx context.Context, tx *txn.Tx) error {
+		id = tx.ID()
+		if _, err := stock.Exec(ctx, tx, `UPDATE item SET n = n - 1 WHERE id = 7`); err != nil {
+			return err
+		}
+		_, err := bank.Exec(ctx, tx, `UPDATE account SET balance = balance - 10 WHERE id = 1`)
+		return err
+	}
+	err = txn.Run(context.Background(), m, txn.Options{Name: "order", ReturnOnDecision: true}, order)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	info, err := m.Wait(ctx, id, txn.UntilFinished) // only to read what was written, or to learn of a heuristic outcome
+	fmt.Println(info.State, info.Heuristic == 0, err)
+	show()
+	// Output:
+	// committed true <nil>
+	// balance 90, items 2, letters 0
+}

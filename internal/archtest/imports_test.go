@@ -20,7 +20,8 @@ type importRule struct {
 // importRules is docs/architecture.md as a table; the first row whose pattern matches a package
 // applies to it. Tests may import anything, subject to the rule about libraries.
 var importRules = []importRule{
-	{"txn", nil, "shared types; it imports no other package of the module"},
+	{"txn/internal/workdeadline", nil, "the deadline of the work in a transaction"},
+	{"txn", []string{"txn/internal/workdeadline"}, "shared types, and what applications call"},
 	{"txn/admin", []string{"txn"}, "what operators read and order; applications do without it"},
 	{"txn/machine", []string{"txn", "txn/admin", "timeout/survival", "timeout/hashbelt"}, "the replicated state machine: the shared types, and the structures that are part of its state"},
 	{"txn/txntest", []string{"txn", "txn/admin", "txn/machine", "timeout/...", "internal/random", "internal/textutil"}, "an in-memory manager for tests of applications: the state machine without a log"},

@@ -40,7 +40,12 @@ var applicationSteps = []struct {
 	{step: "prepared", begun: true, prepared: true},
 	{step: "commit sent, not answered", begun: true, prepared: true, decided: true},
 	{step: "not reported", begun: true, decided: true},
+	{step: returnedStep, begun: true, prepared: true, decided: true},
 }
+
+// returnedStep: the application ends when it has the decision, which it does not await the
+// completion of. What it did not complete, recovery completes after the grace period.
+const returnedStep = "returned on the decision"
 
 // dyingClient kills its process at a step, when the work of the transaction is done.
 type dyingClient struct {
@@ -97,12 +102,13 @@ func runApplication() (code int) {
 			return err
 		}
 		d := &dyingClient{Client: c, step: os.Getenv(applicationStep)}
+		l.returnOnDecision = d.step == returnedStep
 		if err := l.transfer(ctx, d, 0, func(*txn.Tx, string) error { return nil }); err != nil {
 			return err
 		}
 		worked := make(chan struct{})
 		d.worked = worked
-		return l.transfer(ctx, d, 10, func(tx *txn.Tx, at string) error {
+		err = l.transfer(ctx, d, 10, func(tx *txn.Tx, at string) error {
 			if at == "left" {
 				fmt.Println(tx)
 				if d.step == "enlisted in the client only" {
@@ -113,13 +119,18 @@ func runApplication() (code int) {
 			close(worked)
 			return nil
 		})
+		d.at(returnedStep)
+		return err
 	}()
 	fmt.Fprintln(os.Stderr, "the application was not killed:", err)
 	return 1
 }
 
 // ledgers are the two databases of a bank as an application uses them.
-type ledgers struct{ left, right *postgres.DB }
+type ledgers struct {
+	left, right      *postgres.DB
+	returnOnDecision bool
+}
 
 func openLedgers(ctx context.Context, left, right string) (l ledgers, err error) {
 	for dsn, db := range map[string]**postgres.DB{left: &l.left, right: &l.right} {
@@ -138,7 +149,7 @@ func openLedgers(ctx context.Context, left, right string) (l ledgers, err error)
 
 // transfer moves an amount from left to right. after is called after each statement.
 func (l ledgers) transfer(ctx context.Context, m txn.Manager, amount int, after func(tx *txn.Tx, at string) error) error {
-	return txn.Run(ctx, m, txn.Options{Name: "transfer", Timeout: applicationTimeout}, func(ctx context.Context, tx *txn.Tx) error {
+	return txn.Run(ctx, m, txn.Options{Name: "transfer", Timeout: applicationTimeout, ReturnOnDecision: l.returnOnDecision}, func(ctx context.Context, tx *txn.Tx) error {
 		if _, err := l.left.Exec(ctx, tx, "UPDATE account SET balance = balance - $1 WHERE id = 1", amount); err != nil {
 			return err
 		}

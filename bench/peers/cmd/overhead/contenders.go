@@ -42,8 +42,11 @@ var all = []*contender{
 	{Key: "local", Name: "two local transactions", Beside: "manual", Place: nowhere, work: by((*manualCommit).twoLocal)},
 	{Key: "outbox", Name: "manual outbox", Beside: "manual", Place: nowhere, work: outboxOf},
 	{Key: "server", Name: "txmgr server", Beside: "manual", Place: process, work: through((*txmgr).pair)},
+	{Key: "server-decision", Name: "txmgr server, on decision", Beside: "manual", Place: process, work: through((*txmgr).decision)},
 	{Key: "embedded", Name: "txmgr embedded", Beside: "manual", Place: embedded, work: through((*txmgr).pair)},
+	{Key: "embedded-decision", Name: "txmgr embedded, on decision", Beside: "manual", Place: embedded, work: through((*txmgr).decision)},
 	{Key: "three", Name: "txmgr, three servers", Beside: "manual", Place: cluster, work: through((*txmgr).pair)},
+	{Key: "three-decision", Name: "txmgr, three servers, on decision", Beside: "manual", Place: cluster, work: through((*txmgr).decision)},
 
 	{Key: "pg", Name: "PostgreSQL, plain COMMIT", Place: nowhere, work: by((*manualCommit).plainPG)},
 	{Key: "pg-marker", Name: "PostgreSQL, with a marker row", Beside: "pg", Place: nowhere, work: by((*manualCommit).markedPG)},

@@ -20,10 +20,20 @@ func newTxmgr(m txn.Manager, p *pools) *txmgr {
 	return &txmgr{coordinator: m, bank: postgres.New(bankName, p.pg), stock: mariadb.New(stockName, p.my)}
 }
 
-var transfer = txn.Options{Name: "transfer"}
+var (
+	transfer   = txn.Options{Name: "transfer"}
+	onDecision = txn.Options{Name: "transfer", ReturnOnDecision: true}
+)
 
-func (t *txmgr) pair(ctx context.Context, worker int) error {
-	return txn.Run(ctx, t.coordinator, transfer, func(ctx context.Context, tx *txn.Tx) error {
+func (t *txmgr) pair(ctx context.Context, worker int) error { return t.both(ctx, transfer, worker) }
+
+// decision is pair that returns before phase two, which goes on while the worker's next transaction begins.
+func (t *txmgr) decision(ctx context.Context, worker int) error {
+	return t.both(ctx, onDecision, worker)
+}
+
+func (t *txmgr) both(ctx context.Context, o txn.Options, worker int) error {
+	return txn.Run(ctx, t.coordinator, o, func(ctx context.Context, tx *txn.Tx) error {
 		if _, err := t.bank.Exec(ctx, tx, pgUpdate, 1, worker); err != nil {
 			return err
 		}
