@@ -116,7 +116,7 @@ var ofParticipants = []plant{
 	{
 		name:   "postgres: no record of the log has the branch's number",
 		breaks: "a synchronous failover leaves no end unknown",
-		file:   "participant/postgres/db.go",
+		file:   "participant/postgres/identify.go",
 		old:    "current_setting('wal_level') <> 'logical'",
 		bug:    "current_setting('wal_level') = 'logical'",
 		pkg:    "participant/postgres", test: "TestNothingIsLostWithASynchronousStandby",

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
 	"github.com/txmgr/txmgr/txn"
@@ -57,23 +57,21 @@ func TestSessionRefBySQL(t *testing.T) {
 	if !found {
 		t.Fatal("the page has no query for a session reference")
 	}
-	tx, err := newBank(t).pool.Begin(t.Context())
+	conn, err := newBank(t).pool.Acquire(t.Context())
 	check(t, err)
-	defer func() { check(t, tx.Rollback(context.Background())) }()
-	_, err = tx.Exec(t.Context(), "SET TimeZone = 'Asia/Kathmandu'; SET DateStyle = 'SQL, DMY'", pgx.QueryExecModeSimpleProtocol)
-	check(t, err)
+	defer conn.Release()
+	want := identified(t, conn, "BEGIN; SET LOCAL TimeZone = 'Asia/Kathmandu'; SET LOCAL DateStyle = 'SQL, DMY'")
+	defer rollback(t, conn)
 	var got string
-	check(t, tx.QueryRow(t.Context(), query).Scan(&got))
-	want, err := identify(t.Context(), tx)
-	check(t, err)
+	check(t, conn.QueryRow(t.Context(), query).Scan(&got))
 	if want.Recovered.IsZero() {
 		t.Error("the lifetime of the server is not recorded")
 	}
 	want.Recovered = time.Time{} // the documented query leaves it out
 	asked, err := ParseSessionRef(got)
 	check(t, err)
-	if asked.Timeline != 1 || asked.Written == 0 || asked.Written >= want.Written {
-		t.Errorf("the page's query gives %v, and later this package %v", asked, want)
+	if asked.Timeline != 1 || asked.Written == 0 || asked.Written <= want.Written {
+		t.Errorf("this package gives %v, and later the page's query %v", want, asked)
 	}
 	want.Written = asked.Written // each writes a record of its own
 	if got != want.String() {
@@ -87,14 +85,10 @@ func TestABackendIsIdentifiedOnce(t *testing.T) {
 	conn, err := newBank(t).pool.Acquire(t.Context())
 	check(t, err)
 	defer conn.Release()
-	ask := func() (s SessionRef) {
+	ask := func() SessionRef {
 		t.Helper()
-		tx, err := conn.Begin(t.Context())
-		check(t, err)
-		defer func() { check(t, tx.Rollback(context.Background())) }()
-		s, err = identify(t.Context(), tx)
-		check(t, err)
-		return s
+		defer rollback(t, conn)
+		return identified(t, conn, "BEGIN")
 	}
 	first := ask()
 	kept := conn.Conn().PgConn().CustomData()
@@ -121,18 +115,30 @@ func TestABackendIsIdentifiedOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkIdentify is what a branch costs before its work.
-func BenchmarkIdentify(b *testing.B) {
-	conn, err := newBank(b).pool.Acquire(b.Context())
-	check(b, err)
-	defer conn.Release()
-	tx, err := conn.Begin(b.Context())
-	check(b, err)
-	defer func() { check(b, tx.Rollback(context.Background())) }()
+// identified begins a transaction, and returns what identifies it.
+func identified(t testing.TB, conn *pgxpool.Conn, begin string) SessionRef {
+	t.Helper()
+	b := &branch{conn: conn}
+	check(t, b.start(t.Context(), begin))
+	return b.sessionRef
+}
+
+func rollback(t testing.TB, conn *pgxpool.Conn) {
+	t.Helper()
+	_, err := conn.Exec(context.Background(), "ROLLBACK")
+	check(t, err)
+}
+
+// BenchmarkBegin is what a branch costs before its work.
+func BenchmarkBegin(b *testing.B) {
+	bank := newBank(b)
 	for b.Loop() {
-		if _, err := identify(b.Context(), tx); err != nil {
-			b.Fatal(err)
-		}
+		w, err := beginIn(b, bank.db, newBranch().XID)
+		check(b, err)
+		b.StopTimer()
+		check(b, w.Rollback(b.Context()))
+		w.Release()
+		b.StartTimer()
 	}
 }
 

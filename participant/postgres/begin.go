@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/txmgr/txmgr/participant/postgres/internal/connect"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
+	"github.com/txmgr/txmgr/txn"
+)
+
+// begin takes a connection for a branch, begins its transaction and enlists it, before its first
+// work.
+func (db *DB) begin(ctx context.Context, timeout time.Duration, enlist txn.EnlistFunc) (_ *branch, err error) {
+	conn, err := db.pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("postgres %s: take a connection: %w", db.name, connect.Redact(err))
+	}
+	b := &branch{name: db.name, conn: conn, readOnly: db.TxOptions.AccessMode == pgx.ReadOnly, onePhase: db.OnePhase}
+	defer func() {
+		if err != nil {
+			b.Release() // the branch has no work yet
+		}
+	}()
+	if err := b.start(ctx, beginQuery(db.TxOptions)+keepalives(timeout)); err != nil {
+		return nil, fmt.Errorf("postgres %s: begin: %w", db.name, err)
+	}
+	sessionRef := ""
+	if !b.readOnly {
+		sessionRef = b.sessionRef.String()
+	}
+	enlisted, err := enlist(ctx, sessionRef, nil)
+	if err != nil {
+		return nil, err
+	}
+	b.xid = enlisted.XID
+	return b, nil
+}
+
+// start begins the branch's transaction, with statements of which the first is BEGIN, and
+// identifies it: in one round trip, once the backend is known.
+func (b *branch) start(ctx context.Context, statements string) error {
+	conn := b.conn.Conn()
+	if b.readOnly {
+		b.mark = rand.Text()
+		statements += "; SET LOCAL " + sqltext.MarkSetting + " = '" + b.mark + "'"
+	} else {
+		statements += "; " + identityQuery
+	}
+	results, err := conn.PgConn().Exec(ctx, statements).ReadAll()
+	if err == nil && !b.readOnly {
+		b.sessionRef, err = identify(ctx, conn, results)
+	}
+	if err != nil {
+		return err
+	}
+	b.tx = &managedTx{inner: openTx(ctx, conn), branch: b, topLevel: true}
+	return nil
+}
+
+// openTx returns the [pgx.Tx] of a transaction that is open already. pgx makes one only for a
+// statement that it sends itself; a batch from which that statement is removed sends nothing.
+func openTx(ctx context.Context, conn *pgx.Conn) pgx.Tx {
+	var nothing pgx.Batch
+	nothing.BeginTx(pgx.TxOptions{})
+	nothing.QueuedQueries = nil
+	return conn.SendBatch(ctx, &nothing).Tx()
+}
+
+// beginQuery is the statement that begins a transaction with the options.
+func beginQuery(o pgx.TxOptions) string {
+	if o.BeginQuery != "" {
+		return o.BeginQuery
+	}
+	query := "BEGIN"
+	if o.IsoLevel != "" {
+		query += " ISOLATION LEVEL " + string(o.IsoLevel)
+	}
+	for _, mode := range []string{string(o.AccessMode), string(o.DeferrableMode)} {
+		if mode != "" {
+			query += " " + mode
+		}
+	}
+	return query
+}
+
+// maxKeepalive bounds how long the server waits for a client that has vanished, where the timeout
+// of the transaction is longer.
+const maxKeepalive = time.Minute
+
+// keepalives makes the server end the session within the transaction's timeout, or a minute, when
+// the client's host has vanished. Until the coordinator has the enlistment, which is on its way
+// while the session takes its first locks, it cannot end the session at the deadline.
+//
+// Not idle_in_transaction_session_timeout: the session of a transaction that is extended may be
+// idle for longer than the first timeout, and could not be given more while a statement runs.
+func keepalives(timeout time.Duration) string {
+	const probes = 3
+	half := int(min(timeout, maxKeepalive)/time.Second) / 2
+	return fmt.Sprintf("; SET LOCAL tcp_keepalives_idle = %d; SET LOCAL tcp_keepalives_interval = %d; SET LOCAL tcp_keepalives_count = %d",
+		max(half, 1), max(half/probes, 1), probes)
+}
