@@ -35,7 +35,7 @@ func backupOf(t *testing.T, name string, incarnation uint64) []byte {
 
 // TestBackupsOfAllVersions: a backup with a snapshot of any version is read and restored.
 func TestBackupsOfAllVersions(t *testing.T) {
-	for name, incarnation := range map[string]uint64{"snapshot": 0, "snapshot-2": 0, "snapshot-3": 300, "snapshot-4": 300, "snapshot-5": 300, "snapshot-6": 300} {
+	for name, incarnation := range map[string]uint64{"snapshot": 0, "snapshot-2": 0, "snapshot-3": 300, "snapshot-4": 300, "snapshot-5": 300, "snapshot-6": 300, "snapshot-7": 301} {
 		data := backupOf(t, name, incarnation)
 		if _, c, err := backup.Inspect(bytes.NewReader(data)); err != nil || c.Transactions < 3 || len(c.Participants) != 2 {
 			t.Errorf("%s: %+v, %v", name, c, err)

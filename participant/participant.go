@@ -17,6 +17,11 @@ type Branch struct {
 	Payload         []byte
 	SessionRef      string // the session reference as given at enlist; may be empty
 	ClientCompletes bool   // the application may have completed the branch itself
+	// BeforeRestore: the coordinator was restored from a backup, in which the transaction was begun and
+	// not decided to roll back. What was voted and decided later is lost, so the branch may have been
+	// committed, and a commit record that the coordinator removes (see [Pruner]) may have been removed.
+	// That there is none proves nothing, unless the branch was seen open or prepared since.
+	BeforeRestore bool
 	// Attempts is how often the coordinator has tried before, as far as this leader knows, with
 	// a result that was never learnt: every failed call but those with a [NoEffectError]. It
 	// proves nothing.
@@ -26,10 +31,10 @@ type Branch struct {
 }
 
 // MayBeCommitted reports whether the branch may have been committed when it is not there any
-// more: it voted yes, or statements of the application's own have ended it. Only proof shows
-// that it was rolled back.
+// more: it voted yes, or may have voted yes after a backup, or statements of the application's own
+// have ended it. Only proof shows that it was rolled back.
 func (b Branch) MayBeCommitted() bool {
-	return b.Vote == txn.VotePrepared || b.Vote == txn.VoteEndedByApplication
+	return b.Vote == txn.VotePrepared || b.Vote == txn.VoteEndedByApplication || b.BeforeRestore
 }
 
 // NoEffectError is an error of Commit, Rollback or Prepare after which nothing can have

@@ -55,10 +55,10 @@ func stream(r io.Reader) (h machine.Header, sessions iter.Seq2[*machine.Session,
 }
 
 // CopyAsNewIncarnation copies a snapshot of any known version from src, which must end with it, to
-// dst, in the version that [FSM.Snapshot] writes and as the beginning of the next incarnation of its cluster: with
-// recovery paused until an operator resumes it, and without nodes, neither members nor removed
-// ones: nodes of the old incarnation are recognized by its number. It keeps one block in memory,
-// however much there is to copy.
+// dst, in version 7 and as the beginning of the next incarnation of its cluster: with recovery paused until an
+// operator resumes it, with the mark of [machine.Transaction.MarkRestored], and without nodes, neither
+// members nor removed ones: nodes of the old incarnation are recognized by its number. It keeps one block
+// in memory, however much there is to copy.
 //
 // After an error dst holds a part without an end, which cannot be restored. The error wraps
 // [ErrCorrupt], [ErrUnknownVersion], [ErrUnknownKind] or [ErrOtherGroup] when the bytes are at fault.
@@ -69,8 +69,20 @@ func CopyAsNewIncarnation(dst io.Writer, src io.Reader) error {
 	}
 	h.Incarnation++
 	h.RecoveryPaused, h.Members, h.Removed = true, nil, nil
-	if err := writeSnapshot(dst, h, sessions, txs); err != nil {
+	if err := writeSnapshot(dst, restoredVersion, h, sessions, marked(txs)); err != nil {
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	return nil
+}
+
+// marked marks the transactions of a backup.
+func marked(txs iter.Seq2[*machine.Transaction, error]) iter.Seq2[*machine.Transaction, error] {
+	return func(yield func(*machine.Transaction, error) bool) {
+		txs(func(t *machine.Transaction, err error) bool {
+			if err == nil {
+				t.MarkRestored()
+			}
+			return yield(t, err)
+		})
+	}
 }

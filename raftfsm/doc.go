@@ -132,6 +132,11 @@
 // release writes it yet: a snapshot without a group is of group 0, and nodes of earlier releases,
 // to which a leader may send a snapshot during an upgrade, read version 5 at most.
 //
+// Version 7 is version 6, of group 0, with one more flag of a transaction, 16: it is in the backup that the state
+// was restored from, and not rolled back there. A restored state begins with version 7, and a
+// snapshot has that version while a transaction has the flag, without which it would be taken for rolled
+// back where it is committed.
+//
 // Earlier versions can be restored for ever. Version 4 has no replaced sessions, and, in place of
 // the counts by cause, those of all decisions to roll back and of those by timeout. Version 3 also
 // has no sessions, and neither of their numbers. Version 2 also has no incarnation, recovery-paused

@@ -369,7 +369,7 @@ func snapshotOf(t *rapid.T, f *FSM) []byte {
 	defer s.Release()
 	var b bytes.Buffer
 	inner := s.(*snapshot)
-	if err := writeSnapshot(&b, inner.Header(), withoutErrors(inner.Sessions()), withoutErrors(inner.Transactions())); err != nil {
+	if err := writeSnapshot(&b, inner.version(), inner.Header(), withoutErrors(inner.Sessions()), withoutErrors(inner.Transactions())); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

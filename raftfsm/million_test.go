@@ -177,7 +177,7 @@ func BenchmarkWriteSnapshot(b *testing.B) {
 			b.Fatal(err)
 		}
 		inner := s.(*snapshot)
-		if err := writeSnapshot(io.Discard, inner.Header(), withoutErrors(inner.Sessions()), withoutErrors(inner.Transactions())); err != nil {
+		if err := writeSnapshot(io.Discard, inner.version(), inner.Header(), withoutErrors(inner.Sessions()), withoutErrors(inner.Transactions())); err != nil {
 			b.Fatal(err)
 		}
 		s.Release()

@@ -85,8 +85,8 @@ func (r *reader) snapshotHeader(version byte) (h machine.Header, audit int) {
 	return h, audit
 }
 
-// group reads the number of the raft group, with which the header of version 6 ends. A snapshot of
-// an earlier version is of group 0.
+// group reads the number of the raft group, with which the header ends from version 6 on. A snapshot
+// of an earlier version is of group 0.
 func (r *reader) group(version byte) uint64 {
 	if version < groupVersion {
 		return 0
@@ -172,7 +172,7 @@ func (r *reader) session() machine.Session {
 	}
 }
 
-func appendTransaction(dst []byte, t *machine.Transaction) []byte {
+func appendTransaction(dst []byte, t *machine.Transaction, version byte) []byte {
 	dst = append(dst, t.ID[:]...)
 	dst = appendString(dst, t.Name)
 	dst = append(dst, byte(t.State), byte(t.Cause), byte(t.Heuristic))
@@ -187,7 +187,7 @@ func appendTransaction(dst []byte, t *machine.Transaction) []byte {
 	dst = binary.AppendVarint(dst, t.Decided)
 	dst = binary.AppendUvarint(dst, uint64(t.DecidedTick))
 	dst = binary.AppendUvarint(dst, t.DecidedIndex)
-	flags := flagsOf(t)
+	flags := flagsOf(t, version)
 	dst = append(dst, flags)
 	if !t.Session.IsZero() {
 		dst = append(dst, t.Session[:]...)
@@ -211,15 +211,16 @@ func appendTransaction(dst []byte, t *machine.Transaction) []byte {
 	return dst
 }
 
-// Flags of a transaction. Version 1 knew only the first, version 3 the first two.
+// Flags of a transaction. Version 1 knew only the first, version 3 the first two, version 5 all but the last.
 const (
 	flagClientCompletes byte = 1 << iota
 	flagReenlisted
 	flagInSession
 	flagReplaced // each branch has a list of replaced session references behind its own
+	flagBeforeRestore
 )
 
-func flagsOf(t *machine.Transaction) (flags byte) {
+func flagsOf(t *machine.Transaction, version byte) (flags byte) {
 	if t.ClientCompletes {
 		flags |= flagClientCompletes
 	}
@@ -231,6 +232,9 @@ func flagsOf(t *machine.Transaction) (flags byte) {
 	}
 	if slices.ContainsFunc(t.Branches, func(b machine.TransactionBranch) bool { return len(b.Replaced) > 0 }) {
 		flags |= flagReplaced
+	}
+	if t.BeforeRestore && version >= restoredVersion {
+		flags |= flagBeforeRestore
 	}
 	return flags
 }
@@ -246,11 +250,14 @@ func (r *reader) transactionFlags(t *machine.Transaction, version byte) (flags b
 	if version >= 5 {
 		known |= flagReplaced
 	}
+	if version >= restoredVersion {
+		known |= flagBeforeRestore
+	}
 	b := r.byte()
 	if b&^known != 0 {
 		r.fail("facts %#x about a transaction; known are %#x", b, known)
 	}
-	t.ClientCompletes, t.Reenlisted = b&flagClientCompletes != 0, b&flagReenlisted != 0
+	t.ClientCompletes, t.Reenlisted, t.BeforeRestore = b&flagClientCompletes != 0, b&flagReenlisted != 0, b&flagBeforeRestore != 0
 	if b&flagInSession == 0 {
 		return b
 	}

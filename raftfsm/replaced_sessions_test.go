@@ -20,7 +20,7 @@ func TestReplacedSessionsAreKept(t *testing.T) {
 		{Participant: "web", Payload: []byte("r"), SessionRef: "other", Replaced: []string{"former"}},
 	}}
 	var got machine.Transaction
-	r := newReader(appendTransaction(nil, &want))
+	r := newReader(appendTransaction(nil, &want, snapshotVersion))
 	r.transaction(&got, snapshotVersion)
 	if r.err != nil || r.remaining() != 0 {
 		t.Fatalf("%v; %d bytes are left", r.err, r.remaining())

@@ -19,8 +19,11 @@ const (
 	magic = "txmgrsn"
 	// snapshotVersion is the version that is written: it has no group, since the only one is group 0.
 	snapshotVersion = 5
-	// groupVersion is the newest that can be read: it also has the number of the raft group.
+	// groupVersion also has the number of the raft group.
 	groupVersion = 6
+	// restoredVersion is the newest: it also marks the transactions from before a restore, and is
+	// written while there are any. Earlier releases would lose the mark, and refuse it.
+	restoredVersion = 7
 )
 
 // snapshot is the state at one moment, on its way to disk. Its Release lets the machine write in place again.
@@ -28,7 +31,7 @@ type snapshot struct{ *machine.Snapshot }
 
 // Persist writes the snapshot while the machine goes on. It keeps one block in memory.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
-	err := writeSnapshot(sink, s.Header(), withoutErrors(s.Sessions()), withoutErrors(s.Transactions()))
+	err := writeSnapshot(sink, s.version(), s.Header(), withoutErrors(s.Sessions()), withoutErrors(s.Transactions()))
 	if err != nil {
 		_ = sink.Cancel() // the first error is the one to report
 		return fmt.Errorf("snapshot: %w", err)
@@ -37,6 +40,14 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 		return fmt.Errorf("snapshot: close: %w", err)
 	}
 	return nil
+}
+
+// version is the earliest that has room for all of the state.
+func (s *snapshot) version() byte {
+	if s.BeforeRestore() > 0 {
+		return restoredVersion
+	}
+	return snapshotVersion
 }
 
 // withoutErrors adapts values that come from memory.
@@ -48,12 +59,15 @@ func withoutErrors[T any](all iter.Seq[T]) iter.Seq2[T, error] {
 
 // writeSnapshot does not write the end block after an error. It needs as many sessions as the
 // header announces, and reads them before the transactions.
-func writeSnapshot(w io.Writer, h machine.Header, sessions iter.Seq2[*machine.Session, error], txs iter.Seq2[*machine.Transaction, error]) error {
+func writeSnapshot(w io.Writer, version byte, h machine.Header, sessions iter.Seq2[*machine.Session, error], txs iter.Seq2[*machine.Transaction, error]) error {
 	b := newBlockWriter(w)
-	if err := b.write(append([]byte(magic), snapshotVersion)); err != nil {
+	if err := b.write(append([]byte(magic), version)); err != nil {
 		return err
 	}
 	b.buf = appendSnapshotHeader(b.buf, &h)
+	if version >= groupVersion {
+		b.buf = binary.AppendUvarint(b.buf, 0) // the group
+	}
 	if err := b.flush(blockHeader); err != nil {
 		return err
 	}
@@ -75,7 +89,7 @@ func writeSnapshot(w io.Writer, h machine.Header, sessions iter.Seq2[*machine.Se
 			return err
 		}
 		failpoint.Hit("snapshot half written")
-		b.buf = appendTransaction(b.buf, t)
+		b.buf = appendTransaction(b.buf, t, version)
 		count++
 		if err := b.flushFull(blockTransactions); err != nil {
 			return err
@@ -141,8 +155,8 @@ func readHeader(b *blockReader) (h machine.Header, version byte, audit int, err 
 	switch {
 	case string(b.buf[:len(magic)]) != magic:
 		return h, 0, 0, fmt.Errorf("%w: it begins with %q; want %q", ErrCorrupt, b.buf[:len(magic)], magic)
-	case version > groupVersion:
-		return h, 0, 0, fmt.Errorf("%w: version %d, the newest known here is %d: this node is older than what it reads; upgrade it", ErrUnknownVersion, version, groupVersion)
+	case version > restoredVersion:
+		return h, 0, 0, fmt.Errorf("%w: version %d, the newest known here is %d: this node is older than what it reads; upgrade it", ErrUnknownVersion, version, restoredVersion)
 	case version == 0:
 		return h, 0, 0, fmt.Errorf("%w: there is no version %d", ErrCorrupt, version)
 	}

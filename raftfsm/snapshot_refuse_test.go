@@ -30,18 +30,18 @@ func TestSnapshotRefuses(t *testing.T) {
 	host.Sessions = 1
 	hosting, resident := appendSnapshotHeader(nil, &host), appendSession(nil, sampleSessions()[0])
 	endless := binary.AppendUvarint(bytes.Clone(header[:len(header)-1]), machine.MaxAudit+1)
-	one := appendTransaction(nil, &txs[0])
+	one := appendTransaction(nil, &txs[0], snapshotVersion)
 	both := []byte{blockHeader, blockTransactions}
 	inside := txs[0]
 	inside.Session = sessionID(9)
-	nowhere := bytes.Replace(appendTransaction(nil, &inside), inside.Session[:], make([]byte, 16), 1)
+	nowhere := bytes.Replace(appendTransaction(nil, &inside, snapshotVersion), inside.Session[:], make([]byte, 16), 1)
 	crowded := txs[0]
 	crowded.Branches = slices.Repeat(crowded.Branches, txn.MaxBranches)
 	labelled := txs[0]
 	labelled.Labels = slices.Repeat(labelled.Labels, txn.MaxLabels+1)
 	crowd := h
 	crowd.Participants = slices.Repeat(crowd.Participants, txn.MaxParticipants)
-	newer := append([]byte(magic), groupVersion+1)
+	newer := append([]byte(magic), restoredVersion+1)
 	short := bytes.Clone(header[:len(header)-1])
 	members, removed, tokens := h, h, h
 	members.Members = slices.Repeat(h.Members, machine.MaxMembers)
@@ -80,8 +80,8 @@ func TestSnapshotRefuses(t *testing.T) {
 		{"transaction cut short", assemble(t, 1, both, header, one[:len(one)-1]), ErrCorrupt},
 		{"one transaction too many", assemble(t, 0, both, header, one), ErrCorrupt},
 		{"one transaction too few", assemble(t, 2, both, header, one), ErrCorrupt},
-		{"too many branches", assemble(t, 1, both, header, appendTransaction(nil, &crowded)), ErrCorrupt},
-		{"too many labels", assemble(t, 1, both, header, appendTransaction(nil, &labelled)), ErrCorrupt},
+		{"too many branches", assemble(t, 1, both, header, appendTransaction(nil, &crowded, snapshotVersion)), ErrCorrupt},
+		{"too many labels", assemble(t, 1, both, header, appendTransaction(nil, &labelled, snapshotVersion)), ErrCorrupt},
 		{"block of 128 MiB in 9 bytes", append(append([]byte(magic), snapshotVersion), 1, 0, 0, 0, 8, 0, 0, 0, 0), ErrCorrupt},
 	}
 	for _, tt := range tests {
@@ -120,9 +120,10 @@ func FuzzReadSnapshot(f *testing.F) {
 	f.Add(golden(f, "snapshot-5"))
 	f.Add(golden(f, "snapshot-6"))
 	f.Add(golden(f, "snapshot-6-group"))
+	f.Add(golden(f, "snapshot-7"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, err := readSnapshot(bytes.NewReader(data))
-		known := slices.ContainsFunc([]string{"snapshot", "snapshot-2", "snapshot-3", "snapshot-4", "snapshot-5", "snapshot-6"}, func(name string) bool { return bytes.Equal(data, golden(t, name)) })
+		known := slices.ContainsFunc([]string{"snapshot", "snapshot-2", "snapshot-3", "snapshot-4", "snapshot-5", "snapshot-6", "snapshot-7"}, func(name string) bool { return bytes.Equal(data, golden(t, name)) })
 		if err == nil && !known {
 			t.Fatalf("chance has made a snapshot with good checksums: %x", data)
 		}
@@ -138,7 +139,7 @@ func FuzzReadBlocks(f *testing.F) {
 	}
 	var body []byte
 	for i := range txs {
-		body = appendTransaction(body, &txs[i])
+		body = appendTransaction(body, &txs[i], snapshotVersion)
 	}
 	var trail []byte
 	for i := range h.Audit {
@@ -148,7 +149,7 @@ func FuzzReadBlocks(f *testing.F) {
 	h.Audit = nil
 	f.Add(appendSnapshotHeader(nil, &h), []byte(nil), lodging, body, uint64(len(txs)))
 	h.Sessions, txs[0].Session = 0, txn.SessionID{}
-	f.Add(appendSnapshotHeader(nil, &h), []byte(nil), []byte(nil), appendTransaction(nil, &txs[0]), uint64(1))
+	f.Add(appendSnapshotHeader(nil, &h), []byte(nil), []byte(nil), appendTransaction(nil, &txs[0], snapshotVersion), uint64(1))
 	f.Fuzz(func(t *testing.T, header, trail, lodging, body []byte, count uint64) {
 		kinds, bodies := []byte{blockHeader}, [][]byte{header}
 		if len(trail) > 0 {

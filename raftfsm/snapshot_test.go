@@ -133,8 +133,13 @@ func pointers(txs []machine.Transaction) iter.Seq[*machine.Transaction] {
 
 func written(t testing.TB, h machine.Header, sessions iter.Seq[*machine.Session], txs iter.Seq[*machine.Transaction]) []byte {
 	t.Helper()
+	return writtenAs(t, snapshotVersion, h, sessions, txs)
+}
+
+func writtenAs(t testing.TB, version byte, h machine.Header, sessions iter.Seq[*machine.Session], txs iter.Seq[*machine.Transaction]) []byte {
+	t.Helper()
 	var b bytes.Buffer
-	if err := writeSnapshot(&b, h, withoutErrors(sessions), withoutErrors(txs)); err != nil {
+	if err := writeSnapshot(&b, version, h, withoutErrors(sessions), withoutErrors(txs)); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -142,9 +147,9 @@ func written(t testing.TB, h machine.Header, sessions iter.Seq[*machine.Session]
 
 func image(t testing.TB, m *machine.Machine) []byte {
 	t.Helper()
-	s := m.Snapshot()
+	s := &snapshot{m.Snapshot()}
 	defer s.Release()
-	return written(t, s.Header(), s.Sessions(), s.Transactions())
+	return writtenAs(t, s.version(), s.Header(), s.Sessions(), s.Transactions())
 }
 
 // blocks takes a snapshot apart: what precedes the blocks, and the blocks.
@@ -303,7 +308,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		h.Sessions = len(sessions)
 		txs := rapid.SliceOfN(genTransaction(), 0, 8).Draw(t, "transactions")
 		var data bytes.Buffer
-		if err := writeSnapshot(&data, h, withoutErrors(slices.Values(sessions)), withoutErrors(pointers(txs))); err != nil {
+		if err := writeSnapshot(&data, snapshotVersion, h, withoutErrors(slices.Values(sessions)), withoutErrors(pointers(txs))); err != nil {
 			t.Fatal(err)
 		}
 		b := newBlockReader(&data)

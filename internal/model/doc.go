@@ -37,7 +37,8 @@
 //   - false_heuristic: recovery takes a branch that nothing interfered with to have ended otherwise
 //     than decided.
 //   - unnoticed: a transaction is finished without a heuristic outcome, although a branch of it ended
-//     otherwise than decided. Without a restored backup this is implied by the others.
+//     otherwise than decided. Without a restored backup this is implied by the others; with one it holds
+//     because of the mark.
 //   - nothing_stays_prepared, nothing_stays_locked: under weak fairness, as temporal formulas.
 //
 // # What is modelled

@@ -51,8 +51,12 @@ var searches = []search{
 	// A restored backup.
 	{model: "twophase", name: "restored: begun once, presumed abort", flags: "RESTORED PLAIN CHECK_begun_twice=1 CHECK_commit_swept=1", only: true, long: true},
 	{model: "twophase", name: "restored: atomicity may be lost", flags: "RESTORED PLAIN", only: true, finds: "not_atomic", long: true},
-	{model: "twophase", name: "restored: a pruned proof is missed", flags: "RESTORED CONCURRENT JOINED", only: true, finds: "unnoticed", long: true},
-	{model: "twophase", name: "restored: no proof is missed without prune", flags: "RESTORED CONCURRENT JOINED NO_PRUNE CHECK_unnoticed=1", only: true, long: true},
+	{model: "twophase", name: "restored: no pruned proof is missed", flags: "RESTORED CONCURRENT JOINED CHECK_unnoticed=1", only: true, long: true},
+	{model: "twophase", name: "restored: no proof is missed without prune", flags: "RESTORED CONCURRENT JOINED NO_PRUNE NO_MARK CHECK_unnoticed=1", only: true, long: true},
+	{model: "twophase", name: "restored: reaches committed, proved", flags: "RESTORED CONCURRENT JOINED REACH_PROVED=COMMITTED", only: true, finds: end, long: true},
+	{model: "twophase", name: "restored: reaches rolled back, proved", flags: "RESTORED CONCURRENT JOINED REACH_PROVED=ROLLED_BACK", only: true, finds: end, long: true},
+	{model: "twophase", name: "mistake: restored without the mark", flags: "RESTORED CONCURRENT JOINED NO_MARK", only: true, finds: "unnoticed", long: true},
+	{model: "twophase", name: "mistake: restored, and a barrier proves a rollback", flags: "RESTORED CONCURRENT JOINED BARRIER_PROVES", only: true, finds: "unnoticed", long: true},
 	{model: "twophase", name: "mistake: restored with the epoch of before", flags: "RESTORED PLAIN SAME_EPOCH", only: true, finds: "begun_twice"},
 	{model: "twophase", name: "mistake: restored, and unknown branches swept", flags: "RESTORED PLAIN SWEPT_AFTER_RESTORE", only: true, finds: "commit_swept"},
 

@@ -12,7 +12,8 @@
    Mistakes: NO_HORIZON, LATER_MARK, UNAWAITED without TICKS, LOG_FIRST, ONE_LOOK,
    NOT_FOUND_IS_END, NO_SWEEP, PRUNE_WHILE_BUSY, DEPOSED_REPORTS, VOTE_NOT_ASKED, NO_BARRIER,
    NO_LIST, LATE_LOOKUP (a deposed leader reads the log after the
-   next one has begun its calls), SAME_EPOCH, SWEPT_AFTER_RESTORE. */
+   next one has begun its calls), SAME_EPOCH, SWEPT_AFTER_RESTORE, NO_MARK (a missing row proves a rollback also after a
+   restore), BARRIER_PROVES (a barrier does). */
 #include "common.pml"
 
 /* The transaction in the log (txn/machine). */
@@ -55,6 +56,19 @@ byte row;
 
 bool calling;         /* a call of the leader for branch 2 is under way, or its report (recovery.busyLocked) */
 bool restored, paused;
+#ifdef RESTORED
+bool marked;          /* machine.Transaction.BeforeRestore: it may have been committed after the backup */
+#endif
+#if defined(RESTORED) && !defined(NO_MARK)
+#define rowMayBeGone marked       /* !task.missingRowProves() */
+#else
+#define rowMayBeGone false
+#endif
+#ifdef BARRIER_PROVES
+#define barrierProves true
+#else
+#define barrierProves (!rowMayBeGone)
+#endif
 
 /* machine.finish: the transaction is finished when all its branches are. */
 inline finish() {
@@ -293,7 +307,12 @@ end:	do
 #define deposed (role == DEPOSED)
 inline otherwise(b) { /* the branch has ended otherwise than decided */
 	if
-	:: restored -> if :: !deposed && life == restored -> heuristic = true; finished[b] = true; finish() :: else fi; done = false
+	:: restored -> done = false;
+		if
+		:: !deposed && life == restored -> heuristic = true; finished[b] = true; finish()
+		:: else
+		LOST
+		fi
 	:: !restored && (life != restored || deposed) -> done = false
 	:: !restored && !deposed -> VIOLATED(false_heuristic)
 #ifdef DEPOSED_REPORTS
@@ -331,15 +350,21 @@ inline driveRollback(b) {
 	fi;
 	if
 	:: b == 2 && seen == ROW -> atomic { otherwise(2) }
-	:: b == 2 && seen == BARRIER -> done = true
+	:: b == 2 && seen == BARRIER && barrierProves -> done = true
+	:: b == 2 && seen == BARRIER && !barrierProves -> atomic { otherwise(2) }
 	:: b == 2 && seen == NO_ROW -> atomic { if
-		:: !locked && row == NO_ROW -> row = BARRIER; done = true
+		:: !locked && row == NO_ROW && !rowMayBeGone -> row = BARRIER; done = true
+		:: !locked && row == NO_ROW && rowMayBeGone -> row = BARRIER; otherwise(2)
 		:: !locked && row != NO_ROW      /* the next attempt reads it */
 		:: locked -> seen = 3
 		fi };
 		if
 		:: seen == 3 && w[2] == PREPARED -> atomic { if :: w[2] == PREPARED -> endBranch(2, ROLLED_BACK_B); done = true :: else fi }
-		:: seen == 3 && w[2] == WORKING -> atomic { if :: w[2] == WORKING -> w[2] = ROLLED_BACK_B; request[2] = 0 :: else fi } /* task.fence */
+		:: seen == 3 && w[2] == WORKING -> atomic { if :: w[2] == WORKING -> w[2] = ROLLED_BACK_B; request[2] = 0 :: else fi }; /* task.fence */
+#if defined(RESTORED) && !defined(NO_MARK)
+			/* the next attempt of the same call knows that the row was there (task.seenHeld) */
+			atomic { if :: !locked && row == NO_ROW -> row = BARRIER; done = true :: else fi }
+#endif
 		:: seen != 3 || w[2] != PREPARED && w[2] != WORKING
 		fi
 	:: b == 1 ->
@@ -541,6 +566,7 @@ active proctype Operator() {
 end:	atomic { backup = tx; e1 = enlisted[1]; e2 = enlisted[2]; f1 = finished[1]; f2 = finished[2] };
 	atomic { tx = backup; enlisted[1] = e1; enlisted[2] = e2; finished[1] = f1; finished[2] = f2;
 		restored = true; paused = true; calling = false;
+		marked = (tx == ACTIVE || tx == PREPARING || tx == COMMITTING); /* Transaction.MarkRestored */
 #ifndef SAME_EPOCH
 		past_mark = true;            /* the mark is of another epoch */
 #endif
@@ -562,6 +588,12 @@ init { atomic {
 #endif
 #endif
 	} }
+#ifdef REACH_PROVED
+/* What is proved after a restore is no heuristic outcome, although the transaction is marked. */
+active proctype Proved() {
+end:	atomic { restored && marked && !heuristic && tx == REACH_PROVED && w[2] == (REACH_PROVED == COMMITTED -> COMMITTED_B : ROLLED_BACK_B) -> end_reached = true; assert(!end_reached) }
+}
+#endif
 #ifdef LIVE
 ltl nothing_stays_prepared { (!<>[](w[1] == PREPARED)) && (!<>[](w[2] == PREPARED)) }
 #endif

@@ -26,6 +26,14 @@ var ofParticipants = []plant{
 		pkg:    "participant/mariadb", test: "TestManualFinishIsReportedExactly", says: "commit after XA COMMIT, sent manually (restart: false): {rolled back ",
 	},
 	{
+		name:   "mariadb: a missing row proves a rollback after a restore, too",
+		breaks: "a branch is rolled back when there is proof of it",
+		file:   "participant/mariadb/finish.go",
+		old:    "(!t.b.BeforeRestore || t.seenHeld)",
+		bug:    "(!t.b.BeforeRestore || t.b.XID != \"\")",
+		pkg:    "participant/mariadb", test: "TestPrunedRowAfterARestore", says: "no vote in the backup, rollback: {rolled back ",
+	},
+	{
 		name:   "postgres: the command tag of PREPARE TRANSACTION is not read",
 		breaks: "a yes means that the work is prepared",
 		file:   "participant/postgres/branch.go",

@@ -145,6 +145,14 @@ var ofTheState = []plant{
 
 var ofSnapshots = []plant{
 	{
+		name:   "a restored state does not mark what may have been committed since",
+		breaks: "a branch is rolled back when there is proof of it",
+		file:   "raftfsm/copy.go",
+		old:    "t.MarkRestored()",
+		bug:    "_ = t.MarkRestored",
+		pkg:    "raftfsm", test: "TestReincarnate", says: "restored otherwise",
+	},
+	{
 		name:   "a restore forgets the order within a group",
 		breaks: "a snapshot and the log behind it give the same state as the whole log",
 		file:   "txn/machine/snapshot.go",
@@ -204,8 +212,8 @@ var ofSnapshots = []plant{
 		name:   "a snapshot names its group",
 		breaks: "a follower of an earlier release reads the snapshot of an upgraded leader",
 		file:   "raftfsm/snapshot.go",
-		old:    "b.write(append([]byte(magic), snapshotVersion))",
-		bug:    "b.write(append([]byte(magic), groupVersion))",
+		old:    "return snapshotVersion\n}",
+		bug:    "return groupVersion\n}",
 		pkg:    "raftfsm", test: "TestSnapshotGolden", says: "the stored form has changed",
 	},
 	{

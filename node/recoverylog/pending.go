@@ -44,7 +44,7 @@ func BranchOf(m *machine.Machine, t *machine.Transaction, id txn.BranchID) parti
 	boot, _ := m.Bootstrap()
 	return participant.Branch{
 		TX: t.ID, ID: id, XID: txn.XID(boot.Cluster, t.ID, id), Vote: b.Vote, Payload: b.Payload,
-		SessionRef: b.SessionRef, ClientCompletes: t.ClientCompletes && !coordinatorPrepares(m, b.Participant),
+		SessionRef: b.SessionRef, ClientCompletes: t.ClientCompletes && !coordinatorPrepares(m, b.Participant), BeforeRestore: t.BeforeRestore,
 	}
 }
 

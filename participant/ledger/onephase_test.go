@@ -154,6 +154,39 @@ func TestForgottenEndsProveNothing(t *testing.T) {
 	}
 }
 
+// TestForgottenEndsAfterARestore: a rollback by a coordinator that was restored from a backup takes a branch to
+// be rolled back only if no end has been forgotten since it began.
+func TestForgottenEndsAfterARestore(t *testing.T) {
+	l, path := newLedger(t)
+	rollback := func(b participant.Branch, want participant.BranchOutcome) {
+		t.Helper()
+		b.BeforeRestore = true
+		for range 2 {
+			if r, err := openParticipant(t, path).Rollback(t.Context(), b); err != nil || r.Outcome != want {
+				t.Errorf("%v, %v; want %v", r, err, want)
+			}
+		}
+	}
+	done, doneBranch := alone(t, path, "add alice 1")
+	if state, err := done.CommitOnePhase(t.Context()); state != txn.BranchCommitted {
+		t.Fatal(state, err)
+	}
+	rollback(doneBranch, participant.Committed)
+	_, gone := alone(t, path, "add alice 2")
+	rollback(gone, participant.RolledBack)
+	prepared, preparedBranch := alone(t, path, "add alice 4")
+	if vote, err := prepared.Prepare(t.Context()); vote != txn.VotePrepared {
+		t.Fatal(vote, err)
+	}
+	forget(t, l)
+	rollback(preparedBranch, participant.RolledBack) // now
+	rollback(doneBranch, participant.Unknown)
+	rollback(participant.Branch{XID: doneBranch.XID}, participant.Unknown)
+	if n, err := l.Total(t.Context()); n != 1 || err != nil {
+		t.Errorf("alice has %d, %v", n, err)
+	}
+}
+
 // TestFormOfASession must never be rewritten: logs hold this text.
 func TestFormOfASession(t *testing.T) {
 	if got := (startMark{123, true}).String(); got != "ends=123" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -44,9 +45,19 @@ func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (par
 }
 
 // Rollback implements [participant.Participant]. The application holds no lock before it has
-// prepared, so there is nothing to fence; what it prepares later is refused.
+// prepared, so there is nothing to fence; what it prepares later is refused. That no end of a branch is
+// on record proves nothing if its record may have been forgotten before the coordinator was restored.
 func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (participant.Result, error) {
-	return r.finish(ctx, b, rollback)
+	if !b.BeforeRestore {
+		return r.finish(ctx, b, rollback)
+	}
+	since, _ := parseStartMark(b.SessionRef) // without one, nothing may have been forgotten yet
+	return r.finish(ctx, b, func(tx *bbolt.Tx, xid string, now time.Time) (participant.BranchOutcome, error) {
+		if _, prepared, err := load(tx, bucketPrepared, xid, decodeBranch); err != nil || prepared {
+			return rollback(tx, xid, now)
+		}
+		return resolveOutcome(tx, xid, since, now)
+	})
 }
 
 func (r *resourceManager) finish(ctx context.Context, b participant.Branch, how finishFunc) (participant.Result, error) {

@@ -33,6 +33,7 @@ type task struct {
 	s              SessionRef // zero: none is recorded
 	n              xa.Name
 	resolveOnly    bool // only determine the outcome
+	seenHeld       bool // the branch was open or prepared during this call
 	fenced         bool // fence was called
 	restartChecked bool // serverRestarted has compared the starts of the server
 }
@@ -123,6 +124,7 @@ func (t *task) commit(ctx context.Context) (result, error) {
 		}
 		return res, err
 	}
+	t.seenHeld = true
 	if why, err := t.disconnect(ctx, c); why != nil || err != nil {
 		if err != nil {
 			err = &participant.NoEffectError{Err: err}
@@ -146,7 +148,7 @@ func (t *task) serverRestarted(ctx context.Context) (bool, error) {
 // byMarker returns the outcome that the marker row proves.
 func (t *task) byMarker(ctx context.Context, row int) (result, error) {
 	if row == markertable.Barrier {
-		if t.b.MayBeCommitted() && !t.s.hasMarker() {
+		if !t.missingRowProves() {
 			return finalResult(participant.Unknown, t.lostReason())
 		}
 		return finalResult(participant.RolledBack, "it cannot begin any more: a barrier is in "+string(t.r.markers))
@@ -158,6 +160,14 @@ func (t *task) byMarker(ctx context.Context, row int) (result, error) {
 		return result{}, &participant.NoEffectError{Err: fmt.Errorf("confirm that its commit is on disk: %w", err)}
 	}
 	return finalResult(participant.Committed, "its row is in "+string(t.r.markers))
+}
+
+// missingRowProves reports whether a branch that is neither open nor prepared, and has no row of its
+// own, was rolled back. The row of a commit is removed when the log needs it no more, and a log that
+// was restored from a backup does not know of that; but not while the branch is open or prepared. A
+// barrier proves no more: it may have been written after the row was removed.
+func (t *task) missingRowProves() bool {
+	return !t.b.MayBeCommitted() || t.s.hasMarker() && (!t.b.BeforeRestore || t.seenHeld)
 }
 
 // checkCommitted determines the outcome after XA COMMIT.
@@ -215,14 +225,19 @@ func (t *task) notPrepared(ctx context.Context, c *serverSnapshot) (result, erro
 		return result{}, fmt.Errorf("it is not prepared, and %w (connection %d): its vote was wrong", errStillOpen, t.s.Conn)
 	case held:
 		return retry(errOrphaned)
+	case !t.missingRowProves():
+		return finalResult(participant.Unknown, t.lostReason())
 	}
 	return finalResult(participant.RolledBack, "it is not prepared, and no row in "+string(t.r.markers)+" says that it was committed")
 }
 
 // lostReason says why the outcome of a branch that may be committed is unknown.
 func (t *task) lostReason() string {
-	if t.b.Vote == txn.VoteEndedByApplication {
+	switch {
+	case t.b.Vote == txn.VoteEndedByApplication:
 		return "it was ended by statements of the application's own; " + t.noMarkerReason()
+	case t.b.BeforeRestore:
+		return "it is not prepared, and the coordinator, which was restored from a backup, does not know what was decided after that; " + t.noMarkerReason()
 	}
 	return "it voted yes and is not prepared any more; " + t.noMarkerReason()
 }
@@ -231,6 +246,8 @@ func (t *task) lostReason() string {
 func (t *task) noMarkerReason() string {
 	why := "no session reference is recorded"
 	switch {
+	case t.s.hasMarker():
+		why = "if it was committed then, its row in " + string(t.r.markers) + " was removed: compare with the data, and with the other branches"
 	case t.s.recorded() && t.r.markers == "":
 		why = "no marker rows are written (commit_marker=off)"
 	case t.s.recorded():

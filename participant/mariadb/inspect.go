@@ -38,6 +38,9 @@ func (t *task) report(ctx context.Context) (w participant.BranchReport, err erro
 	case row == markertable.Commit:
 		w.Prepared, w.Outcome, w.Detail = false, participant.Committed, "its row is in "+string(t.r.markers)
 		return w, nil
+	case row == markertable.Barrier && !w.Prepared && !t.missingRowProves():
+		w.Outcome, w.Detail = participant.Unknown, t.lostReason()
+		return w, nil
 	case row == markertable.Barrier && !w.Prepared:
 		w.Outcome, w.Detail = participant.RolledBack, "a barrier is in "+string(t.r.markers)
 		return w, nil
@@ -77,6 +80,8 @@ func (t *task) report(ctx context.Context) (w participant.BranchReport, err erro
 		w.Detail = fmt.Sprintf("connection %d is at work", h.conn)
 	case hidden:
 		w.Detail = "its row is locked: its connection is at work, or its locks are orphaned, and InnoDB has not reported which (does another client read INNODB_TRX constantly?)"
+	case t.s.hasMarker() && !t.missingRowProves():
+		w.Outcome, w.Detail = participant.Unknown, t.lostReason()
 	case t.s.hasMarker():
 		w.Outcome, w.Detail = participant.RolledBack, "it is not prepared, and no row in "+string(t.r.markers)+" says that it was committed"
 	case t.b.MayBeCommitted() || t.s.recorded():

@@ -51,6 +51,7 @@ func (t *task) rollbackByBarrier(ctx context.Context) (result, error) {
 	case row != markertable.None:
 		return t.byMarker(ctx, row)
 	}
+	t.seenHeld = true
 	old, err := t.serverRestarted(ctx)
 	switch {
 	case err != nil:
@@ -87,7 +88,7 @@ func (t *task) writeBarrier(ctx context.Context) (held bool, _ result, err error
 	case err != nil || held:
 	case !written:
 		res, err = retry(errors.New("its row has appeared")) // the next attempt reads it
-	case t.b.MayBeCommitted() && !t.s.hasMarker():
+	case !t.missingRowProves():
 		res, err = finalResult(participant.Unknown, t.lostReason())
 	default:
 		res, err = finalResult(participant.RolledBack, "it is not prepared, and cannot begin any more: a barrier is in "+string(t.r.markers))

@@ -414,6 +414,9 @@ func TestRollbackOfABranchThatHasEnded(t *testing.T) {
 		"voted yes, number of the future":   {participant.Branch{Vote: txn.VotePrepared, SessionRef: future.String()}, participant.Unknown},
 		"never voted, no session":           {participant.Branch{}, participant.RolledBack},
 		"never voted, number of the future": {participant.Branch{SessionRef: future.String()}, participant.RolledBack},
+		"restored, with its session":        {participant.Branch{BeforeRestore: true, SessionRef: done.SessionRef}, participant.Committed},
+		"restored, no session":              {participant.Branch{BeforeRestore: true}, participant.Unknown},
+		"restored, number of the future":    {participant.Branch{BeforeRestore: true, SessionRef: future.String()}, participant.Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.branch.XID = newBranch().XID

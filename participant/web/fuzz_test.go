@@ -36,7 +36,7 @@ func FuzzAnswer(f *testing.F) {
 		if len(reason) > maxReason || !utf8.ValidString(reason) || strings.ContainsAny(reason, "\r\n\x00") {
 			t.Errorf("reason %q", reason)
 		}
-		c, err := a.commit()
+		c, err := a.commit(participant.Branch{})
 		if c.Outcome == participant.Committed && !success || c.Outcome == participant.RolledBack && status != 409 || (c.Outcome == 0) == (err == nil) {
 			t.Errorf("commit %v, %v", c, err)
 		}
@@ -65,7 +65,7 @@ func FuzzList(f *testing.F) {
 			if _, err := json.Marshal(l); err != nil {
 				continue // a year that JSON cannot represent
 			}
-			l.report()
+			l.report(participant.Branch{})
 		}
 	})
 }

@@ -107,14 +107,14 @@ func (r *resourceManager) Inspect(ctx context.Context, b participant.Branch) (_ 
 	}
 	for _, l := range p.Branches {
 		if l.XID == b.XID {
-			return l.report(), nil
+			return l.report(b), nil
 		}
 	}
 	return participant.BranchReport{Outcome: participant.Unknown, Detail: "the service does not list it: not prepared, or forgotten"}, nil
 }
 
 // report converts one element of the list.
-func (l listedBranch) report() participant.BranchReport {
+func (l listedBranch) report(b participant.Branch) participant.BranchReport {
 	t := participant.BranchReport{Detail: "the service says: " + clean(l.State, 64)}
 	if !l.Since.IsZero() {
 		t.Detail += " since " + l.Since.UTC().Format(time.RFC3339)
@@ -124,7 +124,12 @@ func (l listedBranch) report() participant.BranchReport {
 		t.Prepared, t.Since, t.Detail = true, l.Since, "the service lists it as prepared"
 	case stateCommitted:
 		t.Outcome = participant.Committed
-	case stateRolledBack, stateNever, stateNo:
+	case stateNever:
+		t.Outcome = participant.RolledBack
+		if b.MayBeCommitted() { // as in response.rollback: its row was deleted before
+			t.Outcome = participant.Unknown
+		}
+	case stateRolledBack, stateNo:
 		t.Outcome = participant.RolledBack
 	case stateReadOnly:
 		t.Outcome = participant.Committed

@@ -100,7 +100,7 @@ func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ p
 	if err != nil {
 		return participant.Result{}, err
 	}
-	return a.commit()
+	return a.commit(b)
 }
 
 // Rollback implements [participant.Participant]. The service ends its work for the branch, and

@@ -36,7 +36,7 @@ func (a response) vote() (txn.Vote, string, error) {
 }
 
 // commit returns the outcome in a response to commit.
-func (a response) commit() (participant.Result, error) {
+func (a response) commit(b participant.Branch) (participant.Result, error) {
 	word, err := a.outcome()
 	switch {
 	case err != nil:
@@ -44,7 +44,7 @@ func (a response) commit() (participant.Result, error) {
 	case a.ok() && word == outcomeCommitted:
 		return a.result(participant.Committed), nil
 	case a.notFound() && word == outcomeUnknown:
-		return a.forgottenResult(phaseCommit), nil
+		return a.forgottenResult(phaseCommit, b), nil
 	case a.status == http.StatusConflict && word == outcomeRolledBack:
 		return a.result(participant.RolledBack), nil
 	case a.endedByApplication(word):
@@ -61,7 +61,7 @@ func (a response) rollback(b participant.Branch) (participant.Result, error) {
 	case err != nil:
 		return participant.Result{}, err
 	case never && b.MayBeCommitted():
-		return a.forgottenResult(phaseRollback), nil
+		return a.forgottenResult(phaseRollback, b), nil
 	case never, a.ok() && word == outcomeRolledBack:
 		return a.result(participant.RolledBack), nil
 	case a.status == http.StatusConflict && word == outcomeCommitted:
@@ -108,10 +108,15 @@ func (a response) result(e participant.BranchOutcome) participant.Result {
 	return participant.Result{Outcome: e, Detail: fmt.Sprintf("the service answered %d %s", a.status, http.StatusText(a.status))}
 }
 
-// forgottenResult is the result for a branch that has voted and that the service does not know.
-func (a response) forgottenResult(phase string) participant.Result {
+// forgottenResult is the result for a branch that has voted, or may have voted after a backup, and that
+// the service does not know.
+func (a response) forgottenResult(phase string, b participant.Branch) participant.Result {
+	which := "the branch that it has answered prepare for"
+	if b.BeforeRestore {
+		which = "the branch, which may have been prepared, committed and forgotten after the backup that the coordinator was restored from"
+	}
 	return participant.Result{Outcome: participant.Unknown, Detail: fmt.Sprintf(
-		"the service answered %d to %s: it does not know the branch that it has answered prepare for: %s", a.status, phase, a.reason("no reason"))}
+		"the service answered %d to %s: it does not know %s: %s", a.status, phase, which, a.reason("no reason"))}
 }
 
 // missingHeader is the error of a response that may not be the service's.

@@ -138,14 +138,26 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestServiceForgotItsYes: the service does not know, at the rollback, a branch that it voted yes
-// for.
+// TestServiceForgotItsYes: the service does not know, at the rollback, a branch that it voted yes for, or
+// may have voted yes for after the backup that the coordinator was restored from.
 func TestServiceForgotItsYes(t *testing.T) {
 	r := serving(t, stubService{200, head(HeaderOutcome, "never-prepared"), ""}, nil)
-	b := newBranch()
-	b.Vote = txn.VotePrepared
-	got, err := r.Rollback(t.Context(), b)
-	wantOutcome(t, "rollback", got, err, participant.Unknown, "", false)
+	for detail, change := range map[string]func(*participant.Branch){
+		"has answered prepare for": func(b *participant.Branch) { b.Vote = txn.VotePrepared },
+		"restored from":            func(b *participant.Branch) { b.BeforeRestore = true },
+	} {
+		b := newBranch()
+		change(&b)
+		got, err := r.Rollback(t.Context(), b)
+		wantOutcome(t, "rollback", got, err, participant.Unknown, "", false)
+		if !strings.Contains(got.Detail, detail) {
+			t.Errorf("%q; want %q", got.Detail, detail)
+		}
+		said := listedBranch{State: stateNever}.report(b)
+		if said.Outcome != participant.Unknown {
+			t.Errorf("inspected: %+v", said)
+		}
+	}
 }
 
 func wantOutcome(t *testing.T, verb string, got participant.Result, err error, want participant.BranchOutcome, text string, none bool) {

@@ -57,8 +57,8 @@ func (m *Machine) CheckInvariants() error {
 
 // recount counts anew what the machine counts as it goes.
 type recount struct {
-	txs, withDeadline, delegated, completing, heuristics, retained, branches int
-	unfinished                                                               []int
+	txs, withDeadline, delegated, completing, heuristics, restored, retained, branches int
+	unfinished                                                                         []int
 }
 
 func (a *recount) add(m *Machine, i uint32, t *Transaction) error {
@@ -106,6 +106,9 @@ func (a *recount) add(m *Machine, i uint32, t *Transaction) error {
 	if t.Heuristic != 0 {
 		a.heuristics++
 	}
+	if t.BeforeRestore {
+		a.restored++
+	}
 	return nil
 }
 
@@ -138,6 +141,9 @@ func (a *recount) compare(m *Machine) error {
 	}
 	if a.withDeadline+a.delegated != c.Undecided || a.delegated != c.Delegated || a.completing != c.Completing || a.heuristics != c.Heuristics || a.retained != m.retained.ring.Len() {
 		return fmt.Errorf("counts %+v, kept %d; counted %+v", c, m.retained.ring.Len(), *a)
+	}
+	if a.restored != m.restored {
+		return fmt.Errorf("%d transactions are from before a restore, counted %d", m.restored, a.restored)
 	}
 	for p, n := range a.unfinished {
 		if m.participants.list[p].unfinished != n {

@@ -94,6 +94,10 @@ func (m *Machine) finish(i uint32) {
 func (m *Machine) startRetention(i uint32) {
 	r := m.txs.edit(i)
 	r.seq, r.ended = m.nextSeq(), m.tick
+	if r.is(beforeRestore) {
+		r.flags &^= beforeRestore
+		m.restored--
+	}
 	for k := r.first; k != 0; {
 		b := m.branches.edit(k)
 		m.strings.drop(b.payload)

@@ -37,6 +37,7 @@ type Machine struct {
 	incarnation    uint64 // how often the state was restored from a backup
 	recoveryPaused bool   // since the last restore recovery has not been resumed
 	resumedAt      int64  // when it was resumed: leader's wall clock, milliseconds since 1970
+	restored       int    // transactions that are marked as from before the last restore
 
 	completing int // decided (committing or rolling back), phase two not complete
 	delegated  int // undecided; only the end of their branch decides

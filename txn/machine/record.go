@@ -47,6 +47,7 @@ const (
 	inSession                            // begun in a client session
 	inSessionList                        // undecided, and in the list of its session
 	endedByApplication                   // a branch was ended by statements of the application's own
+	beforeRestore                        // see [Transaction.BeforeRestore]
 )
 
 func (r *record) is(f flags) bool { return r.flags&f != 0 }
@@ -98,7 +99,7 @@ func (v *stateView) expand(i uint32, t *Transaction) {
 		ID: r.id, Name: name, State: r.state, Cause: r.cause, Heuristic: r.heuristic, Reason: reason, Timeout: r.timeout,
 		Survival: r.survival, Expiry: r.expiry, Began: r.began, Fingerprint: r.fingerprint, Seq: r.seq,
 		Ended: r.ended, Decided: r.decidedAt, DecidedTick: r.decidedTick,
-		ClientCompletes: r.is(clientCompletes), Reenlisted: r.is(reenlisted),
+		ClientCompletes: r.is(clientCompletes), Reenlisted: r.is(reenlisted), BeforeRestore: r.is(beforeRestore),
 	}
 	if !r.is(inSessionList) {
 		t.DecidedIndex = r.entry

@@ -18,6 +18,16 @@ func (m *Machine) MayPredateBackup(made, slack int64) bool {
 	return m.incarnation > 0 && (m.recoveryPaused || made <= m.resumedAt+slack)
 }
 
+// MarkRestored marks a transaction of a backup that is being restored. One that is rolled back there
+// was not committed later, and is not marked; nor is one that needs no more work.
+func (t *Transaction) MarkRestored() {
+	switch {
+	case t.State == txn.RollingBack, t.State == txn.RolledBack, t.State == txn.Committed && t.Heuristic == 0:
+	default:
+		t.BeforeRestore = true
+	}
+}
+
 // resumeRecovery resumes recovery in a restored state. It is a repeat when that was done
 // already.
 func (m *Machine) resumeRecovery(c ResumeRecovery) Result {

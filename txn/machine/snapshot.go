@@ -20,6 +20,7 @@ type Snapshot struct {
 	retained []chunk // of all containers, in the order in which these are dropped
 	sessions pages[session]
 	count    int
+	restored int
 	release  func()
 }
 
@@ -37,6 +38,7 @@ func (m *Machine) Snapshot() *Snapshot {
 		retained: m.retained.snapshotChunks(),
 		sessions: m.sessions.slab.share(),
 		count:    m.txs.len() + m.retained.ring.Len(),
+		restored: m.restored,
 		release:  sync.OnceFunc(func() { m.shared.Add(-1) }),
 	}
 }
@@ -56,6 +58,9 @@ func (s *Snapshot) Header() Header { return s.header }
 
 // Len is the number of transactions.
 func (s *Snapshot) Len() int { return s.count }
+
+// BeforeRestore is the number of transactions that are marked so.
+func (s *Snapshot) BeforeRestore() int { return s.restored }
 
 // Transactions yields all transactions, in no meaningful order but that retained outcomes come
 // last, as they finished. The yielded value is used again. It may run while the machine applies
@@ -188,6 +193,13 @@ func (m *Machine) restore(t *Transaction) (slot uint32, err error) {
 	}
 	if t.Delegated() {
 		r.flags |= delegated
+	}
+	if t.BeforeRestore {
+		if r.isFinal() || m.incarnation == 0 {
+			return 0, fmt.Errorf("in state %v, marked as from before a restore, in incarnation %d", t.State, m.incarnation)
+		}
+		r.flags |= beforeRestore
+		m.restored++
 	}
 	m.index[t.ID] = i
 	for k := range t.Branches {

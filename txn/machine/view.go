@@ -35,9 +35,13 @@ type Transaction struct {
 	DecidedIndex    uint64
 	ClientCompletes bool
 	Reenlisted      bool // a branch was enlisted again from another connection, so that two may have done its work
-	Labels          []Label
-	Branches        []TransactionBranch // b1, b2 and so on
-	Session         txn.SessionID       // of the client; zero for none
+	// BeforeRestore: it is in the backup that the state was last restored from, and not rolled back
+	// there. It may have been committed and forgotten since. Set by [Transaction.MarkRestored],
+	// until it finishes without a heuristic outcome.
+	BeforeRestore bool
+	Labels        []Label
+	Branches      []TransactionBranch // b1, b2 and so on
+	Session       txn.SessionID       // of the client; zero for none
 }
 
 // Delegated reports whether the decision was left to the transaction's only branch and has not
