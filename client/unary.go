@@ -17,7 +17,7 @@ func (c *Client) beginUnary(ctx context.Context, o txn.Options) (txn.BeginResult
 		r.Timeout = o.Timeout.String()
 	}
 	for _, e := range o.Branches {
-		r.Branches = append(r.Branches, &txmgrv1.Enlistment{Participant: wire.Text(e.Participant), Payload: e.Payload, SessionRef: wire.Text(e.SessionRef)})
+		r.Branches = append(r.Branches, &txmgrv1.Enlistment{Participant: wire.Text(e.Participant), Payload: e.Payload, SessionRef: wire.Text(e.SessionRef), Decides: e.Decides, Revokes: e.Revokes})
 	}
 	var res *txmgrv1.BeginResponse
 	err := c.unaryCall(ctx, "begin", o.ID, func(ctx context.Context, e *endpoint) (err error) {
@@ -58,7 +58,7 @@ func branchOf(m *txmgrv1.Branch) (txn.Branch, error) {
 }
 
 func (c *Client) enlistUnary(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
-	r := &txmgrv1.EnlistRequest{Id: id.String(), Participant: wire.Text(e.Participant), Payload: e.Payload, SessionRef: wire.Text(e.SessionRef)}
+	r := &txmgrv1.EnlistRequest{Id: id.String(), Participant: wire.Text(e.Participant), Payload: e.Payload, SessionRef: wire.Text(e.SessionRef), Decides: e.Decides, Revokes: e.Revokes}
 	var res *txmgrv1.Branch
 	err := c.unaryCall(ctx, "enlist", id, func(ctx context.Context, e *endpoint) (err error) {
 		res, err = e.transactions.Enlist(ctx, r)

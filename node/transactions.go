@@ -5,11 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/txmgr/txmgr/internal/random"
+	"github.com/txmgr/txmgr/node/recoverylog"
 	"github.com/txmgr/txmgr/recovery"
 	"github.com/txmgr/txmgr/timeout/purgatory"
 	"github.com/txmgr/txmgr/txn"
@@ -30,12 +29,12 @@ func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error
 		d, err = n.deadline(o.Timeout)
 	}
 	if err == nil {
-		err = n.checkOpenLimit()
+		err = cmp.Or(n.checkOpenLimit(), recoverylog.CheckAppointed(n.fsm.View, o, n.conf.wall()))
 	}
 	if err != nil {
 		return txn.BeginResult{}, txn.Wrap("begin", o.ID, err)
 	}
-	c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: d.survival, Expiry: d.expiry, Labels: labels(o.Labels), Session: o.Session, Mark: o.Mark}
+	c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: d.survival, Expiry: d.expiry, Labels: machine.SortedLabels(o.Labels), Session: o.Session, Mark: o.Mark}
 	for _, e := range o.Branches {
 		c.Branches = append(c.Branches, machine.Branch(e))
 	}
@@ -79,19 +78,6 @@ func (n *Node) withID(o txn.Options) txn.Options {
 	return o
 }
 
-// labels returns labels in the canonical order of the log.
-func labels(m map[string]string) []machine.Label {
-	if len(m) == 0 {
-		return nil
-	}
-	out := make([]machine.Label, 0, len(m))
-	for k, v := range m {
-		out = append(out, machine.Label{Key: k, Value: v})
-	}
-	slices.SortFunc(out, func(a, b machine.Label) int { return strings.Compare(a.Key, b.Key) })
-	return out
-}
-
 // checkOpenLimit refuses new transactions beyond the configured limit, for which memory was
 // planned.
 func (n *Node) checkOpenLimit() error {
@@ -120,6 +106,13 @@ func (n *Node) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outc
 		return txn.Outcome{}, tooLongError("rollback", id, "reason", len(reason))
 	}
 	res, err := n.proposeTx(ctx, "rollback", id, machine.Rollback{ID: id, Cause: txn.CauseClient, Reason: reason})
+	if err == nil && res.State == txn.Preparing { // a branch that decides has to be asked
+		i, err := n.Wait(ctx, id, txn.UntilDecided)
+		if err == nil && i.State.Commits() {
+			err = machine.Result{Code: machine.Decided, State: i.State}.ToError("rollback", id)
+		}
+		return i.Outcome(), err
+	}
 	if err == nil && res.EndedByApplication {
 		err = n.withReason(res.ToError("rollback", id))
 	}

@@ -3,6 +3,7 @@ package raftfsm
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/txmgr/txmgr/internal/textutil"
@@ -48,8 +49,10 @@ const (
 	kindEndedByApplication
 	kindAddTokenWithReason
 	kindRecordAction
+	kindBeginFlagged
+	kindEnlistFlagged
 
-	newestKind = kindRecordAction
+	newestKind = kindEnlistFlagged
 )
 
 // The least number of bytes of one element, against which counts are checked. A label is two empty
@@ -74,22 +77,19 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 	case machine.Bootstrap:
 		return appendBootstrap(append(dst, kindBootstrap), &c)
 	case machine.Begin:
-		switch {
-		case !c.Mark.IsZero():
-			dst = binary.AppendUvarint(append(dst, kindBeginMarked), c.Mark.Epoch)
-			dst = appendOptionalID(binary.AppendUvarint(dst, c.Mark.Tick), c.Session)
-			return appendBegin(dst, &c)
-		case c.Session.IsZero():
-			return appendBegin(append(dst, kindBegin), &c)
+		if slices.ContainsFunc(c.Branches, hasFlags) {
+			dst = appendAnyBegin(append(dst, kindBeginFlagged), &c)
+			for i := range c.Branches {
+				dst = append(dst, branchFlagsOf(&c.Branches[i]))
+			}
+			return dst
 		}
-		return appendBegin(append(append(dst, kindBeginInSession), c.Session[:]...), &c)
+		return appendAnyBegin(dst, &c)
 	case machine.Enlist:
-		kind := kindEnlistOnce
-		if c.Legacy {
-			kind = kindEnlist
+		if hasFlags(c.Branch) {
+			return append(appendEnlist(append(dst, kindEnlistFlagged), &c), branchFlagsOf(&c.Branch))
 		}
-		dst = append(append(dst, kind), c.ID[:]...)
-		return appendBranch(dst, &c.Branch)
+		return appendEnlist(dst, &c)
 	case machine.Commit:
 		return appendCommit(append(dst, kindCommit), &c)
 	case machine.Vote:
@@ -172,6 +172,27 @@ func appendOptionalID[T ~[16]byte](dst []byte, id T) []byte {
 		return append(dst, 0)
 	}
 	return append(append(dst, 1), id[:]...)
+}
+
+// appendAnyBegin writes the oldest form that holds all but the flags of the branches.
+func appendAnyBegin(dst []byte, c *machine.Begin) []byte {
+	switch {
+	case !c.Mark.IsZero():
+		dst = binary.AppendUvarint(append(dst, kindBeginMarked), c.Mark.Epoch)
+		dst = appendOptionalID(binary.AppendUvarint(dst, c.Mark.Tick), c.Session)
+		return appendBegin(dst, c)
+	case c.Session.IsZero():
+		return appendBegin(append(dst, kindBegin), c)
+	}
+	return appendBegin(append(append(dst, kindBeginInSession), c.Session[:]...), c)
+}
+
+func appendEnlist(dst []byte, c *machine.Enlist) []byte {
+	kind := kindEnlistOnce
+	if c.Legacy {
+		kind = kindEnlist
+	}
+	return appendBranch(append(append(dst, kind), c.ID[:]...), &c.Branch)
 }
 
 func appendBegin(dst []byte, c *machine.Begin) []byte {
@@ -263,7 +284,11 @@ func (r *commandReader) command() machine.Command {
 	case kindBegin:
 		return r.begin()
 	case kindEnlist, kindEnlistOnce:
-		return machine.Enlist{ID: r.id(), Branch: r.branch(), Legacy: kind == kindEnlist}
+		return r.enlist(kind)
+	case kindBeginFlagged:
+		return r.beginFlagged()
+	case kindEnlistFlagged:
+		return r.enlistFlagged()
 	case kindCommit:
 		return machine.Commit{ID: r.id(), Votes: r.someVotes(), ClientCompletes: r.flag()}
 	case kindRollback:

@@ -89,6 +89,12 @@ var samples = []sample{
 		ID: "k7q2m9xa", Name: "app", Role: admin.RoleOperator, Hash: [32]byte{0xff, 31: 0x01}, Rate: 300, Expires: 1763740800123, By: "ann", Reason: "for the shop",
 	}},
 	{"RecordAction", machine.RecordAction{Action: machine.ActionRequestTransfer, Subject: "n_01", By: "ann", Reason: "maintenance"}},
+	{"BeginFlagged", machine.Begin{
+		ID: id(19), Name: "order", Timeout: 30 * time.Second, Survival: 301, Expiry: 1301,
+		Branches: []machine.Branch{{Participant: "orders", SessionRef: "my:14", Decides: true}}, Session: sessionID(6),
+		Mark: txn.Mark{Epoch: 1763740800123, Tick: 1000},
+	}},
+	{"EnlistFlagged", machine.Enlist{ID: id(20), Branch: machine.Branch{Participant: "stock", SessionRef: "my:15", Revokes: true}}},
 }
 
 // first are the samples that the first release knew.
@@ -266,6 +272,7 @@ func genBranch() *rapid.Generator[machine.Branch] {
 			Participant: rapid.String().Draw(t, "participant"),
 			Payload:     rapid.SliceOf(rapid.Byte()).Draw(t, "payload"),
 			SessionRef:  rapid.String().Draw(t, "session"),
+			Decides:     rapid.Bool().Draw(t, "decides"), Revokes: rapid.Bool().Draw(t, "revokes"),
 		}
 	})
 }
@@ -318,7 +325,7 @@ func genCommand() *rapid.Generator[machine.Command] {
 				Cluster: text, Interval: genDuration().Draw(t, "interval"),
 				Retention: genDuration().Draw(t, "retention"), Retain: rapid.Uint64().Draw(t, "retain"),
 			}
-		case kindBegin, kindBeginInSession, kindBeginMarked:
+		case kindBegin, kindBeginInSession, kindBeginMarked, kindBeginFlagged:
 			return machine.Begin{
 				Mark:    txn.Mark{Epoch: rapid.Uint64Range(0, 2).Draw(t, "life"), Tick: rapid.Uint64Range(0, 5).Draw(t, "mark")},
 				Session: genSessionID().Draw(t, "session"),
@@ -326,7 +333,7 @@ func genCommand() *rapid.Generator[machine.Command] {
 				Expiry: genTick().Draw(t, "expiry"), Labels: genLabels().Draw(t, "labels"),
 				Branches: rapid.SliceOfN(genBranch(), 0, 5).Draw(t, "branches"),
 			}
-		case kindEnlist, kindEnlistOnce:
+		case kindEnlist, kindEnlistOnce, kindEnlistFlagged:
 			return machine.Enlist{ID: id, Branch: genBranch().Draw(t, "branch"), Legacy: rapid.Bool().Draw(t, "legacy")}
 		case kindCommit:
 			return machine.Commit{ID: id, Votes: genVotes().Draw(t, "votes"), ClientCompletes: rapid.Bool().Draw(t, "own")}

@@ -54,7 +54,7 @@ func (t *transactionService) Begin(ctx context.Context, r *txmgrv1.BeginRequest)
 		return nil, err
 	}
 	for _, e := range r.GetBranches() {
-		o.Branches = append(o.Branches, txn.Enlistment{Participant: e.GetParticipant(), Payload: e.GetPayload(), SessionRef: e.GetSessionRef()})
+		o.Branches = append(o.Branches, txn.Enlistment{Participant: e.GetParticipant(), Payload: e.GetPayload(), SessionRef: e.GetSessionRef(), Decides: e.GetDecides(), Revokes: e.GetRevokes()})
 	}
 	b, err := t.c.Begin(ctx, o)
 	if err != nil {
@@ -76,7 +76,7 @@ func (t *transactionService) Enlist(ctx context.Context, r *txmgrv1.EnlistReques
 	if err != nil {
 		return nil, err
 	}
-	b, err := t.c.Enlist(ctx, id, txn.Enlistment{Participant: r.GetParticipant(), Payload: r.GetPayload(), SessionRef: r.GetSessionRef()})
+	b, err := t.c.Enlist(ctx, id, txn.Enlistment{Participant: r.GetParticipant(), Payload: r.GetPayload(), SessionRef: r.GetSessionRef(), Decides: r.GetDecides(), Revokes: r.GetRevokes()})
 	if err != nil {
 		return nil, err
 	}

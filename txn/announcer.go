@@ -3,8 +3,6 @@ package txn
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 )
@@ -18,9 +16,14 @@ const (
 )
 
 // announcer sends the begin and the enlistments of a transaction that was named without a call
-// ([Namer]), while the application works. Its one invariant: no branch prepares before
-// [announcer.await] has returned nil. So whatever is found prepared at a participant, the
-// coordinator has begun: recovery, the sweep and presumed abort rest on that.
+// ([Namer]), while the application works: the first enlistment when its resource has been opened, the
+// others at once, in the order of their names. It keeps two rules, on which recovery, the sweep and presumed abort rest:
+//
+//   - No branch prepares, and no decision is delegated, before [announcer.await] has returned nil. So
+//     whatever is found prepared at a participant, the coordinator has begun.
+//   - Only a branch that is appointed, and is not revoked, commits without that: see [announcer.decide].
+//     What proves how it ends was written when its resource was opened, so before its appointment was
+//     sent. A revocation is sent before, or with, all that follows it, and is awaited as that is.
 //
 // One goroutine at a time sends, and ends when there is nothing left to send. A nil announcer is
 // that of a transaction which was begun by a call: everything is known, and is sent by calls.
@@ -30,15 +33,16 @@ type announcer struct {
 	ctx context.Context // of the calls: that of Start without its end
 	end context.CancelFunc
 
-	mu      sync.Mutex // guards all below
-	named   []Branch   // the names that were given out, in order
-	unsent  []Enlistment
-	begun   bool
-	shared  bool          // others may enlist, too: branches are not named here any more
-	over    bool          // the transaction was ended without a branch: it is not begun any more
+	mu       sync.Mutex        // guards all below
+	branches []announcedBranch // by their names
+	begun    bool
+	shared   bool // others may enlist, too: branches are not named here any more
+	over     bool // the transaction was ended without a branch: it is not begun any more
+	appointment
 	err     error         // why the transaction cannot commit: the first refusal
 	sending chan struct{} // closed when all was sent, or sending was given up; nil when nothing is being sent
 	hurry   func()        // sends at once, without waiting for a second branch; not nil while sending is not
+	awaited bool          // someone waits: a begin without branches, and a revocation, are sent, too
 }
 
 func newAnnouncer(ctx context.Context, m Manager, n Naming) *announcer {
@@ -48,64 +52,47 @@ func newAnnouncer(ctx context.Context, m Manager, n Naming) *announcer {
 	return a
 }
 
-// enlist names the branch of an enlistment, and sends it. named is false when it has to be
-// enlisted by a call instead, after [announcer.begin].
-func (a *announcer) enlist(e Enlistment) (b Branch, named bool, err error) {
-	if a == nil {
-		return b, false, nil
-	}
-	if err := e.Check(); err != nil {
-		return b, true, Wrap("enlist", a.n.Options.ID, err)
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.shared || a.err != nil {
-		return b, false, a.err
-	}
-	i := slices.IndexFunc(a.named, func(b Branch) bool { return b.Participant == e.Participant })
-	if i < 0 {
-		i = len(a.named)
-		id := BranchID(i + 1)
-		a.named = append(a.named, Branch{ID: id, Participant: e.Participant, XID: XID(a.n.Cluster, a.n.Options.ID, id)})
-	}
-	// A branch that was not sent yet, and whose resource could not be opened, has a new session.
-	a.unsent = slices.DeleteFunc(a.unsent, func(u Enlistment) bool { return u.Participant == e.Participant })
-	a.unsent = append(a.unsent, e)
-	if len(a.named) > 1 {
-		a.hurryLocked()
-	}
-	a.sendLocked(!a.begun && len(a.named) == 1 && a.n.Hints.of(a.n.Options.Name).Load())
-	return a.named[i], true, nil
-}
-
-// await returns when the coordinator has begun the transaction and has all its branches; an
-// error means that it has not, and that the transaction must be rolled back. A transaction
-// without branches is not begun here.
+// await returns when the coordinator has begun the transaction and has all its branches, none of
+// which decides; an error means that it has not, and that the transaction must be rolled back. A
+// transaction without branches is not begun here.
 func (a *announcer) await(ctx context.Context) error {
 	if a == nil {
 		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.named == nil {
+	if err := context.Cause(ctx); a.appointed && err != nil {
+		return err // too late for another way to commit
+	}
+	a.revokeLocked()
+	if len(a.branches) == 0 {
 		return a.awaitSentLocked(ctx)
 	}
-	hint := a.n.Hints.of(a.n.Options.Name)
-	if several := len(a.named) > 1; hint.Load() != several {
-		hint.Store(several)
-	}
+	a.learnLocked()
 	return a.sendAllLocked(ctx)
 }
 
+// learnLocked remembers for the next transaction of this name whether there were several branches.
+func (a *announcer) learnLocked() {
+	hint := a.n.Hints.of(a.n.Options.Name)
+	if several := len(a.branches) > 1; hint.Load() != several {
+		hint.Store(several)
+	}
+}
+
 // begin returns when the coordinator has begun the transaction, also one without branches.
-// share says that others get its id, and may enlist: from then on branches are not named here.
+// share says that others get its id, and may enlist: from then on branches are not named here, and
+// none decides.
 func (a *announcer) begin(ctx context.Context, share bool) error {
 	if a == nil {
 		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.shared = a.shared || share
+	if share {
+		a.shared = true
+		a.noDeciderLocked()
+	}
 	return a.sendAllLocked(ctx)
 }
 
@@ -119,9 +106,12 @@ func (a *announcer) finish(ctx context.Context) (known bool) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over = a.named == nil; a.over {
+	if a.over = len(a.branches) == 0; a.over {
 		_ = a.awaitSentLocked(ctx) // the id may have been asked for at this moment
 	} else {
+		if !a.branches[0].sent {
+			a.noDeciderLocked()
+		}
 		_ = a.sendAllLocked(ctx)
 	}
 	a.end() // after an error it may have been begun: its deadline ends it
@@ -131,9 +121,9 @@ func (a *announcer) finish(ctx context.Context) (known bool) {
 // sendAllLocked sends what there is, and a begin at least, and waits for that. It releases mu
 // meanwhile.
 func (a *announcer) sendAllLocked(ctx context.Context) error {
-	if !a.begun || len(a.unsent) > 0 {
-		a.sendLocked(false)
-	}
+	a.awaited = true
+	a.sendLocked(false)
+	a.awaited = a.sending != nil
 	err := a.awaitSentLocked(ctx)
 	if err == nil && a.over && !a.begun {
 		err = &Error{Op: "begin", ID: a.n.Options.ID, Err: ErrNotActive, Detail: "it was ended before it was begun"}
@@ -164,10 +154,10 @@ func (a *announcer) hurryLocked() {
 	}
 }
 
-// sendLocked starts the goroutine that sends, unless there is one: now, or when a second branch
-// was waited for.
+// sendLocked starts the goroutine that sends, unless there is one, or nothing to send: now, or when a
+// second branch was waited for.
 func (a *announcer) sendLocked(awaitSecond bool) {
-	if a.sending != nil || a.over || a.err != nil {
+	if a.sending != nil || a.over || a.err != nil || !a.hasNextLocked() {
 		return
 	}
 	a.sending = make(chan struct{})
@@ -184,7 +174,7 @@ func (a *announcer) send() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.hurry() // releases the timer
-	for a.err == nil && !a.over && (!a.begun || len(a.unsent) > 0) {
+	for a.err == nil && !a.over && a.hasNextLocked() {
 		batch := a.takeLocked()
 		begin := !a.begun
 		a.mu.Unlock()
@@ -193,20 +183,9 @@ func (a *announcer) send() {
 		a.begun = a.begun || err == nil
 		a.checkLocked(len(batch), got, err)
 	}
+	a.reportLocked()
 	close(a.sending)
-	a.sending = nil
-}
-
-// takeLocked takes the enlistments of the next call: all that fit into a begin, or one.
-func (a *announcer) takeLocked() []Enlistment {
-	n, size := 0, 0
-	for n < len(a.unsent) && n < MaxBranches && (n == 0 || !a.begun && size < maxBeginBytes) {
-		size += len(a.unsent[n].Payload) + MaxSessionRef
-		n++
-	}
-	batch := a.unsent[:n:n]
-	a.unsent = a.unsent[n:]
-	return batch
+	a.sending, a.awaited = nil, false
 }
 
 func (a *announcer) call(begin bool, batch []Enlistment) ([]Branch, error) {
@@ -218,18 +197,4 @@ func (a *announcer) call(begin bool, batch []Enlistment) ([]Branch, error) {
 	}
 	b, err := a.m.Enlist(a.ctx, a.n.Options.ID, batch[0])
 	return []Branch{b}, err
-}
-
-// checkLocked compares the coordinator's answer with the names that were given out. Another
-// name is a conflict: the branch works under one that the coordinator does not know.
-func (a *announcer) checkLocked(sent int, got []Branch, err error) {
-	if err == nil && len(got) != sent {
-		err = &Error{Op: "enlist", ID: a.n.Options.ID, Err: ErrConflict, Detail: fmt.Sprintf("the coordinator has answered with %d branches, and was sent %d", len(got), sent)}
-	}
-	for _, b := range got {
-		if err == nil && !slices.Contains(a.named, b) {
-			err = &Error{Op: "enlist", ID: a.n.Options.ID, Err: ErrConflict, Detail: fmt.Sprintf("the coordinator names the branch at %s %s, which is not the name that it works under: another application has enlisted by the id, or the address leads to another cluster now", b.Participant, b.XID)}
-		}
-	}
-	a.err = err
 }

@@ -37,7 +37,7 @@ func (m *namingManager) NameTransaction(_ context.Context, o txn.Options) (txn.N
 func (m *namingManager) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
 	var names []string
 	for _, e := range o.Branches {
-		names = append(names, e.Participant+"="+e.SessionRef)
+		names = append(names, e.Participant+"="+e.SessionRef+flags(e))
 	}
 	m.tell("begin %s", strings.Join(names, ","))
 	if err := m.answer(ctx, "begin"); err != nil {
@@ -51,11 +51,21 @@ func (m *namingManager) Begin(ctx context.Context, o txn.Options) (txn.BeginResu
 }
 
 func (m *namingManager) Enlist(ctx context.Context, _ txn.ID, e txn.Enlistment) (txn.Branch, error) {
-	m.tell("enlist %s=%s", e.Participant, e.SessionRef)
+	m.tell("enlist %s=%s%s", e.Participant, e.SessionRef, flags(e))
 	if err := m.answer(ctx, "enlist"); err != nil {
 		return txn.Branch{}, err
 	}
 	return m.branch(e), nil
+}
+
+func flags(e txn.Enlistment) (s string) {
+	if e.Decides {
+		s = " decides"
+	}
+	if e.Revokes {
+		s += " revokes"
+	}
+	return s
 }
 
 func (m *namingManager) answer(ctx context.Context, call string) error {
@@ -111,11 +121,9 @@ func TestNothingPreparesBeforeTheCoordinatorKnows(t *testing.T) {
 			_, err := m.join(ctx, tx, "bank")
 			return err
 		},
-		"one that commits in one phase": func(m *namingManager, ctx context.Context, tx *txn.Tx) error {
-			_, err := txn.Join(ctx, tx, "bank", func(ctx context.Context, enlist txn.EnlistFunc) (soleResource, error) {
-				_, err := enlist(ctx, "", nil)
-				return soleResource{&fakeResource{m.fakeManager, "bank"}}, err
-			})
+		"one whose id was shared": func(m *namingManager, ctx context.Context, tx *txn.Tx) error {
+			err := m.sole(ctx, tx)
+			_ = tx.ID()
 			return err
 		},
 	} {
@@ -155,6 +163,15 @@ func (soleResource) OnePhase() bool { return true }
 func (r soleResource) CommitOnePhase(context.Context) (txn.BranchState, error) {
 	r.s.tell("%s commits alone", r.name)
 	return txn.BranchCommitted, nil
+}
+
+// sole joins a participant whose resource commits in one phase.
+func (m *namingManager) sole(ctx context.Context, tx *txn.Tx) error {
+	_, err := txn.Join(ctx, tx, "bank", func(ctx context.Context, enlist txn.EnlistFunc) (soleResource, error) {
+		_, err := enlist(ctx, "", nil)
+		return soleResource{&fakeResource{m.fakeManager, "bank"}}, err
+	})
+	return err
 }
 
 // TestStartMakesNoCall: the work begins before the coordinator has heard of the transaction.

@@ -237,7 +237,7 @@ func (tx *Tx) awaitTimeout(ctx context.Context) (Outcome, error) {
 			err = nil // it may be undecided still
 		}
 	}
-	return i.outcome(), err
+	return i.Outcome(), err
 }
 
 // abortAfterVotes rolls back after the coordinator refused the call, or could not take it. It
@@ -315,6 +315,9 @@ func (tx *Tx) reportRollback(ctx context.Context, no Votes, reports []Completion
 	if !tx.announced(ctx) {
 		return tx.mergeOutcome(Outcome{Cause: CauseClient}), nil
 	}
+	if own := tx.noOfDecider(reports); own != nil {
+		no.Votes, reports = own, nil
+	}
 	if len(no.Votes) > 0 {
 		out, err = tx.m.Vote(ctx, tx.begin.ID, no)
 	} else {
@@ -331,6 +334,15 @@ func (tx *Tx) reportRollback(ctx context.Context, no Votes, reports []Completion
 	}
 	tx.reportCompletion(ctx, reports)
 	return tx.mergeOutcome(out), nil
+}
+
+// noOfDecider is the vote of a branch that decides, and has surely rolled back; nil when there is none. Without it the
+// coordinator would have to find that out.
+func (tx *Tx) noOfDecider(reports []CompletionReport) []BranchVote {
+	if len(reports) == 1 && tx.announcer.decides() && tx.applicationEndError() == nil {
+		return []BranchVote{{reports[0].Branch, VoteNo}}
+	}
+	return nil
 }
 
 // announced reports whether the coordinator has to be told of the end of the transaction. It need

@@ -48,9 +48,10 @@ func (i *Info) EndedByApplication() bool {
 // RolledBack is the error of a call that requires another state than that of a transaction
 // which is rolled back: [ErrRolledBack] only if surely nothing was applied. A heuristic outcome
 // counts also after an operator has forgotten it.
-func (i *Info) RolledBack(op string) *Error { return i.outcome().rolledBack(op, i.ID) }
+func (i *Info) RolledBack(op string) *Error { return i.Outcome().rolledBack(op, i.ID) }
 
-func (i *Info) outcome() Outcome {
+// Outcome is what a call that waits returns of i. Its heuristic outcome is also that of a branch.
+func (i *Info) Outcome() Outcome {
 	o := Outcome{State: i.State, Cause: i.Cause, Heuristic: i.Heuristic, EndedByApplication: i.EndedByApplication()}
 	for _, b := range i.Branches {
 		o.Heuristic = cmp.Or(o.Heuristic, b.Heuristic)

@@ -60,6 +60,14 @@ type Enlistment struct {
 	// enlistment that arrives late changes nothing. At most 16 references of a branch may be
 	// replaced.
 	SessionRef string
+	// Decides appoints the branch, which must be the transaction's only one: its own end, reported by ReportCompletion, is the
+	// decision, and the application may commit it in one phase at any time from now on, without asking. At the deadline, and at
+	// a rollback, the coordinator finds out how the branch ended. What proves that has to be in place before this is sent:
+	// see [OnePhaseCommitter]. [ErrConflict]: there are other branches, or the coordinator prepares the participant.
+	Decides bool
+	// Revokes says that no branch decides by its own end any more. While one does, only the application that appointed it
+	// may say so, before it commits it, and other enlistments of another participant are refused with [ErrConflict].
+	Revokes bool
 }
 
 // Branch is the result of an enlistment.

@@ -14,15 +14,18 @@ func (tx *Tx) onePhaseCandidate(work context.Context, enrollments []*enrollment)
 	if !alone || waitAllOpened(work, enrollments) != nil || work.Err() != nil {
 		return nil
 	}
-	if s, ok := enrollments[0].resource.(OnePhaseCommitter); ok && s.OnePhase() {
+	if isOnePhase(enrollments[0].resource) {
 		return enrollments[0]
 	}
 	return nil
 }
 
-// onePhase has the decision delegated to the branch, and commits it. done is false
-// when the coordinator would not delegate; then nothing has happened.
+// onePhase commits the branch if it is appointed, and otherwise if the coordinator delegates the decision to it. done is
+// false when the coordinator would not; then nothing has happened.
 func (tx *Tx) onePhase(ctx, work context.Context, en *enrollment) (done bool, err error) {
+	if tx.announcer.decide() {
+		return true, tx.commitOnePhase(ctx, en, tx.announcer.report)
+	}
 	if err := tx.announcer.await(work); err != nil {
 		return true, tx.abort(ctx, "commit", tx.timedOut(work), Votes{}, err)
 	}
@@ -39,12 +42,12 @@ func (tx *Tx) onePhase(ctx, work context.Context, en *enrollment) (done bool, er
 		}
 		return true, tx.rollbackSole(ctx, err)
 	}
-	return true, tx.commitOnePhase(ctx, en)
+	return true, tx.commitOnePhase(ctx, en, func(end CompletionReport) { tx.reportDecision(ctx, end) })
 }
 
 // commitOnePhase makes the decision by committing the branch. It is not cancelled half way: a
 // commit that is on its way to the participant may arrive.
-func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment) error {
+func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment, report func(CompletionReport)) error {
 	tx.setDecision(Committing)
 	ctx, cancel := detachedContext(ctx)
 	defer cancel()
@@ -53,11 +56,11 @@ func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment) error {
 	en.noteEndedByApplication(err)
 	switch end {
 	case BranchCommitted:
-		tx.reportDecision(ctx, CompletionReport{en.branch.ID, end})
+		report(CompletionReport{en.branch.ID, end})
 		return nil
 	case BranchRolledBack:
 		tx.setDecision(RollingBack)
-		tx.reportDecision(ctx, CompletionReport{en.branch.ID, end})
+		report(CompletionReport{en.branch.ID, end})
 		return withCause(tx.rolledBack("commit", Outcome{Cause: CauseVoteNo}), fmt.Errorf("%s: %w", en.participant, err))
 	}
 	tx.setDecision(0)
@@ -65,6 +68,9 @@ func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment) error {
 		return tx.reportEndedByApplication(ctx, "commit", Votes{}, nil, nil)
 	}
 	err = fmt.Errorf("%s: %w", en.participant, err)
+	if tx.announcer.decides() && tx.announcer.begin(ctx, false) == nil {
+		_, _ = tx.m.Rollback(ctx, tx.begin.ID, "the answer to its one-phase commit was lost") // has its end found out now, not at the deadline
+	}
 	info, waited := tx.m.Wait(ctx, tx.begin.ID, UntilDecided)
 	switch {
 	case waited == nil && info.Heuristic != 0:
@@ -74,7 +80,7 @@ func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment) error {
 		return nil
 	case waited == nil && info.State.Decided():
 		tx.setDecision(RollingBack)
-		return withCause(tx.rolledBack("commit", info.outcome()), err)
+		return withCause(tx.rolledBack("commit", info.Outcome()), err)
 	}
 	return tx.inDoubtError(err)
 }
@@ -83,6 +89,8 @@ func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment) error {
 // the answer, although its caller knows the outcome: others learn it from the coordinator, which
 // asks the participant only after the deadline if the report is lost.
 func (tx *Tx) reportDecision(ctx context.Context, end CompletionReport) {
+	ctx, cancel := detachedContext(ctx)
+	defer cancel()
 	_ = tx.m.ReportCompletion(ctx, tx.begin.ID, end)
 }
 
@@ -103,7 +111,7 @@ func (tx *Tx) rollbackSole(ctx context.Context, why error) error {
 	err := tx.m.ReportCompletion(ctx, tx.begin.ID, reports...)
 	if err == nil {
 		info, _ := tx.m.Get(ctx, tx.begin.ID)
-		out = info.outcome()
+		out = info.Outcome()
 	} else if out, err = tx.reportRollback(ctx, Votes{Reason: why.Error()}, reports); !tx.othersMayTakePart() {
 		err = nil // it was not delegated; or the coordinator was not reached, and the deadline rolls it back
 	}

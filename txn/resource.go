@@ -32,11 +32,14 @@ type Resource interface {
 }
 
 // OnePhaseCommitter is implemented by a [Resource] that can commit its branch alone, without a
-// prepare, when it is the transaction's only one. The coordinator has delegated the decision to
-// the branch by then, and finds out how it ended if the application does not report it.
+// prepare, when it is the transaction's only one. The decision is delegated to the branch: either the
+// enlistment appoints it ([Enlistment.Decides]), which is sent when the resource has been opened, and not awaited,
+// or the coordinator has delegated it by a call before the commit. When the application does not report how the branch
+// ended, the coordinator finds out.
 type OnePhaseCommitter interface {
 	// OnePhase reports whether this resource can do so, and will be able to prove afterwards
-	// how the branch ended.
+	// how the branch ended. It is asked when the resource has been opened: whatever the proof needs, a row for
+	// example, has been written then, and the answer was seen.
 	OnePhase() bool
 	// CommitOnePhase commits a branch that was not prepared. [BranchCommitted]: durably.
 	// [BranchRolledBack]: surely not committed, and never will be; the error is the reason. Any
@@ -47,8 +50,9 @@ type OnePhaseCommitter interface {
 
 // EnlistFunc enlists the branch that is being joined: session is the SessionRef of
 // [Enlistment], payload its Payload. It must have returned before the resource does its first
-// work. The coordinator may not know the branch yet when it returns; it does before Prepare or
-// CommitOnePhase of the resource is called.
+// work. The coordinator may not know the branch yet when it returns; it does before Prepare of
+// the resource is called. The enlistment of a branch that may decide ([OnePhaseCommitter]) is not sent before the
+// function that opens the resource has returned.
 type EnlistFunc func(ctx context.Context, session string, payload []byte) (Branch, error)
 
 // Join returns the transaction's resource at a participant. The first call opens it; every
@@ -85,6 +89,7 @@ func Join[S Resource](ctx context.Context, tx *Tx, participant string, open func
 func openResource[S Resource](ctx context.Context, tx *Tx, en *enrollment, open func(context.Context, EnlistFunc) (S, error)) (s S, err error) {
 	var session Resource // stays nil when open fails or panics
 	defer func() {
+		tx.announcer.opened(en.participant, isOnePhase(session))
 		if tx.finishEnroll(en, session) || session == nil {
 			return
 		}
@@ -110,6 +115,11 @@ func openResource[S Resource](ctx context.Context, tx *Tx, en *enrollment, open 
 		session = s
 	}
 	return s, err
+}
+
+func isOnePhase(s Resource) bool {
+	c, ok := s.(OnePhaseCommitter)
+	return ok && c.OnePhase()
 }
 
 // enrollment is a participant's entry in a transaction. Its opener writes branch and resource

@@ -55,12 +55,12 @@ func ToOptions(id txn.ID, c *txmgrv1.BeginCall) (txn.Options, error) {
 
 // FromEnlistment gives the command for an enlistment.
 func FromEnlistment(e txn.Enlistment) *txmgrv1.EnlistCall {
-	return &txmgrv1.EnlistCall{Participant: Text(e.Participant), Payload: e.Payload, SessionRef: Text(e.SessionRef)}
+	return &txmgrv1.EnlistCall{Participant: Text(e.Participant), Payload: e.Payload, SessionRef: Text(e.SessionRef), Decides: e.Decides, Revokes: e.Revokes}
 }
 
 // ToEnlistment reads the command for an enlistment.
 func ToEnlistment(c *txmgrv1.EnlistCall) txn.Enlistment {
-	return txn.Enlistment{Participant: c.GetParticipant(), Payload: c.GetPayload(), SessionRef: c.GetSessionRef()}
+	return txn.Enlistment{Participant: c.GetParticipant(), Payload: c.GetPayload(), SessionRef: c.GetSessionRef(), Decides: c.GetDecides(), Revokes: c.GetRevokes()}
 }
 
 // FromCommitRequest gives the command for a commit.

@@ -3,6 +3,7 @@ package recoverylog
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/txmgr/txmgr/recovery"
@@ -47,6 +48,22 @@ func (l *Log) Lookup(ctx context.Context, keys []recovery.Key) ([]recovery.Branc
 		return nil, fmt.Errorf("%w: this node was deposed: term %d has begun", txn.ErrUnavailable, now)
 	}
 	return known, nil
+}
+
+// CheckAppointed refuses the begin of an unknown transaction that appoints a branch when its id is as old as the retention
+// horizon, by this clock: the row that proves how the branch ended may have been removed ([recovery.ClockSlack] later, by the
+// clock of the node that leads then), so that a branch which was committed would be taken for one that was not. The mark of the
+// id does not suffice: while no node leads, the log's ticks stand still, and clocks go on.
+func CheckAppointed(view func(func(*machine.Machine)), o txn.Options, now time.Time) (err error) {
+	if !slices.ContainsFunc(o.Branches, func(e txn.Enlistment) bool { return e.Decides }) {
+		return nil
+	}
+	view(func(m *machine.Machine) {
+		if _, known := m.Lookup(o.ID); !known && now.Sub(o.ID.Time()) >= retentionHorizon(m) {
+			err = machine.Result{Code: machine.Forgotten, Mark: m.Mark()}.ToError("begin", o.ID)
+		}
+	})
+	return err
 }
 
 // retentionHorizon is the least time for which every outcome is remembered: since the horizon, but

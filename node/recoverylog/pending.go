@@ -23,7 +23,8 @@ func (l *Log) Pending(id txn.ID) (recovery.PendingTx, bool) {
 		t, _ := m.Get(id)
 		w = recovery.PendingTx{ID: id, State: t.State, Cause: t.Cause}
 		expiry, tick = t.Expiry, m.Tick()
-		askOutcome = t.Delegated() && t.EndedByApplication() // its resource has reported that it will not end it
+		// Its resource has reported that it will not end it; or it was appointed, and the time is over.
+		askOutcome = t.Delegated() && (t.EndedByApplication() || t.Cause != 0)
 		for k := range t.Branches {
 			b := &t.Branches[k]
 			if b.State.Finished() || t.State == txn.Preparing && b.Vote != 0 && !t.Delegated() {

@@ -46,6 +46,8 @@ func TestMarkOfARestore(t *testing.T) {
 		"committing": acks(txn.BranchCommitted), "committing, b1 done": acks(txn.BranchCommitted), "committing, b1 unknown": acks(txn.BranchCommitted),
 		"committed, hazard": Forget{ID: one, Reason: "paid"}, "committed, b1 unknown": acks(txn.BranchCommitted),
 		"delegated": ack1(txn.BranchCommitted), "delegated, time is over": ack1(txn.BranchRolledBack), "delegated, ended by hand": ack1(txn.BranchCommitted),
+		"appointed": ack1(txn.BranchCommitted), "appointed, timed out": ack1(txn.BranchRolledBack), "appointed, rollback asked for": ack1(txn.BranchRolledBack),
+		"appointed, ended by hand": ack1(txn.BranchCommitted), "appointed, revoked": undo, "appointed, revoked by a second": undo,
 	}
 	for _, w := range worlds {
 		if w.held {

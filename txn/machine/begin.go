@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"slices"
+	"strings"
 
 	"github.com/txmgr/txmgr/txn"
 )
@@ -36,7 +37,7 @@ func (m *Machine) begin(c Begin) Result {
 	}
 	m.emitChange(r)
 	if c.Expiry <= m.tick {
-		m.decideRollback(i, txn.CauseTimeout)
+		m.giveUp(i, txn.CauseTimeout)
 		return m.begun(i)
 	}
 	r.deadline = m.deadlines.Add(uint64(i), c.Expiry)
@@ -75,6 +76,9 @@ func (m *Machine) checkBegin(c Begin) Result {
 		if code == OK && m.participants.markSeen(p) {
 			code = Malformed // twice in one begin: it is not known which payload is meant
 		}
+		if code == OK && c.Branches[k].Decides && !m.mayDecide(p, len(c.Branches)) {
+			code = NotSoleBranch
+		}
 		if code != OK {
 			return Result{Code: code, Branch: id}
 		}
@@ -91,6 +95,19 @@ func (m *Machine) checkBranch(b *Branch) (participant uint32, code Code) {
 		return 0, NoParticipant
 	}
 	return p, OK
+}
+
+// SortedLabels returns labels in the canonical order of the log.
+func SortedLabels(m map[string]string) []Label {
+	if len(m) == 0 {
+		return nil
+	}
+	out := make([]Label, 0, len(m))
+	for k, v := range m { //archtest:order sorted below
+		out = append(out, Label{k, v})
+	}
+	slices.SortFunc(out, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
+	return out
 }
 
 func validLabels(labels []Label) bool {
@@ -114,6 +131,9 @@ func (m *Machine) addBranch(r *record, b *Branch) {
 		payload: storeString(&m.strings, b.Payload), sessionRef: storeString(&m.strings, b.SessionRef),
 	})
 	r.unfinished++
+	if b.Decides {
+		m.appoint(r)
+	}
 }
 
 // appendBranch links a branch at the end of r's list.
@@ -143,10 +163,22 @@ func (m *Machine) enlist(c Enlist) Result {
 		return m.answer(i, code)
 	}
 	if k, id := m.branchAt(r, p); k != 0 {
-		return m.enlistAgain(i, k, id, &c)
+		res := m.enlistAgain(i, k, id, &c)
+		if res.Code == OK && c.Branch.Revokes {
+			m.revoke(i)
+		}
+		return res
 	}
-	if int(r.count) == txn.MaxBranches {
+	switch {
+	case int(r.count) == txn.MaxBranches:
 		return m.answer(i, TooMany)
+	case r.is(delegated) && !c.Branch.Revokes:
+		return m.refuse(i, Delegated, 1)
+	case c.Branch.Decides && !m.mayDecide(p, int(r.count)+1):
+		return m.refuse(i, NotSoleBranch, txn.BranchID(r.count+1))
+	}
+	if c.Branch.Revokes {
+		m.revoke(i)
 	}
 	r = m.txs.edit(i)
 	m.addBranch(r, &c.Branch)
@@ -259,6 +291,11 @@ func (c *Begin) fingerprint() uint64 {
 		b = appendString(b, e.Participant)
 		b = binary.AppendUvarint(b, uint64(len(e.Payload)))
 		b = append(b, e.Payload...)
+	}
+	for k := range c.Branches {
+		if c.Branches[k].Decides { // nothing otherwise, as in earlier releases
+			b = binary.AppendUvarint(b, uint64(k+1))
+		}
 	}
 	b = appendSession(b, c.Session) // nothing without a session, as in releases before there were sessions
 	_, _ = h.Write(b)               // never fails

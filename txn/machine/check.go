@@ -87,7 +87,7 @@ func (a *recount) add(m *Machine, i uint32, t *Transaction) error {
 	if t.State.Decided() && t.State.Finished() != (open == 0) {
 		return fmt.Errorf("state %v with %d open branches", t.State, open)
 	}
-	if (t.Cause != 0) != (t.State == txn.RollingBack || t.State == txn.RolledBack) {
+	if (t.Cause != 0) != (t.State == txn.RollingBack || t.State == txn.RolledBack || r.awaitsEnd()) {
 		return fmt.Errorf("state %v has cause %q", t.State, t.Cause)
 	}
 	if err := checkDecision(r, t); err != nil {
@@ -114,7 +114,7 @@ func (a *recount) add(m *Machine, i uint32, t *Transaction) error {
 
 // checkDecision verifies what has to hold for undecided, delegated and decided transactions.
 func checkDecision(r *record, t *Transaction) error {
-	if r.is(delegated) != t.Delegated() {
+	if r.is(delegated) != (t.Delegated() || t.Appointed()) {
 		return fmt.Errorf("state %v, votes %+v: delegated is %v", t.State, t.Branches, r.is(delegated))
 	}
 	if r.is(endedByApplication) != t.EndedByApplication() {
@@ -124,7 +124,7 @@ func checkDecision(r *record, t *Transaction) error {
 		if b.Vote == txn.VoteEndedByApplication && r.hasDeadline() {
 			return fmt.Errorf("state %v, and a branch was ended by hand", t.State)
 		}
-		if b.Vote == txn.VoteDelegated && (r.hasDeadline() || len(t.Branches) != 1) {
+		if b.Vote == txn.VoteDelegated && (r.hasDeadline() && !t.Appointed() || len(t.Branches) != 1) {
 			return fmt.Errorf("state %v with %d branches, and one is delegated to", t.State, len(t.Branches))
 		}
 	}

@@ -57,10 +57,15 @@ type Branch struct {
 	Participant string
 	Payload     []byte
 	SessionRef  string
+	// Decides appoints the branch, which is the transaction's only one and is prepared by the application: its end is the
+	// decision. It is looked at when the branch is new.
+	Decides bool
+	// Revokes, in an [Enlist], says that no branch of the transaction decides by its own end any more.
+	Revokes bool
 }
 
 // Enlist adds a branch to an active transaction, or gives a known one another session
-// reference. A reference that was replaced is never valid again: a copy of its enlistment that
+// reference. While a branch is appointed, only an enlistment that revokes that adds another. A reference that was replaced is never valid again: a copy of its enlistment that
 // arrives late is refused.
 type Enlist struct {
 	ID     txn.ID
@@ -80,7 +85,7 @@ type Commit struct {
 }
 
 // Vote adds votes without requesting a decision. A preparing transaction is decided when no
-// vote is missing; a no decides at once.
+// vote is missing; a no decides at once. An appointed branch has one vote only, a no: its application has rolled it back.
 type Vote struct {
 	ID              txn.ID
 	Votes           []txn.BranchVote
@@ -108,7 +113,8 @@ type Delegate struct {
 	Branch txn.BranchID
 }
 
-// Rollback decides to roll back.
+// Rollback decides to roll back. A transaction whose branch is appointed becomes preparing instead, until the end of the
+// branch has been found out and reported.
 type Rollback struct {
 	ID     txn.ID
 	Cause  txn.Cause
@@ -306,12 +312,12 @@ const (
 	Malformed
 	// Unfinished: the command needs every branch to be finished first.
 	Unfinished
-	// Delegated: the decision was delegated to Result.Branch; only its end decides.
+	// Delegated: the decision was delegated to Result.Branch, or that is appointed; only its end decides.
 	Delegated
 	// NotInDoubt: there is nothing to resolve: the branch has ended as decided, its end is
 	// proved, or the transaction has no branch in doubt.
 	NotInDoubt
-	// NotSoleBranch: the decision cannot be delegated: there are other branches, or a vote, or
+	// NotSoleBranch: the decision cannot be delegated to Result.Branch, nor can that be appointed: there are other branches, or a vote, or
 	// the coordinator prepares the participant, or the branch was enlisted from more than one
 	// connection, each of which could commit.
 	NotSoleBranch

@@ -59,7 +59,9 @@ func (m *Machine) rollback(c Rollback) Result {
 		return m.answer(i, Decided)
 	case r.state.Decided():
 		return m.answer(i, OK)
-	case r.is(delegated):
+	case r.awaitsEnd():
+		return m.answer(i, OK)
+	case r.is(delegated) && r.state != txn.Active:
 		return m.refuse(i, Delegated, 1)
 	case c.Cause == 0 || c.Cause == txn.CauseTimeout || c.Cause > txn.CauseOperator || len(c.Reason) > txn.MaxReason:
 		return m.answer(i, Malformed)
@@ -67,7 +69,7 @@ func (m *Machine) rollback(c Rollback) Result {
 	r = m.txs.edit(i)
 	r.reason = storeString(&m.strings, c.Reason)
 	m.deadlines.Cancel(uint64(i), r.deadline)
-	m.decideRollback(i, c.Cause)
+	m.giveUp(i, c.Cause)
 	if c.Cause == txn.CauseOperator {
 		m.appendAudit(AuditRecord{Action: ActionRollback, ID: c.ID, Reason: c.Reason})
 	}

@@ -1,6 +1,10 @@
 package machine
 
-import "github.com/txmgr/txmgr/txn"
+import (
+	"cmp"
+
+	"github.com/txmgr/txmgr/txn"
+)
 
 // A delegated transaction is undecided, but neither its deadline nor a command of a client
 // decides it: only the end of its only branch does, which is reported by ReportCompletion, or
@@ -49,9 +53,11 @@ func (m *Machine) completeDelegated(i uint32, c ReportCompletion) Result {
 	r := m.undelegate(i)
 	m.finishBranch(r, m.branches.edit(r.first), end)
 	if end == txn.BranchCommitted {
+		m.strings.drop(r.reason)
+		r.cause, r.reason = 0, 0 // why the branch was asked
 		m.decideCommit(i)
 	} else {
-		m.decideRollback(i, txn.CauseVoteNo)
+		m.decideRollback(i, cmp.Or(r.cause, txn.CauseVoteNo))
 	}
 	return m.answer(i, OK)
 }
@@ -72,7 +78,7 @@ func (m *Machine) heuristicDelegated(i uint32, c ReportHeuristic) Result {
 	m.finishHeuristic(r, b, c)
 	r.heuristic = c.Heuristic
 	m.countHeuristic(r.heuristic)
-	m.decideRollback(i, txn.CauseVoteNo)
+	m.decideRollback(i, cmp.Or(r.cause, txn.CauseVoteNo))
 	return m.answer(i, OK)
 }
 
@@ -80,6 +86,10 @@ func (m *Machine) heuristicDelegated(i uint32, c ReportHeuristic) Result {
 func (m *Machine) undelegate(i uint32) *record {
 	r := m.txs.edit(i)
 	r.flags &^= delegated
-	m.delegated--
+	if r.state == txn.Active {
+		m.deadlines.Cancel(uint64(i), r.deadline)
+	} else {
+		m.delegated--
+	}
 	return r
 }

@@ -35,6 +35,10 @@ func (m *Machine) markEndedByApplication(c EndedByApplication) Result {
 	r.flags |= endedByApplication
 	m.branches.edit(k).vote = txn.VoteEndedByApplication
 	switch {
+	case r.is(delegated) && r.state == txn.Active:
+		r.reason = storeString(&m.strings, c.Reason)
+		m.deadlines.Cancel(uint64(i), r.deadline)
+		m.findOut(i, txn.CauseVoteNo)
 	case r.is(delegated):
 		m.fx.Pending = append(m.fx.Pending, r.id) // its application will not report its end
 	case !r.state.Decided():

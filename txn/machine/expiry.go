@@ -6,9 +6,9 @@ import (
 )
 
 // A transaction has timed out when the tick of the log has reached its expiry tick: dueCause says so,
-// expireBatch rolls back those that are due with each entry, and expireNow one that a command meets first.
+// expireBatch ends those that are due with each entry, and expireNow one that a command meets first.
 
-// dueCause is why an undecided transaction is to be rolled back without a command: its session
+// dueCause is why an undecided transaction is to be ended without a command: its session
 // had ended before its deadline, or its deadline has passed. It is zero when neither holds.
 func (m *Machine) dueCause(r *record) txn.Cause {
 	if !r.hasDeadline() {
@@ -25,10 +25,20 @@ func (m *Machine) dueCause(r *record) txn.Cause {
 	return 0
 }
 
-// expireNow rolls back a transaction that is due before expireBatch has reached it.
+// expireNow ends a transaction that is due before expireBatch has reached it.
 func (m *Machine) expireNow(i uint32, cause txn.Cause) {
 	m.deadlines.Cancel(uint64(i), m.txs.at(i).deadline)
-	m.decideRollback(i, cause)
+	m.giveUp(i, cause)
+}
+
+// giveUp ends a transaction that has left the survival index: it is rolled back, or, when its branch is appointed, the end
+// of the branch has to be found out.
+func (m *Machine) giveUp(i uint32, cause txn.Cause) {
+	if m.txs.at(i).is(delegated) {
+		m.findOut(i, cause)
+	} else {
+		m.decideRollback(i, cause)
+	}
 }
 
 // expireBatch rolls back some of the transactions that are due, by their deadline or the end of
@@ -36,18 +46,18 @@ func (m *Machine) expireNow(i uint32, cause txn.Cause) {
 func (m *Machine) expireBatch() int {
 	n := m.deadlines.Expire(m.expireBuf)
 	for _, i := range m.expireBuf[:n] {
-		m.decideRollback(uint32(i), m.dueCause(m.txs.at(uint32(i))))
+		m.giveUp(uint32(i), m.dueCause(m.txs.at(uint32(i))))
 	}
 	return n
 }
 
 // TimedOut returns the expiry tick of a transaction that the entry with the given index rolled
-// back because its deadline had passed; false for any other.
+// back because its deadline had passed; false for any other, also for one whose branch had to be asked first.
 func (m *Machine) TimedOut(id txn.ID, index uint64) (expiry survival.Tick, ok bool) {
 	if i, ok := m.index[id]; ok {
 		r := m.txs.at(i)
-		return r.expiry, r.cause == txn.CauseTimeout && r.entry == index
+		return r.expiry, r.cause == txn.CauseTimeout && r.entry == index && (r.first == 0 || m.branches.at(r.first).vote != txn.VoteDelegated)
 	}
 	t, ok := m.Get(id)
-	return t.Expiry, ok && t.Cause == txn.CauseTimeout && t.DecidedIndex == index
+	return t.Expiry, ok && t.Cause == txn.CauseTimeout && t.DecidedIndex == index && (len(t.Branches) == 0 || t.Branches[0].Vote != txn.VoteDelegated)
 }

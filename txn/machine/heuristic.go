@@ -13,7 +13,7 @@ func (m *Machine) reportHeuristic(c ReportHeuristic) Result {
 	}
 	r := m.txs.at(i)
 	switch {
-	case r.is(delegated):
+	case r.is(delegated) && r.state != txn.Active: // an active one was not asked
 		return m.heuristicDelegated(i, c)
 	case !r.state.Decided():
 		return m.answer(i, Undecided)

@@ -38,7 +38,10 @@ func setup(boot Bootstrap) Entry {
 func drawBranches(t *rapid.T) (bs []Branch) {
 	for _, p := range []string{"bank", "web"} {
 		if rapid.Bool().Draw(t, p) {
-			bs = append(bs, Branch{Participant: p, SessionRef: rapid.SampledFrom([]string{"", "s1"}).Draw(t, "session")})
+			bs = append(bs, Branch{
+				Participant: p, SessionRef: rapid.SampledFrom([]string{"", "s1"}).Draw(t, "session"),
+				Decides: p == "bank" && rapid.IntRange(0, 2).Draw(t, "decides") > 0 || rapid.IntRange(0, 9).Draw(t, "decides, too") == 0,
+			})
 		}
 	}
 	return bs
@@ -58,6 +61,7 @@ func drawCommand(t *rapid.T, tick survival.Tick) Command {
 		return Enlist{ID: id, Branch: Branch{
 			Participant: rapid.SampledFrom([]string{"bank", "web", "nobody"}).Draw(t, "at"),
 			SessionRef:  rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"),
+			Decides:     rapid.Bool().Draw(t, "decides"), Revokes: rapid.Bool().Draw(t, "revokes"),
 		}}
 	case 4, 5:
 		return Commit{ID: id, Votes: drawVotes(t), ClientCompletes: rapid.Bool().Draw(t, "own")}
@@ -170,7 +174,7 @@ func compare(t *rapid.T, m *Machine, model *model) {
 	for id, want := range model.txs {
 		got, ok := m.Get(id)
 		if !ok || got.State != want.state || got.Cause != want.cause || got.Heuristic != want.hazard || got.ClientCompletes != want.own || len(got.Branches) != len(want.branches) ||
-			got.Name != want.name || got.Reason != want.reason || got.Decided != want.decided || got.DecidedTick != want.at || got.DecidedIndex != want.entry || got.Session != want.session || got.Delegated() != want.delegated() {
+			got.Name != want.name || got.Reason != want.reason || got.Decided != want.decided || got.DecidedTick != want.at || got.DecidedIndex != want.entry || got.Session != want.session || got.Delegated() != want.delegated() || got.Appointed() != want.appointed() {
 			t.Fatalf("%v: %+v; the model has %+v", id, got, want)
 		}
 		if o, _ := m.Lookup(id); o.EndedByApplication != got.EndedByApplication() {

@@ -427,7 +427,7 @@ func TestRestoreRefuses(t *testing.T) {
 	for name, change := range map[string]func(*Header, *Transaction){
 		"no state":                  func(_ *Header, t *Transaction) { t.State, t.Branches = 0, nil },
 		"state of the next release": func(_ *Header, t *Transaction) { t.State = txn.RolledBack + 1 },
-		"delegated and active":      func(_ *Header, t *Transaction) { t.State = txn.Active },
+		"appointed, one of two":     func(_ *Header, t *Transaction) { t.State, t.Branches = txn.Active, append(t.Branches, t.Branches[0]) },
 		"ended by hand and active":  func(_ *Header, t *Transaction) { t.State, t.Branches[0].Vote = txn.Active, txn.VoteEndedByApplication },
 		"delegated to one of two":   func(_ *Header, t *Transaction) { t.Branches = append(t.Branches, t.Branches[0]) },
 		"vote of the next release":  func(_ *Header, t *Transaction) { t.Branches[0].Vote = txn.VoteEndedByApplication + 1 },

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/txmgr/txmgr/txn"
@@ -33,6 +34,16 @@ func (m *model) vote(c Vote, t *modelTx) Code {
 	votes, ok := t.mergeVotes(c.Votes)
 	no := slices.ContainsFunc(c.Votes, func(v txn.BranchVote) bool { return v.Vote == txn.VoteNo })
 	switch {
+	case t.appointed() || t.awaitsEnd():
+		if len(c.Votes) != 1 || c.Votes[0] != (txn.BranchVote{Branch: 1, Vote: txn.VoteNo}) || t.branches[0].vote != txn.VoteDelegated {
+			return Delegated
+		}
+		t.branches[0].vote = txn.VoteNo
+		if t.cause == 0 {
+			t.reason = c.Reason
+		}
+		m.decide(c.ID, txn.RollingBack, cmp.Or(t.cause, txn.CauseClient))
+		return OK
 	case t.delegated():
 		return Delegated
 	case !t.state.Decided() && !ok:
@@ -66,7 +77,7 @@ func (m *model) endedByHand(c EndedByApplication, t *modelTx) Code {
 	if c.Branch == 0 || int(c.Branch) > len(t.branches) {
 		return BadVote
 	}
-	b, delegated := t.branches[c.Branch-1], t.delegated()
+	b, delegated, appointed := t.branches[c.Branch-1], t.delegated(), t.appointed()
 	switch {
 	case b.vote == txn.VoteEndedByApplication:
 		return OK
@@ -75,6 +86,8 @@ func (m *model) endedByHand(c EndedByApplication, t *modelTx) Code {
 	}
 	b.vote = txn.VoteEndedByApplication
 	switch {
+	case appointed:
+		t.state, t.cause, t.reason = txn.Preparing, txn.CauseVoteNo, c.Reason
 	case delegated:
 	case !t.state.Decided():
 		t.reason = c.Reason
@@ -92,7 +105,7 @@ func (m *model) delegate(c Delegate, t *modelTx) Code {
 	}
 	b := t.branches[c.Branch-1]
 	switch {
-	case t.delegated(), t.state.Commits() && b.vote >= txn.VoteDelegated:
+	case t.delegated(), t.appointed(), t.state.Commits() && b.vote >= txn.VoteDelegated:
 		return OK
 	case t.state != txn.Active:
 		return Decided
@@ -115,9 +128,10 @@ func (m *model) end(c ReportCompletion, t *modelTx) Code {
 	}
 	t.branches[0].state = c.Reports[0].State
 	if c.Reports[0].State == txn.BranchCommitted {
+		t.reason = ""
 		m.decide(c.ID, txn.Committing, 0)
 	} else {
-		m.decide(c.ID, txn.RollingBack, txn.CauseVoteNo)
+		m.decide(c.ID, txn.RollingBack, cmp.Or(t.cause, txn.CauseVoteNo))
 	}
 	return OK
 }
@@ -132,7 +146,7 @@ func (m *model) heuristicDelegated(c ReportHeuristic, t *modelTx) Code {
 	}
 	b := t.branches[0]
 	b.state, b.hazard, b.detail = txn.BranchHeuristic, c.Heuristic, c.Detail
-	m.decide(c.ID, txn.RollingBack, txn.CauseVoteNo)
+	m.decide(c.ID, txn.RollingBack, cmp.Or(t.cause, txn.CauseVoteNo))
 	return OK
 }
 
@@ -145,15 +159,15 @@ func (m *model) resolve(c Resolve, t *modelTx) Code {
 	switch {
 	case int(c.Branch) > len(t.branches):
 		return NoBranch
-	case t.delegated():
-		return Delegated
 	case repeat:
 		return OK
+	case t.delegated():
+		return Delegated
 	case !t.state.Decided() && c.Outcome == txn.BranchCommitted:
 		return Undecided
 	case !t.state.Decided():
 		t.reason = c.Reason
-		m.decide(c.ID, txn.RollingBack, txn.CauseOperator)
+		m.giveUp(c.ID, txn.CauseOperator)
 		m.appendAudit(a)
 		return OK
 	case t.state.Finished() && t.hazard == 0:

@@ -85,9 +85,18 @@ func (m *model) expire(id txn.ID) {
 		return
 	}
 	if s := m.sessions[t.session]; s != nil && s.state != txn.SessionOpen && s.at < t.expiry {
-		m.decide(id, txn.RollingBack, s.state.Cause())
+		m.giveUp(id, s.state.Cause())
 	} else if t.expiry <= m.tick {
-		m.decide(id, txn.RollingBack, txn.CauseTimeout)
+		m.giveUp(id, txn.CauseTimeout)
+	}
+}
+
+// giveUp rolls back, or has the end of the appointed branch found out.
+func (m *model) giveUp(id txn.ID, c txn.Cause) {
+	if t := m.txs[id]; t.appointed() {
+		t.state, t.cause = txn.Preparing, c
+	} else {
+		m.decide(id, txn.RollingBack, c)
 	}
 }
 
@@ -153,6 +162,20 @@ func (m *model) decide(id txn.ID, s txn.State, c txn.Cause) {
 
 func (t *modelTx) delegated() bool {
 	return t.state == txn.Preparing && len(t.branches) == 1 && t.branches[0].vote >= txn.VoteDelegated
+}
+
+// appointed: active, and its branch decides. Once that has to be found out, it is delegated, with a cause.
+func (t *modelTx) appointed() bool {
+	return t.state == txn.Active && len(t.branches) == 1 && t.branches[0].vote == txn.VoteDelegated
+}
+
+func (t *modelTx) awaitsEnd() bool { return t.delegated() && t.cause != 0 }
+
+// revoke makes the appointed branch an ordinary one.
+func (t *modelTx) revoke() {
+	if t.appointed() {
+		t.branches[0].vote = 0
+	}
 }
 
 // count says how many transactions there are of each sort.
@@ -255,11 +278,12 @@ func (m *model) apply(c Command) Code {
 			switch {
 			case t.state.Commits():
 				return Decided
+			case t.awaitsEnd():
 			case t.delegated():
 				return Delegated
 			case !t.state.Decided():
 				t.reason = c.Reason
-				m.decide(c.ID, txn.RollingBack, c.Cause)
+				m.giveUp(c.ID, c.Cause)
 				if c.Cause == txn.CauseOperator {
 					m.appendAudit(AuditRecord{Action: ActionRollback, ID: c.ID, Reason: c.Reason})
 				}
@@ -334,14 +358,27 @@ func (m *model) begin(c Begin) Code {
 	if code := m.mayBegin(c.Session); code != OK {
 		return code
 	}
+	for i, b := range c.Branches {
+		if b.Decides && (len(c.Branches) > 1 || m.coord[c.Branches[i].Participant]) {
+			return NotSoleBranch
+		}
+	}
 	m.joins++
 	t := &modelTx{state: txn.Active, expiry: c.Expiry, sum: c.fingerprint(), name: c.Name, session: c.Session, joined: m.joins}
 	for _, b := range c.Branches {
-		t.branches = append(t.branches, &modelBranch{at: b.Participant, state: txn.BranchEnlisted, place: b.SessionRef})
+		t.add(b)
 	}
 	m.txs[c.ID] = t
 	m.expire(c.ID)
 	return OK
+}
+
+func (t *modelTx) add(b Branch) {
+	vote := txn.Vote(0)
+	if b.Decides {
+		vote = txn.VoteDelegated
+	}
+	t.branches = append(t.branches, &modelBranch{at: b.Participant, state: txn.BranchEnlisted, place: b.SessionRef, vote: vote})
 }
 
 func (m *model) enlist(t *modelTx, b Branch) Code {
@@ -354,8 +391,15 @@ func (m *model) enlist(t *modelTx, b Branch) Code {
 		return Decided
 	case !known:
 		return NoParticipant
+	case i < 0 && t.appointed() && !b.Revokes:
+		return Delegated
+	case i < 0 && b.Decides && (len(t.branches) > 0 || m.coord[b.Participant]):
+		return NotSoleBranch
 	case i < 0:
-		t.branches = append(t.branches, &modelBranch{at: b.Participant, state: txn.BranchEnlisted, place: b.SessionRef})
+		if b.Revokes {
+			t.revoke()
+		}
+		t.add(b)
 	case b.SessionRef != "" && b.SessionRef != t.branches[i].place:
 		if t.branches[i].vote != 0 {
 			return Conflict
@@ -371,6 +415,9 @@ func (m *model) enlist(t *modelTx, b Branch) Code {
 		}
 		t.branches[i].place = b.SessionRef
 	}
+	if b.Revokes && i >= 0 {
+		t.revoke()
+	}
 	return OK
 }
 
@@ -380,7 +427,7 @@ func (m *model) commit(c Commit, t *modelTx) Code {
 		return OK
 	case t.state.Decided():
 		return Decided
-	case t.delegated():
+	case t.delegated(), t.appointed():
 		return Delegated
 	}
 	votes, ok := t.mergeVotes(c.Votes)
@@ -408,7 +455,7 @@ func (m *model) commit(c Commit, t *modelTx) Code {
 }
 
 func (m *model) done(c ReportCompletion, t *modelTx) Code {
-	if t.delegated() {
+	if t.delegated() || t.appointed() {
 		return m.end(c, t)
 	}
 	if !t.state.Decided() {

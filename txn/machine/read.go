@@ -100,7 +100,8 @@ func (m *Machine) OldestRetained() (ended survival.Tick, ok bool) {
 func (m *Machine) Audit() []AuditRecord { return m.auditLog.all() }
 
 // Lookup returns the state of a transaction. One that is timed out, or whose session has ended,
-// but which no entry has moved yet, is rolling back: the next command on it would find it so.
+// but which no entry has moved yet, is rolling back, or preparing if its branch is appointed: the next command on it would
+// find it so.
 func (m *Machine) Lookup(id txn.ID) (txn.Outcome, bool) {
 	if i, ok := m.index[id]; ok {
 		r := m.txs.at(i)
@@ -120,6 +121,8 @@ func (m *Machine) effectiveState(r *record) (txn.State, txn.Cause) {
 	switch {
 	case cause == 0:
 		return r.state, r.cause
+	case r.is(delegated):
+		return txn.Preparing, cause
 	case r.unfinished == 0:
 		return txn.RolledBack, cause
 	}

@@ -42,7 +42,7 @@ type flags uint8
 
 const (
 	clientCompletes    flags = 1 << iota // the application completes its branches itself
-	delegated                            // undecided, and only its branch's end decides
+	delegated                            // undecided, and only its branch's end decides: appointed while it is active
 	reenlisted                           // a branch was enlisted again from another connection
 	inSession                            // begun in a client session
 	inSessionList                        // undecided, and in the list of its session
@@ -65,9 +65,10 @@ type branch struct {
 	heuristic   txn.Heuristic
 }
 
-// hasDeadline reports whether its deadline will decide it if nothing else does before.
+// hasDeadline reports whether its deadline will end it if nothing else does before: by a rollback, or, when its branch is
+// appointed, by having the branch's end found out.
 func (r *record) hasDeadline() bool {
-	return (r.state == txn.Active || r.state == txn.Preparing) && !r.is(delegated)
+	return r.state == txn.Active || r.state == txn.Preparing && !r.is(delegated)
 }
 
 // survivalIndex is its survival index at a tick: the invocations since it was computed are

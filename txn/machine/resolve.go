@@ -17,10 +17,10 @@ func (m *Machine) resolve(c Resolve) Result {
 		return m.answer(i, Malformed)
 	case c.Branch != 0 && m.branch(r, c.Branch) == 0:
 		return m.refuse(i, NoBranch, c.Branch)
-	case r.is(delegated):
-		return m.refuse(i, Delegated, 1)
 	case m.auditLog.isRepeat(&c):
 		return m.answer(i, OK)
+	case r.is(delegated) && r.state != txn.Active:
+		return m.refuse(i, Delegated, 1)
 	case r.state.Decided() && c.Undecided && !r.state.Commits():
 		return m.answer(i, OK)
 	case r.state.Decided() && c.Undecided:
@@ -33,7 +33,7 @@ func (m *Machine) resolve(c Resolve) Result {
 	r = m.txs.edit(i)
 	r.reason = storeString(&m.strings, c.Reason)
 	m.deadlines.Cancel(uint64(i), r.deadline)
-	m.decideRollback(i, txn.CauseOperator)
+	m.giveUp(i, txn.CauseOperator)
 	m.auditResolve(&c)
 	return m.answer(i, OK)
 }

@@ -70,7 +70,7 @@ func (m *Machine) Expiring(until survival.Tick, limit int, ids IDRange, match fu
 
 func (m *Machine) summary(r *record) Summary {
 	state, _ := m.effectiveState(r)
-	return Summary{ID: r.id, State: state, Heuristic: r.heuristic, Expiry: r.expiry, Began: r.began, DecidedTick: r.decidedTick, Delegated: r.is(delegated)}
+	return Summary{ID: r.id, State: state, Heuristic: r.heuristic, Expiry: r.expiry, Began: r.began, DecidedTick: r.decidedTick, Delegated: r.is(delegated) && state == txn.Preparing}
 }
 
 // expand returns the transaction in slot i, as [Machine.Get] does.

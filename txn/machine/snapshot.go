@@ -191,7 +191,7 @@ func (m *Machine) restore(t *Transaction) (slot uint32, err error) {
 	if !t.Session.IsZero() {
 		r.flags |= inSession
 	}
-	if t.Delegated() {
+	if t.Delegated() || t.Appointed() {
 		r.flags |= delegated
 	}
 	if t.BeforeRestore {
@@ -224,7 +224,7 @@ func (m *Machine) restoreBranch(r *record, t *TransactionBranch) error {
 	if !ok || t.State < txn.BranchEnlisted || t.State > txn.BranchHeuristic {
 		return fmt.Errorf("branch at unknown participant %q, or in state %v", t.Participant, t.State)
 	}
-	if t.Vote > txn.VoteEndedByApplication || t.Vote >= txn.VoteDelegated && r.hasDeadline() {
+	if t.Vote > txn.VoteEndedByApplication || t.Vote >= txn.VoteDelegated && r.hasDeadline() && !r.is(delegated) {
 		return fmt.Errorf("branch with vote %v in state %v", t.Vote, r.state)
 	}
 	if len(t.Replaced) > maxReplacedRefs {

@@ -34,6 +34,8 @@ var (
 	no2      = txn.BranchVote{Branch: 2, Vote: txn.VoteNo}
 	sole     = Begin{ID: one, Name: "n", Timeout: time.Second, Survival: 11, Expiry: 10, Branches: []Branch{{Participant: "bank"}}}
 	delegate = Delegate{one, 1}
+	decides  = Begin{ID: one, Name: "n", Timeout: time.Second, Survival: 11, Expiry: 10, Branches: []Branch{{Participant: "bank", SessionRef: "s1", Decides: true}}}
+	no1      = Vote{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VoteNo}}, Reason: "it rolled back"}
 	typed1   = EndedByApplication{ID: one, Branch: 1, Reason: "COMMIT was typed"}
 )
 
@@ -79,6 +81,14 @@ var worlds = []scenario{
 	{name: "rolling-back, b1 ended by hand", make: []Command{begin, typed1}},
 	{name: "rolled-back, b1 ended by hand", make: []Command{begin, typed1, acks(txn.BranchRolledBack)}},
 	{name: "delegated, ended by hand", make: []Command{sole, delegate, typed1}},
+	{name: "appointed", make: []Command{decides}},
+	{name: "appointed, timed out", make: []Command{decides}, tick: 10},
+	{name: "appointed, rollback asked for", make: []Command{decides, undo}},
+	{name: "appointed, committed", make: []Command{decides, ack1(txn.BranchCommitted)}},
+	{name: "appointed, rolled-back", make: []Command{decides, no1}},
+	{name: "appointed, ended by hand", make: []Command{decides, typed1}},
+	{name: "appointed, revoked", make: []Command{decides, Enlist{ID: one, Branch: Branch{Participant: "bank", SessionRef: "s1", Revokes: true}}}},
+	{name: "appointed, revoked by a second", make: []Command{decides, Enlist{ID: one, Branch: Branch{Participant: "stock", Revokes: true}}}},
 	{name: "held, unknown", held: true},
 	{name: "held, active", make: []Command{begin}, held: true},
 	{name: "held, committing", make: []Command{begin, commit}, held: true},
@@ -148,6 +158,11 @@ var commands = []struct {
 	{"resolve b9", said(9, txn.BranchCommitted)},
 	{"resolve prepared", said(0, txn.BranchPrepared)},
 	{"resolve, no reason", Resolve{ID: one, Outcome: txn.BranchRolledBack}},
+	{"begin appointed", decides},
+	{"enlist new, revokes", Enlist{ID: one, Branch: Branch{Participant: "stock", Revokes: true}}},
+	{"enlist new, decides", Enlist{ID: one, Branch: Branch{Participant: "stock", Decides: true}}},
+	{"enlist again, revokes", Enlist{ID: one, Branch: Branch{Participant: "bank", SessionRef: "s1", Revokes: true}}},
+	{"vote b1 no", no1},
 	{"forget by", Forget{ID: one, By: "ann", Reason: "seen"}},
 	{"forget by long", Forget{ID: one, By: strings.Repeat("n", MaxBy+1), Reason: "seen"}},
 }

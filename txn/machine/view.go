@@ -14,9 +14,9 @@ type Transaction struct {
 	ID          txn.ID
 	Name        string
 	State       txn.State
-	Cause       txn.Cause
+	Cause       txn.Cause // of the rollback; of a preparing transaction, why the end of its appointed branch has to be found out
 	Heuristic   txn.Heuristic
-	Reason      string // of the rollback, or of forgetting the heuristic outcome
+	Reason      string // with the cause, or of forgetting the heuristic outcome
 	Timeout     time.Duration
 	Survival    uint64        // survival index at begin or at the last extension
 	Expiry      survival.Tick // the invocation that ends it, when it is undecided
@@ -51,6 +51,11 @@ func (t *Transaction) Delegated() bool {
 	// to it.
 	return t.State == txn.Preparing && len(t.Branches) == 1 &&
 		(t.Branches[0].Vote == txn.VoteDelegated || t.Branches[0].Vote == txn.VoteEndedByApplication)
+}
+
+// Appointed reports whether the transaction is active, and its only branch decides by its own end.
+func (t *Transaction) Appointed() bool {
+	return t.State == txn.Active && len(t.Branches) == 1 && t.Branches[0].Vote == txn.VoteDelegated
 }
 
 // TransactionBranch is one branch of a [Transaction].

@@ -13,7 +13,7 @@ func (m *Machine) vote(c Vote) Result {
 	case len(c.Reason) > txn.MaxReason:
 		return m.answer(i, Malformed)
 	case r.is(delegated):
-		return m.refuse(i, Delegated, 1)
+		return m.voteOfAppointed(i, c)
 	case r.state.Commits():
 		return m.votesAgain(i, c.Votes)
 	}

@@ -139,7 +139,7 @@ func (m *Manager) phaseLocked(t *machine.Transaction, k branchKey, graceful bool
 	b := &t.Branches[k.branch-1]
 	switch {
 	case b.State.Finished():
-	case t.Delegated() && b.Vote == txn.VoteEndedByApplication:
+	case t.Delegated() && (b.Vote == txn.VoteEndedByApplication || t.Cause != 0):
 		return "settle", 0
 	case t.Delegated():
 		return "settle", m.until(t.Expiry)

@@ -3,8 +3,6 @@ package txntest
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -115,7 +113,7 @@ func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, er
 		if !made && o.Mark.IsZero() {
 			o.Mark = m.machine.MarkForID(o.ID, m.machine.Tick(), time.Now(), clockSlack)
 		}
-		c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: k, Expiry: expiry, Labels: labels(o.Labels), Session: o.Session, Mark: o.Mark}
+		c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: k, Expiry: expiry, Labels: machine.SortedLabels(o.Labels), Session: o.Session, Mark: o.Mark}
 		for _, e := range o.Branches {
 			m.registerLocked(e.Participant, false)
 			c.Branches = append(c.Branches, machine.Branch(e))
@@ -135,14 +133,6 @@ func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, er
 		}
 		return b, nil
 	})
-}
-
-func labels(m map[string]string) (out []machine.Label) {
-	for k, v := range m {
-		out = append(out, machine.Label{Key: k, Value: v})
-	}
-	slices.SortFunc(out, func(a, b machine.Label) int { return strings.Compare(a.Key, b.Key) })
-	return out
 }
 
 // Enlist implements [txn.Manager]. A participant that is not known is registered as one whose
@@ -225,6 +215,13 @@ func (m *Manager) Rollback(ctx context.Context, id txn.ID, reason string) (txn.O
 			return txn.Outcome{}, reasonTooLong("rollback", id, len(reason))
 		}
 		out, err := m.call("rollback", id, machine.Rollback{ID: id, Cause: txn.CauseClient, Reason: reason})
+		if err == nil && out.State == txn.Preparing { // a branch that decides has to be asked
+			info, err := m.await(ctx, "rollback", id, txn.State.Decided)
+			if err == nil && info.State.Commits() {
+				err = machine.Result{Code: machine.Decided, State: info.State}.ToError("rollback", id)
+			}
+			return info.Outcome(), err
+		}
 		return out, m.withReason(endedByApplicationError("rollback", id, out, err))
 	})
 }

@@ -43,6 +43,7 @@ func (h *shopFixture) order(ctx context.Context, tx *txn.Tx) error {
 // once or never.
 func (h *shopFixture) ends(t *testing.T, want txn.State, stories ...string) {
 	t.Helper()
+	synctest.Wait() // what is announced behind the work
 	all := h.Transactions()
 	id := all[len(all)-1].ID
 	if out := h.Outcome(id); out.State != want || out.Heuristic != 0 {
@@ -206,12 +207,12 @@ func TestOneBranchAlone(t *testing.T) {
 		"refuses": {func(h *shopFixture) { h.bank.VoteNo("no money") }, []error{txn.ErrRolledBack, txn.ErrVotedNo}, txn.RolledBack, "exec, commit", 0},
 		"commits, and the answer is lost": {
 			func(h *shopFixture) { h.bank.Fail("commit", txntest.ResponseLost) },
-			nil, txn.Committed, "exec, commit" + lost + ", coordinator: settle", 5 * time.Second,
+			nil, txn.Committed, "exec, commit" + lost + ", coordinator: settle", 0,
 		},
 		"is not reached": {
 			func(h *shopFixture) { h.bank.Fail("commit", txntest.Unreachable) },
 			[]error{txn.ErrRolledBack},
-			txn.RolledBack, "exec, commit" + gone + ", coordinator: settle", 5 * time.Second,
+			txn.RolledBack, "exec, commit" + gone + ", coordinator: settle", 0,
 		},
 		"hangs for longer than the application waits": {
 			func(h *shopFixture) { h.bank.Fail("commit", txntest.Hang) },
@@ -233,12 +234,12 @@ func TestOneBranchAlone(t *testing.T) {
 	}
 }
 
-// TestOneBranchInDoubt: the application does not wait for the deadline when that is far, and
-// the coordinator finds the outcome then.
+// TestOneBranchInDoubt: when the decision was delegated by a call, the application does not wait for the deadline when that is
+// far, and the coordinator finds the outcome then.
 func TestOneBranchInDoubt(t *testing.T) {
 	withShop(t, func(t *testing.T, h *shopFixture) {
 		h.bank.Fail("commit", txntest.ResponseLost)
-		is(t, txn.Run(t.Context(), h.Manager, txn.Options{Timeout: time.Hour}, h.pay), txn.ErrInDoubt)
+		is(t, txn.Run(t.Context(), h.Manager, txn.Options{Timeout: time.Hour, AwaitBegin: true}, h.pay), txn.ErrInDoubt)
 		if left := h.Unfinished(); len(left) != 1 || left[0].State != txn.Preparing {
 			t.Errorf("undone: %+v", left)
 		}

@@ -377,10 +377,13 @@ func (x *BeginCall) GetMarkTick() uint64 {
 }
 
 type EnlistCall struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Participant   string                 `protobuf:"bytes,1,opt,name=participant,proto3" json:"participant,omitempty"`
-	Payload       []byte                 `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
-	SessionRef    string                 `protobuf:"bytes,3,opt,name=session_ref,json=sessionRef,proto3" json:"session_ref,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Participant string                 `protobuf:"bytes,1,opt,name=participant,proto3" json:"participant,omitempty"`
+	Payload     []byte                 `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
+	SessionRef  string                 `protobuf:"bytes,3,opt,name=session_ref,json=sessionRef,proto3" json:"session_ref,omitempty"`
+	// As in Enlistment.
+	Decides       bool `protobuf:"varint,4,opt,name=decides,proto3" json:"decides,omitempty"`
+	Revokes       bool `protobuf:"varint,5,opt,name=revokes,proto3" json:"revokes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -434,6 +437,20 @@ func (x *EnlistCall) GetSessionRef() string {
 		return x.SessionRef
 	}
 	return ""
+}
+
+func (x *EnlistCall) GetDecides() bool {
+	if x != nil {
+		return x.Decides
+	}
+	return false
+}
+
+func (x *EnlistCall) GetRevokes() bool {
+	if x != nil {
+		return x.Revokes
+	}
+	return false
 }
 
 type CommitCall struct {
@@ -1361,13 +1378,15 @@ const file_txmgr_v1_pipeline_proto_rawDesc = "" +
 	"\tmark_tick\x18\a \x01(\x04R\bmarkTick\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"i\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9d\x01\n" +
 	"\n" +
 	"EnlistCall\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\x12\x18\n" +
 	"\apayload\x18\x02 \x01(\fR\apayload\x12\x1f\n" +
 	"\vsession_ref\x18\x03 \x01(\tR\n" +
-	"sessionRef\"c\n" +
+	"sessionRef\x12\x18\n" +
+	"\adecides\x18\x04 \x01(\bR\adecides\x12\x18\n" +
+	"\arevokes\x18\x05 \x01(\bR\arevokes\"c\n" +
 	"\n" +
 	"CommitCall\x12*\n" +
 	"\x05votes\x18\x01 \x03(\v2\x14.txmgr.v1.BranchVoteR\x05votes\x12)\n" +

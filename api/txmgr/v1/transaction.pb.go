@@ -136,7 +136,15 @@ type Enlistment struct {
 	Payload []byte `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Identifies the application's database connection, so that it can be ended at
 	// the deadline.
-	SessionRef    string `protobuf:"bytes,3,opt,name=session_ref,proto3" json:"session_ref,omitempty"`
+	SessionRef string `protobuf:"bytes,3,opt,name=session_ref,proto3" json:"session_ref,omitempty"`
+	// Appoints the branch, which must be the transaction's only one: its own end,
+	// reported by ReportCompletion, is the decision, and the application may commit it
+	// in one phase without asking. At the deadline, and at a rollback, the coordinator
+	// finds out how it ended.
+	Decides bool `protobuf:"varint,4,opt,name=decides,proto3" json:"decides,omitempty"`
+	// No branch decides by its own end any more. To be said only by the application
+	// that appointed the branch, before it commits that.
+	Revokes       bool `protobuf:"varint,5,opt,name=revokes,proto3" json:"revokes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -190,6 +198,20 @@ func (x *Enlistment) GetSessionRef() string {
 		return x.SessionRef
 	}
 	return ""
+}
+
+func (x *Enlistment) GetDecides() bool {
+	if x != nil {
+		return x.Decides
+	}
+	return false
+}
+
+func (x *Enlistment) GetRevokes() bool {
+	if x != nil {
+		return x.Revokes
+	}
+	return false
 }
 
 type BeginResponse struct {
@@ -344,11 +366,14 @@ func (x *Branch) GetXid() string {
 }
 
 type EnlistRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Participant   string                 `protobuf:"bytes,2,opt,name=participant,proto3" json:"participant,omitempty"`
-	Payload       []byte                 `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
-	SessionRef    string                 `protobuf:"bytes,4,opt,name=session_ref,proto3" json:"session_ref,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Participant string                 `protobuf:"bytes,2,opt,name=participant,proto3" json:"participant,omitempty"`
+	Payload     []byte                 `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
+	SessionRef  string                 `protobuf:"bytes,4,opt,name=session_ref,proto3" json:"session_ref,omitempty"`
+	// As in Enlistment.
+	Decides       bool `protobuf:"varint,5,opt,name=decides,proto3" json:"decides,omitempty"`
+	Revokes       bool `protobuf:"varint,6,opt,name=revokes,proto3" json:"revokes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -409,6 +434,20 @@ func (x *EnlistRequest) GetSessionRef() string {
 		return x.SessionRef
 	}
 	return ""
+}
+
+func (x *EnlistRequest) GetDecides() bool {
+	if x != nil {
+		return x.Decides
+	}
+	return false
+}
+
+func (x *EnlistRequest) GetRevokes() bool {
+	if x != nil {
+		return x.Revokes
+	}
+	return false
 }
 
 type CommitRequest struct {
@@ -1343,12 +1382,14 @@ const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\x04mark\x18\a \x01(\tR\x04mark\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9e\x01\n" +
 	"\n" +
 	"Enlistment\x12 \n" +
 	"\vparticipant\x18\x01 \x01(\tR\vparticipant\x12\x18\n" +
 	"\apayload\x18\x02 \x01(\fR\apayload\x12 \n" +
-	"\vsession_ref\x18\x03 \x01(\tR\vsession_ref\"\xc5\x01\n" +
+	"\vsession_ref\x18\x03 \x01(\tR\vsession_ref\x12\x18\n" +
+	"\adecides\x18\x04 \x01(\bR\adecides\x12\x18\n" +
+	"\arevokes\x18\x05 \x01(\bR\arevokes\"\xc5\x01\n" +
 	"\rBeginResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\atimeout\x18\x02 \x01(\tR\atimeout\x12&\n" +
@@ -1359,12 +1400,14 @@ const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\x06Branch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vparticipant\x18\x02 \x01(\tR\vparticipant\x12\x10\n" +
-	"\x03xid\x18\x03 \x01(\tR\x03xid\"}\n" +
+	"\x03xid\x18\x03 \x01(\tR\x03xid\"\xb1\x01\n" +
 	"\rEnlistRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vparticipant\x18\x02 \x01(\tR\vparticipant\x12\x18\n" +
 	"\apayload\x18\x03 \x01(\fR\apayload\x12 \n" +
-	"\vsession_ref\x18\x04 \x01(\tR\vsession_ref\"q\n" +
+	"\vsession_ref\x18\x04 \x01(\tR\vsession_ref\x12\x18\n" +
+	"\adecides\x18\x05 \x01(\bR\adecides\x12\x18\n" +
+	"\arevokes\x18\x06 \x01(\bR\arevokes\"q\n" +
 	"\rCommitRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12$\n" +
 	"\x05votes\x18\x02 \x03(\v2\x0e.txmgr.v1.VoteR\x05votes\x12*\n" +
