@@ -17,16 +17,15 @@ func (c *Client) do(ctx context.Context, op string, id txn.ID, weight int, cmd *
 		return nil, newError(op, id, tooLarge(weight))
 	}
 	cmd.Id = id[:]
-	timeout := c.cfg.RequestTimeout
-	started := time.Now()
-	r, err := c.pipeline.send(ctx, timeout, cmd, weight+commandOverhead)
+	expires := time.Now().Add(c.cfg.RequestTimeout)
+	r, err := c.pipeline.send(ctx, expires, cmd, weight+commandOverhead)
 	if err == nil {
 		return r, nil
 	}
 	// The rest is the slow path.
 	if _, has := ctx.Deadline(); !has {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, started.Add(timeout))
+		ctx, cancel = context.WithDeadline(ctx, expires)
 		defer cancel()
 	}
 	first := true
@@ -35,7 +34,7 @@ func (c *Client) do(ctx context.Context, op string, id txn.ID, weight int, cmd *
 			first = false
 			return err
 		}
-		r, err = c.pipeline.send(ctx, timeout, cmd, weight+commandOverhead)
+		r, err = c.pipeline.send(ctx, expires, cmd, weight+commandOverhead)
 		return err
 	})
 	if err != nil {

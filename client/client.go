@@ -13,6 +13,7 @@ import (
 	"github.com/txmgr/txmgr/api/txmgr/v1/txmgrv1connect"
 	"github.com/txmgr/txmgr/client/conntrack"
 	"github.com/txmgr/txmgr/client/naming"
+	"github.com/txmgr/txmgr/client/singlewrite"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -127,8 +128,8 @@ func (c *Client) newEndpoint(base string) *endpoint {
 		connect.WithAcceptCompression("gzip", nil, nil),
 	}
 	e := &endpoint{base: base}
-	unary := &http.Client{Transport: &endpointTransport{c.unary, c, e, false}, CheckRedirect: refuseRedirects}
-	streams := &http.Client{Transport: &endpointTransport{frameCoalescer{c.streams}, c, e, true}, CheckRedirect: refuseRedirects}
+	unary := &http.Client{Transport: &endpointTransport{singlewrite.Unary(c.unary), c, e, false}, CheckRedirect: refuseRedirects}
+	streams := &http.Client{Transport: &endpointTransport{singlewrite.Streams(c.streams), c, e, true}, CheckRedirect: refuseRedirects}
 	e.transactions = txmgrv1connect.NewTransactionServiceClient(unary, base, options...)
 	e.streams = txmgrv1connect.NewTransactionServiceClient(streams, base, options...)
 	e.participants = txmgrv1connect.NewParticipantServiceClient(unary, base, options...)

@@ -1,67 +1,13 @@
 package client
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
-	"io"
 	"testing"
-	"testing/iotest"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/txmgr/txmgr/api/wire"
 	"github.com/txmgr/txmgr/txn"
 )
-
-// For all sizes of messages, pieces and buffers, every byte is read, and no read ends within
-// a message that fits.
-func TestFramesStayWhole(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var stream []byte
-		ends := make(map[int]bool)
-		for range rapid.IntRange(0, 8).Draw(t, "messages") {
-			n := rapid.IntRange(0, 40).Draw(t, "length")
-			stream = append(stream, 0)
-			stream = binary.BigEndian.AppendUint32(stream, uint32(n))
-			stream = append(stream, bytes.Repeat([]byte{byte(n)}, n)...)
-			ends[len(stream)] = true
-		}
-		var source io.Reader = bytes.NewReader(stream)
-		if rapid.Bool().Draw(t, "piecemeal") {
-			source = iotest.OneByteReader(source)
-		}
-		f := &frameReader{ReadCloser: io.NopCloser(source)}
-		buf := make([]byte, rapid.IntRange(1, 64).Draw(t, "buffer"))
-		var got []byte
-		for {
-			n, err := f.Read(buf)
-			got = append(got, buf[:n]...)
-			if err != nil {
-				if !errors.Is(err, io.EOF) {
-					t.Fatal(err)
-				}
-				break
-			}
-			if n < len(buf) && !ends[len(got)] {
-				t.Fatalf("a read of %d of %d bytes ends within a message", n, len(buf))
-			}
-		}
-		if !bytes.Equal(got, stream) {
-			t.Fatalf("%x became %x", stream, got)
-		}
-	})
-}
-
-func TestFrameThatIsCutOff(t *testing.T) {
-	for _, stream := range []string{"\x00\x00", "\x00\x00\x00\x00\x09half"} {
-		f := &frameReader{ReadCloser: io.NopCloser(bytes.NewReader([]byte(stream)))}
-		if _, err := io.ReadAll(f); err == nil {
-			t.Errorf("%q: no error", stream)
-		}
-	}
-}
 
 // Full jitter: anything from nothing to a ceiling that doubles and is bounded;
 // never less than the server asked for.

@@ -47,6 +47,7 @@ type pipeline struct {
 	pending       map[uint64]*call // sent, by seq
 	seq           uint64
 	started       bool
+	sweeping      bool // a timer is running that will look for calls whose time is over
 	closed        bool
 	migrating     bool      // a reply says that this stream does not reach a leader
 	lastMigration time.Time // when a reply last said so
@@ -56,12 +57,12 @@ type pipeline struct {
 type call struct {
 	command *txmgrv1.Command
 	weight  int
-	delayed bool // its caller does not wait
+	delayed bool      // its caller does not wait
+	expires time.Time // zero: the context of its caller has a deadline, or its caller does not wait
 	phase   callPhase
 	done    chan struct{} // one token when reply or err is set
 	reply   *txmgrv1.Reply
 	err     error
-	timer   *time.Timer // for contexts without a deadline
 }
 
 // callPhase is the phase of a call.
@@ -73,39 +74,28 @@ const (
 	finished           // its token is in done, or is about to be
 )
 
-var callPool = sync.Pool{New: func() any {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return &call{done: make(chan struct{}, 1), timer: t}
-}}
+var callPool = sync.Pool{New: func() any { return &call{done: make(chan struct{}, 1)} }}
 
 func newPipeline(c *Client) *pipeline {
 	return &pipeline{c: c, wake: make(chan struct{}, 1), pending: make(map[uint64]*call)}
 }
 
-// send makes one try. timeout applies if ctx has no deadline. An error is a [transportError],
-// or the server's answer.
-func (p *pipeline) send(ctx context.Context, timeout time.Duration, cmd *txmgrv1.Command, weight int) (*txmgrv1.Reply, error) {
+// send makes one try. It ends at expires, or up to 10 ms later, if ctx has no deadline. An error is
+// a [transportError], or the server's answer.
+func (p *pipeline) send(ctx context.Context, expires time.Time, cmd *txmgrv1.Command, weight int) (*txmgrv1.Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &transportError{base: p.c.cfg.Address, err: err}
 	}
 	k := callPool.Get().(*call)
-	k.command, k.weight = cmd, weight
-	var expired <-chan time.Time
-	if _, has := ctx.Deadline(); !has {
-		k.timer.Reset(timeout)
-		defer k.timer.Stop()
-		expired = k.timer.C
+	k.command, k.weight, k.expires = cmd, weight, expires
+	if _, has := ctx.Deadline(); has {
+		k.expires = time.Time{}
 	}
 	p.enqueue(k)
-	var why error
 	select {
 	case <-k.done:
 		return k.result()
 	case <-ctx.Done():
-		why = ctx.Err()
-	case <-expired:
-		why = context.DeadlineExceeded
 	}
 	was := p.abandon(k)
 	if was == finished {
@@ -113,13 +103,12 @@ func (p *pipeline) send(ctx context.Context, timeout time.Duration, cmd *txmgrv1
 		return k.result()
 	}
 	// Other goroutines still hold the call: it is not reused.
-	return nil, &transportError{base: p.c.cfg.Address, sent: was == sent, err: why}
+	return nil, &transportError{base: p.c.cfg.Address, sent: was == sent, err: ctx.Err()}
 }
 
 // result returns the reply and the error, and releases the call for reuse.
 func (k *call) result() (*txmgrv1.Reply, error) {
 	reply, err := k.reply, k.err
-	k.timer.Stop()
 	k.command, k.reply, k.err = nil, nil, nil
 	callPool.Put(k)
 	if err != nil {
@@ -154,6 +143,9 @@ func (p *pipeline) putLocked(k *call) {
 	p.seq++
 	k.command.Seq, k.phase = p.seq, queued
 	p.queue = append(p.queue, k)
+	if !k.expires.IsZero() {
+		p.sweepLocked()
+	}
 }
 
 func (p *pipeline) signal() {

@@ -120,7 +120,10 @@ func (c *Client) withTimeouts(ctx context.Context, timeout time.Duration) (calli
 		return ctx, ctx, func() {}
 	}
 	calling, over := context.WithTimeout(ctx, timeout)
-	trying, enough := context.WithTimeout(ctx, min(timeout, c.cfg.RequestTimeout))
+	if timeout <= c.cfg.RequestTimeout {
+		return calling, calling, over
+	}
+	trying, enough := context.WithTimeout(ctx, c.cfg.RequestTimeout)
 	return calling, trying, func() {
 		over()
 		enough()

@@ -8,12 +8,14 @@ import (
 	"github.com/txmgr/txmgr/txn/machine"
 )
 
-// admission is what decides whether new work is taken, as of the latest entry that was applied.
+// admission is what decides whether new work is taken, as of the latest entry that was applied, and
+// what names it.
 type admission struct {
 	unfinished  atomic.Int64 // transactions
 	quotas      *participants.Quotas
 	optimizers  participants.Optimizers
 	branchHints txn.BranchHints
+	cluster     atomic.Pointer[string] // the cluster's id; nil until it is known, and then for ever the same
 }
 
 // refreshAdmission reads from the state machine what admission depends on: the number of

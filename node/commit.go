@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/txmgr/txmgr/node/commitwait"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/machine"
 )
@@ -16,11 +17,7 @@ func (n *Node) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.
 	if !missing {
 		return o, err
 	}
-	v := &commitWaiter{n: n, id: id}
-	if v.check() {
-		return v.answer(ctx, nil)
-	}
-	return v.answer(ctx, n.notifier.Wait(ctx, id, v.check))
+	return commitwait.Wait(ctx, commitNode{n}, n.notifier, id)
 }
 
 // proposeCommit proposes the commit, and reports whether votes are missing: in that case
@@ -30,32 +27,37 @@ func (n *Node) proposeCommit(ctx context.Context, id txn.ID, c txn.CommitRequest
 	if err != nil {
 		return outcomeOf(res), false, err
 	}
-	res, err = n.proposeTx(ctx, "commit", id, machine.Commit{ID: id, Votes: votes, ClientCompletes: c.ClientCompletes})
+	return n.commitResult(n.proposeTx(ctx, "commit", id, machine.Commit{ID: id, Votes: votes, ClientCompletes: c.ClientCompletes}))
+}
+
+// commitResult is the answer to a commit whose command has this result, and whether votes are
+// missing.
+func (n *Node) commitResult(res machine.Result, err error) (txn.Outcome, bool, error) {
 	if res.Code == machine.Decided {
 		err = n.withReason(err)
 	}
 	return outcomeOf(res), err == nil && res.State == txn.Preparing, err
 }
 
-// txOutcome returns the present outcome of a transaction whose commit was requested.
-func (n *Node) txOutcome(id txn.ID) (o txn.Outcome, err error) {
+// commitNode is a node as package commitwait needs it.
+type commitNode struct{ *Node }
+
+// Outcome implements [commitwait.Node].
+func (n commitNode) Outcome(id txn.ID) (o txn.Outcome, known bool, err error) {
 	if err := n.requireLeader(); err != nil {
-		return o, inDoubtError(id, o, err.Error())
+		return o, false, err
 	}
-	var known bool
 	n.fsm.View(func(m *machine.Machine) { o, known = m.Lookup(id) })
-	if !known {
-		return o, outcomeForgottenError(id, o)
+	return o, known, nil
+}
+
+// RollbackError implements [commitwait.Node].
+func (n commitNode) RollbackError(id txn.ID) error {
+	t, ok := n.stored(id)
+	if !ok {
+		return nil
 	}
-	return o, nil
-}
-
-func outcomeForgottenError(id txn.ID, o txn.Outcome) error {
-	return inDoubtError(id, o, "it was decided, and the outcome is forgotten already")
-}
-
-func inDoubtError(id txn.ID, o txn.Outcome, why string) error {
-	return &txn.Error{Op: "commit", ID: id, State: o.State, Err: txn.ErrInDoubt, Detail: why}
+	return n.withReason(t.RollbackError("commit"))
 }
 
 // withReason adds the reason of the rollback, if one was recorded, to the error of a call that

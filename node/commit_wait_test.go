@@ -13,14 +13,14 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// forms are Commit and CommitAsync, which return the same.
+// forms are Commit and that of Async, which return the same.
 var forms = map[string]func(context.Context, *Node, txn.ID) (txn.Outcome, error){
 	"Commit": func(ctx context.Context, n *Node, id txn.ID) (txn.Outcome, error) {
 		return n.Commit(ctx, id, txn.CommitRequest{})
 	},
 	"CommitThen": func(ctx context.Context, n *Node, id txn.ID) (o txn.Outcome, err error) {
 		answers := make(chan error, 2)
-		n.CommitAsync(ctx, id, txn.CommitRequest{}, func(got txn.Outcome, err error) {
+		n.Async().Commit(ctx, id, txn.CommitRequest{}, func(got txn.Outcome, err error) {
 			o = got
 			answers <- err
 		})

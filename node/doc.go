@@ -80,7 +80,7 @@
 // A call that waits for a transaction, in [Node.Wait] or in a commit whose votes are missing, is
 // parked in a purgatory under the transaction's id. An applied entry only records what has
 // changed; one goroutine then checks the waiters of the changed transactions, or all waiters if
-// the node's own state has changed. [Node.CommitAsync] waits without a goroutine.
+// the node's own state has changed. A commit of [Node.Async] waits without a goroutine.
 //
 // # Concurrency
 //

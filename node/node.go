@@ -234,7 +234,18 @@ func (n *Node) bootstrap() (b machine.Bootstrap) {
 	return b
 }
 
-func (n *Node) clusterID() string { return n.bootstrap().Cluster }
+// clusterID returns the cluster's id; empty before the cluster is bootstrapped. It rarely reads the
+// state, since that waits while an entry is applied.
+func (n *Node) clusterID() string {
+	if id := n.admission.cluster.Load(); id != nil {
+		return *id
+	}
+	id := n.bootstrap().Cluster
+	if id != "" {
+		n.admission.cluster.Store(&id)
+	}
+	return id
+}
 
 func (n *Node) interval() time.Duration { return n.bootstrap().Interval }
 

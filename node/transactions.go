@@ -17,28 +17,43 @@ import (
 
 // Begin implements [txn.Manager].
 func (n *Node) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
-	if err := o.Check(); err != nil {
+	c, term, err := n.beginCommand(&o)
+	if err != nil {
 		return txn.BeginResult{}, txn.Wrap("begin", o.ID, err)
+	}
+	res, err := n.proposeTxInTerm(ctx, term, "begin", o.ID, c, func() (func(), error) { return n.admission.quotas.ReserveBegin(o) })
+	return n.beginResult(o, res, err)
+}
+
+// beginCommand checks and completes the options of a begin, and returns its command and the term
+// in which that may be proposed.
+func (n *Node) beginCommand(o *txn.Options) (c machine.Begin, term uint64, err error) {
+	if err := o.Check(); err != nil {
+		return c, 0, err
 	}
 	o.Timeout = cmp.Or(o.Timeout, n.conf.DefaultTimeout)
 	// Before the clock is read: that of a follower gives no deadlines.
-	err := n.requireLeader()
-	o = n.withID(o)
+	err = n.requireLeader()
+	*o = n.withID(*o)
 	var d deadline
 	if err == nil {
 		d, err = n.deadline(o.Timeout)
 	}
 	if err == nil {
-		err = cmp.Or(n.checkOpenLimit(), recoverylog.CheckAppointed(n.fsm.View, o, n.conf.wall()))
+		err = cmp.Or(n.checkOpenLimit(), recoverylog.CheckAppointed(n.fsm.View, *o, n.conf.wall()))
 	}
 	if err != nil {
-		return txn.BeginResult{}, txn.Wrap("begin", o.ID, err)
+		return c, 0, err
 	}
-	c := machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: d.survival, Expiry: d.expiry, Labels: machine.SortedLabels(o.Labels), Session: o.Session, Mark: o.Mark}
+	c = machine.Begin{ID: o.ID, Name: o.Name, Timeout: o.Timeout, Survival: d.survival, Expiry: d.expiry, Labels: machine.SortedLabels(o.Labels), Session: o.Session, Mark: o.Mark}
 	for _, e := range o.Branches {
 		c.Branches = append(c.Branches, machine.Branch(e))
 	}
-	res, err := n.proposeTxInTerm(ctx, d.term, "begin", o.ID, c, func() (func(), error) { return n.admission.quotas.ReserveBegin(o) })
+	return c, d.term, nil
+}
+
+// beginResult is the answer to a begin whose command has this result.
+func (n *Node) beginResult(o txn.Options, res machine.Result, err error) (txn.BeginResult, error) {
 	if err != nil {
 		return txn.BeginResult{}, res.ExplainBegin(err, o)
 	}

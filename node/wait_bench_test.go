@@ -83,7 +83,7 @@ func BenchmarkParkedCommit(b *testing.B) {
 					}
 					workers <- struct{}{}
 					go func() {
-						n.CommitAsync(b.Context(), id, txn.CommitRequest{}, then)
+						n.Async().Commit(b.Context(), id, txn.CommitRequest{}, then)
 						<-workers
 					}()
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -48,18 +49,7 @@ func TestCommitsOfAPipeThatWait(t *testing.T) {
 	for name, timeout := range map[string]time.Duration{"the vote": time.Minute, "the deadline": 3 * time.Second, "the caller": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			shop := make(gatedVoter)
-			n, err := node.Open(t.Context(), node.Config{
-				DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Participants: map[string]participant.Participant{"shop": shop},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := n.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			eventually(t, "a leader", func() bool { _, here := n.Leader(); return here })
+			n := openNode(t, func(c *node.Config) { c.Participants = map[string]participant.Participant{"shop": shop} })
 			r := serving(t, n, server.Config{CallTimeout: timeout})
 			running := func(n int) func() bool {
 				return func() bool {
@@ -110,4 +100,64 @@ func TestCommitsOfAPipeThatWait(t *testing.T) {
 			eventually(t, "the end of all commits", running(0))
 		})
 	}
+}
+
+// TestUnreadPipeHoldsUpNoOther: a client that sends commands and reads no reply occupies its own
+// stream only, although the replies to all streams come from one goroutine of the node. It gets
+// every reply when it reads.
+func TestUnreadPipeHoldsUpNoOther(t *testing.T) {
+	n := openNode(t)
+	r := serving(t, n, server.Config{})
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	small := &http.Transport{Protocols: protocols, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 16 << 10, MaxReceiveBufferPerConnection: 64 << 10}}
+	defer small.CloseIdleConnections()
+	unread, err := txmgrv1connect.NewTransactionServiceClient(&http.Client{Transport: small}, r.base).Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = unread.CloseRequest(), unread.CloseResponse() }()
+	const many = 4000 // replies of 40 bytes at least, and fewer than may be in flight
+	ids := func(first byte, i int) []byte {
+		id := txn.NewID(time.Now(), [9]byte{first, byte(i >> 8), byte(i)})
+		return id[:]
+	}
+	for i := range many {
+		send(t, unread, beginOf(uint64(i), ids(1, i)))
+	}
+	read := openPipe(t, r)
+	for i := range 100 {
+		id := ids(2, i)
+		send(t, read, beginOf(uint64(i), id))
+		receive(t, read, 1)
+		send(t, read, &txmgrv1.Command{Seq: uint64(i), Id: id, Call: &txmgrv1.Command_Commit{Commit: &txmgrv1.CommitCall{}}})
+		if f := receive(t, read, 1)[uint64(i)].GetFailure(); f != nil {
+			t.Fatalf("commit %d beside a client that reads nothing: %v", i, f)
+		}
+	}
+	for seq, reply := range receive(t, unread, many) {
+		if f := reply.GetFailure(); f != nil {
+			t.Errorf("%d: %v", seq, f)
+		}
+	}
+}
+
+// openNode opens a single node, which leads.
+func openNode(t *testing.T, change ...func(*node.Config)) *node.Node {
+	t.Helper()
+	c := node.Config{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+	for _, f := range change {
+		f(&c)
+	}
+	n, err := node.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "a leader", func() bool { _, here := n.Leader(); return here })
+	return n
 }

@@ -11,23 +11,36 @@ import (
 	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/server/pipeline"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/async"
 )
 
 // commandExecutor carries out the commands of one Pipe.
 type commandExecutor struct {
 	g         *apiHandler
 	c         txn.Manager
+	async     async.Calls
+	blocks    bool // async does
 	principal *auth.Principal
+}
+
+func newCommandExecutor(g *apiHandler, c txn.Manager, p *auth.Principal) *commandExecutor {
+	e := &commandExecutor{g: g, c: c, async: blockingCalls{c}, blocks: true, principal: p}
+	if a, ok := c.(asyncCoordinator); ok {
+		e.async, e.blocks = a.Async(), false
+	}
+	return e
+}
+
+// Blocks implements [pipeline.Executor].
+func (e *commandExecutor) Blocks(t *pipeline.Call) bool {
+	c := e.g.methodFor(t.Command).command
+	return c != nil && (e.blocks || !c.async)
 }
 
 // Execute implements [pipeline.Executor].
 func (e *commandExecutor) Execute(t *pipeline.Call) (err error) {
 	m := e.g.methodFor(t.Command)
-	defer func() {
-		if r := recover(); r != nil {
-			err = e.g.s.observer.panicked(m, r)
-		}
-	}()
+	defer e.recoverPanic(m, &err)
 	if err := e.principal.Allow(time.Now()); err != nil {
 		return err
 	}
@@ -38,7 +51,26 @@ func (e *commandExecutor) Execute(t *pipeline.Call) (err error) {
 	if m.command == nil {
 		return fmt.Errorf("%w: the command is none that this server knows", txn.ErrInvalid)
 	}
-	return m.command.run(e.c, t, id)
+	return m.command.run(e, t, id)
+}
+
+// recoverPanic, deferred, makes an error of a panic.
+func (e *commandExecutor) recoverPanic(m *rpcMethod, err *error) {
+	if r := recover(); r != nil {
+		*err = e.g.s.observer.panicked(m, r)
+	}
+}
+
+// finish ends a deferred command. It runs on a goroutine of the coordinator's, which survives a
+// panic.
+func (e *commandExecutor) finish(t *pipeline.Call, err error, setResult func()) {
+	if err == nil {
+		func() {
+			defer e.recoverPanic(e.g.methodFor(t.Command), &err)
+			setResult()
+		}()
+	}
+	t.Finish(err)
 }
 
 // Ended implements [pipeline.Executor].
@@ -55,15 +87,27 @@ func (e *commandExecutor) Ended(t *pipeline.Call, err error) (f *txmgrv1.Failure
 
 // command is how a method is called through a Pipe.
 type command struct {
-	kind reflect.Type // of [txmgrv1.Command.Call]
-	run  func(c txn.Manager, t *pipeline.Call, id txn.ID) error
+	kind  reflect.Type // of [txmgrv1.Command.Call]
+	async bool         // run does not block, if calls of the coordinator do not
+	run   func(e *commandExecutor, t *pipeline.Call, id txn.ID) error
 }
 
 // commandOf returns the command whose call has type C. run decodes it, calls the coordinator
 // and encodes the reply.
 func commandOf[C any](run func(c txn.Manager, t *pipeline.Call, id txn.ID, call C) error) *command {
-	return &command{reflect.TypeFor[C](), func(c txn.Manager, t *pipeline.Call, id txn.ID) error {
-		return run(c, t, id, any(t.Command.GetCall()).(C))
+	return &command{kind: reflect.TypeFor[C](), run: func(e *commandExecutor, t *pipeline.Call, id txn.ID) error {
+		return run(e.c, t, id, any(t.Command.GetCall()).(C))
+	}}
+}
+
+// asyncCommandOf is [commandOf] for a command that is finished later: run makes an asynchronous
+// call, unless it returns an error.
+func asyncCommandOf[C any](run func(e *commandExecutor, t *pipeline.Call, id txn.ID, call C) error) *command {
+	return &command{kind: reflect.TypeFor[C](), async: true, run: func(e *commandExecutor, t *pipeline.Call, id txn.ID) error {
+		if err := run(e, t, id, any(t.Command.GetCall()).(C)); err != nil {
+			return err
+		}
+		return pipeline.ErrDeferred
 	}}
 }
 
@@ -79,14 +123,15 @@ func (g *apiHandler) methodFor(c *txmgrv1.Command) *rpcMethod {
 	return g.methods[txmgrv1connect.TransactionServicePipelineProcedure]
 }
 
-func beginCommand(c txn.Manager, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Begin) error {
+func beginCommand(e *commandExecutor, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Begin) error {
 	o, err := wire.ToOptions(id, call.Begin)
 	if err != nil {
 		return err
 	}
-	b, err := c.Begin(t.Context, o)
-	t.Reply.Result = &txmgrv1.Reply_Begin{Begin: wire.FromBeginResult(b)}
-	return err
+	e.async.Begin(t.Context, o, func(b txn.BeginResult, err error) {
+		e.finish(t, err, func() { t.Reply.Result = &txmgrv1.Reply_Begin{Begin: wire.FromBeginResult(b)} })
+	})
+	return nil
 }
 
 func enlistCommand(c txn.Manager, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Enlist) error {
@@ -95,20 +140,15 @@ func enlistCommand(c txn.Manager, t *pipeline.Call, id txn.ID, call *txmgrv1.Com
 	return err
 }
 
-// commitCommand does not occupy its goroutine while votes are missing, if the coordinator is
-// an [asyncCommitter].
-func commitCommand(c txn.Manager, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Commit) error {
+func commitCommand(e *commandExecutor, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_Commit) error {
 	r, err := wire.ToCommitRequest(call.Commit)
 	if err != nil {
 		return err
 	}
-	async, ok := c.(asyncCommitter)
-	if !ok {
-		o, err := c.Commit(t.Context, id, r)
-		return setOutcome(t, o, err)
-	}
-	async.CommitAsync(t.Context, id, r, func(o txn.Outcome, err error) { t.Finish(setOutcome(t, o, err)) })
-	return pipeline.ErrDeferred
+	e.async.Commit(t.Context, id, r, func(o txn.Outcome, err error) {
+		e.finish(t, err, func() { _ = setOutcome(t, o, nil) })
+	})
+	return nil
 }
 
 func setOutcome(t *pipeline.Call, o txn.Outcome, err error) error {
@@ -140,13 +180,17 @@ func extendCommand(c txn.Manager, t *pipeline.Call, id txn.ID, call *txmgrv1.Com
 	return setOutcome(t, o, err)
 }
 
-func reportCompletionCommand(c txn.Manager, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_ReportCompletion) error {
+func reportCompletionCommand(e *commandExecutor, t *pipeline.Call, id txn.ID, call *txmgrv1.Command_ReportCompletion) error {
 	acks, err := wire.ToCompletionReports(call.ReportCompletion)
 	if err != nil {
 		return err
 	}
-	t.Reply.Result = &txmgrv1.Reply_ReportCompletion{ReportCompletion: &txmgrv1.ReportCompletionReply{}}
-	return c.ReportCompletion(t.Context, id, acks...)
+	e.async.ReportCompletion(t.Context, id, acks, func(err error) {
+		e.finish(t, err, func() {
+			t.Reply.Result = &txmgrv1.Reply_ReportCompletion{ReportCompletion: &txmgrv1.ReportCompletionReply{}}
+		})
+	})
+	return nil
 }
 
 func getCommand(c txn.Manager, t *pipeline.Call, id txn.ID, _ *txmgrv1.Command_Get) error {

@@ -6,6 +6,7 @@ import (
 	"github.com/txmgr/txmgr/server/auth"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
+	"github.com/txmgr/txmgr/txn/async"
 )
 
 // Coordinator is the service that a [Server] exposes: the calls of applications and of operators,
@@ -26,10 +27,24 @@ type Admission interface {
 	Ready() error
 }
 
-// asyncCommitter is a [Coordinator] that needs no goroutine for a commit that waits for
-// votes.
-type asyncCommitter interface {
-	// CommitAsync calls then exactly once with the results of Commit, either before it
-	// returns or later on a goroutine that then must not block.
-	CommitAsync(ctx context.Context, id txn.ID, c txn.CommitRequest, then func(txn.Outcome, error))
+// asyncCoordinator is a [Coordinator] some of whose calls need no goroutine while they wait, as
+// those of a node.
+type asyncCoordinator interface{ Async() async.Calls }
+
+// blockingCalls make the calls of any Manager, with a goroutine each.
+type blockingCalls struct{ txn.Manager }
+
+// Begin implements [async.Calls].
+func (c blockingCalls) Begin(ctx context.Context, o txn.Options, answer func(txn.BeginResult, error)) {
+	answer(c.Manager.Begin(ctx, o))
+}
+
+// Commit implements [async.Calls].
+func (c blockingCalls) Commit(ctx context.Context, id txn.ID, r txn.CommitRequest, answer func(txn.Outcome, error)) {
+	answer(c.Manager.Commit(ctx, id, r))
+}
+
+// ReportCompletion implements [async.Calls].
+func (c blockingCalls) ReportCompletion(ctx context.Context, id txn.ID, reports []txn.CompletionReport, answer func(error)) {
+	answer(c.Manager.ReportCompletion(ctx, id, reports...))
 }

@@ -75,8 +75,8 @@
 //
 // A [Server] serves one listener and is safe for concurrent use. The commands of a Pipe run
 // concurrently, in no order; replies that are ready at the same time are sent in one message.
-// A commit that waits for votes occupies no goroutine if the Coordinator has the method
-// CommitAsync, as a node has.
+// A begin, a commit and a completion report occupy no goroutine while they wait, for the log or for
+// votes, if the Coordinator has the method Async, as a node has.
 //
 // # Time
 //

@@ -36,14 +36,14 @@ const (
 // methods are all methods of the API, one row each. When authentication is on, a method
 // without a row is refused to every caller.
 var methods = []methodRow{
-	{txmgrv1connect.TransactionServiceBeginProcedure, "begin", admin.RoleClient, unary, 0, commandOf(beginCommand)},
+	{txmgrv1connect.TransactionServiceBeginProcedure, "begin", admin.RoleClient, unary, 0, asyncCommandOf(beginCommand)},
 	{txmgrv1connect.TransactionServiceEnlistProcedure, "enlist", admin.RoleClient, unary, 0, commandOf(enlistCommand)},
-	{txmgrv1connect.TransactionServiceCommitProcedure, "commit", admin.RoleClient, unary, 0, commandOf(commitCommand)},
+	{txmgrv1connect.TransactionServiceCommitProcedure, "commit", admin.RoleClient, unary, 0, asyncCommandOf(commitCommand)},
 	{txmgrv1connect.TransactionServiceVoteProcedure, "vote", admin.RoleClient, unary, 0, commandOf(voteCommand)},
 	{txmgrv1connect.TransactionServiceDelegateProcedure, "delegate", admin.RoleClient, unary, 0, commandOf(delegateCommand)},
 	{txmgrv1connect.TransactionServiceRollbackProcedure, "rollback", admin.RoleClient, unary, 0, commandOf(rollbackCommand)},
 	{txmgrv1connect.TransactionServiceExtendProcedure, "extend", admin.RoleClient, unary, 0, commandOf(extendCommand)},
-	{txmgrv1connect.TransactionServiceReportCompletionProcedure, "reportcompletion", admin.RoleClient, unary, 0, commandOf(reportCompletionCommand)},
+	{txmgrv1connect.TransactionServiceReportCompletionProcedure, "reportcompletion", admin.RoleClient, unary, 0, asyncCommandOf(reportCompletionCommand)},
 	{txmgrv1connect.TransactionServiceGetProcedure, "get", admin.RoleReader, unary, allowsStale, commandOf(getCommand)},
 	{txmgrv1connect.TransactionServicePipelineProcedure, "pipeline", admin.RoleClient, bidi, 0, nil},
 	{txmgrv1connect.TransactionServiceListProcedure, "list", admin.RoleReader, unary, allowsStale, nil},

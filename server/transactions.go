@@ -192,5 +192,5 @@ func (t *transactionService) ReportCompletion(ctx context.Context, r *txmgrv1.Re
 
 func (t *transactionService) Pipeline(ctx context.Context, stream *pipeline.Stream) error {
 	x := callFrom(ctx)
-	return t.pipelines.Serve(ctx, x.lifetime, stream, x.rc, &commandExecutor{t.methods, t.c, &x.principal})
+	return t.pipelines.Serve(ctx, x.lifetime, stream, x.rc, newCommandExecutor(t.methods, t.c, &x.principal))
 }

@@ -23,6 +23,7 @@ var importRules = []importRule{
 	{"txn/internal/workdeadline", nil, "the deadline of the work in a transaction"},
 	{"txn", []string{"txn/internal/workdeadline"}, "shared types, and what applications call"},
 	{"txn/admin", []string{"txn"}, "what operators read and order; applications do without it"},
+	{"txn/async", []string{"txn"}, "calls without a goroutine each: node makes them, and server answers by them"},
 	{"txn/machine", []string{"txn", "txn/admin", "timeout/survival", "timeout/hashbelt"}, "the replicated state machine: the shared types, and the structures that are part of its state"},
 	{"txn/txntest", []string{"txn", "txn/admin", "txn/machine", "timeout/...", "internal/random", "internal/textutil"}, "an in-memory manager for tests of applications: the state machine without a log"},
 	{"txn/txnhttp", []string{"txn"}, "it carries a transaction from service to service, with any `txn.Manager`"},
@@ -52,6 +53,7 @@ var importRules = []importRule{
 	{"node/peer", []string{"txn", "internal/certs", "internal/logsample", "internal/hclogslog", "internal/textutil"}, "the port between nodes: raft's streams and a few requests; it does not interpret their contents"},
 	{"node/storage", []string{"raftfsm/logstore", "internal/simenv"}, "it opens and checks the data directory, and knows no entry"},
 	{"node/notify", []string{"timeout/purgatory", "txn", "txn/machine"}, "it tells of changes, and does not know what a caller waits for"},
+	{"node/commitwait", []string{"timeout/purgatory", "txn"}, "it waits for decisions, and makes none"},
 	{"node/sessions", []string{"timeout/hashbelt", "txn", "txn/machine"}, "it expires sessions, and does not know what is in them"},
 	{"node/snapshots", nil, "it takes snapshots and truncates the log, and knows no entry"},
 	{"node/tokensecret", []string{"internal/random"}, "it is pure"},
@@ -68,7 +70,7 @@ var importRules = []importRule{
 	{"node/health", []string{"node/guardedcall", "participant", "raftfsm/logstore", "timeout/survival", "txn/admin"}, "it checks what the node tells of itself, the host, and the participants"},
 	{"node/indoubt", []string{"node/audit", "node/guardedcall", "node/ticks", "participant", "recovery", "timeout/survival", "txn", "txn/admin", "txn/machine", "internal/textutil"}, "it explains transactions in doubt and carries out what operators decide; it decides nothing"},
 	{"node/membership", []string{"node/peer", "node/proposal", "node/storage", "raftfsm/logstore", "txn", "txn/admin", "txn/machine"}, "it decides who is in the cluster, and does not know what a transaction is"},
-	{"node", []string{"node/...", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "txn/admin", "internal/failpoint", "internal/buildversion", "internal/certs", "internal/latency", "internal/asynclog", "internal/logsample", "internal/hclogslog", "internal/random", "internal/textutil", "internal/simenv"}, "it assembles one coordinator, and depends on the contract of participants only"},
+	{"node", []string{"node/...", "raftfsm/...", "recovery", "timeout/...", "adaptive", "participant", "txn/machine", "txn", "txn/admin", "txn/async", "internal/failpoint", "internal/buildversion", "internal/certs", "internal/latency", "internal/asynclog", "internal/logsample", "internal/hclogslog", "internal/random", "internal/textutil", "internal/simenv"}, "it assembles one coordinator, and depends on the contract of participants only"},
 
 	{"api/wire", []string{"api/txmgr/...", "txn", "txn/admin", "internal/textutil"}, "it converts between the types of `txn` and the messages, for client and server"},
 	{"api/...", []string{"api/..."}, "the generated messages and services"},
@@ -76,7 +78,7 @@ var importRules = []importRule{
 	{"server/auth", []string{"server/limits", "api/wire", "txn", "txn/admin", "internal/logsample"}, "it turns a request into a principal, and knows nothing of the call"},
 	{"server/pipeline", []string{"server/limits", "api/...", "txn"}, "it runs commands and sends replies; the server carries the commands out"},
 	{"server/forward", []string{"server/pipeline", "api/wire", "txn", "txn/admin", "internal/certs"}, "it sends calls to the leader; the server admits, answers and observes them"},
-	{"server/...", []string{"server/...", "node", "api/...", "participant", "txn", "txn/admin", "internal/certs", "internal/asynclog", "internal/logsample"}, "it serves a node's API; it has no access to the state machine or the log"},
+	{"server/...", []string{"server/...", "node", "api/...", "participant", "txn", "txn/admin", "txn/async", "internal/certs", "internal/asynclog", "internal/logsample"}, "it serves a node's API; it has no access to the state machine or the log"},
 	{"client/...", []string{"client/...", "api/...", "txn", "txn/admin", "internal/random"}, "applications link it, so it contains nothing of the server"},
 	{"cmd/...", []string{"cmd/...", "server/...", "client/...", "node", "node/backup", "node/participants", "participant/...", "txn", "txn/admin", "internal/..."}, "the command line sends requests and prints the answers; only it names the kinds of participants"},
 

@@ -74,6 +74,14 @@ var ofTheDoors = []plant{
 		pkg:    "server", test: "TestEveryRouteHasARole", says: "ClusterService/Resume has no role",
 	},
 	{
+		name:   "a call ends at the last look before its time is over",
+		breaks: "no call ends before its time is over",
+		file:   "client/sweep.go",
+		old:    "case now.Before(k.expires):",
+		bug:    "case now.Before(k.expires.Add(-sweepInterval)):",
+		pkg:    "client", test: "TestCallsExpire", says: "the call ended before its time was over",
+	},
+	{
 		name:   "a lost answer to a commit is reported as unavailable",
 		breaks: "an answer that nothing was done is reliable",
 		file:   "client/retry.go",

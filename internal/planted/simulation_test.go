@@ -32,7 +32,7 @@ var forTheSimulation = []plant{
 		breaks: "what was acknowledged stays",
 		file:   "node/proposal/sender.go",
 		old:    "if err := f.future.Error(); err != nil {",
-		bug:    "if err := f.future.Error(); errors.Is(err, raft.ErrLeadershipLost) {\n\t\tf.batch.answer(make([]machine.Result, f.batch.commands), nil)\n\t\treturn true\n\t} else if err != nil {",
+		bug:    "if err := f.future.Error(); errors.Is(err, raft.ErrLeadershipLost) {\n\t\treturn make([]machine.Result, f.batch.commands), nil\n\t} else if err != nil {",
 		pkg:    "internal/sim", test: "TestSim", says: "violates", env: someSeeds,
 	},
 	{

@@ -1,6 +1,7 @@
 package proposal
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 
@@ -17,6 +18,7 @@ type batch struct {
 	delayed     int    // of the commands, those whose callers do not wait
 	hasDecision bool   // contains a commit; for the crash tests
 	term        uint64 // in which it is proposed
+	answering   bool   // guarded by mu: its callers get their answers, from now on without mu
 }
 
 // appendCommandLocked appends a command to the open batch, or to a new one when the entry would
@@ -60,15 +62,17 @@ func (q *Queue) openBatchLocked() *batch {
 // newBatchLocked appends a new batch to the queue. Its buffer is always new: raft and the
 // decoded entry may refer to the old ones. The caller holds mu.
 func (q *Queue) newBatchLocked() *batch {
-	b := &batch{buf: raftfsm.AppendHeader(make([]byte, 0, q.last.bytes))}
+	b := &batch{buf: raftfsm.AppendHeader(make([]byte, 0, q.inflight.last.bytes))}
 	q.batches = append(q.batches, b)
 	return b
 }
 
-// proposal is one caller that waits for the result of its command.
+// proposal is one caller that wants the result of its command.
 type proposal struct {
-	done   chan proposalResult // capacity 1: sending an answer never blocks
-	onDone func()              // called before the answer, whether or not the caller still waits; may be nil
+	done   chan proposalResult         // capacity 1: sending an answer never blocks; nil for a caller without a goroutine
+	answer func(machine.Result, error) // of a caller without a goroutine; nil when it was called
+	ctx    context.Context             // of a caller without a goroutine
+	onDone func()                      // called before the answer, whether or not the caller still waits; may be nil
 
 	delayed bool          // its caller does not wait
 	pending *atomic.Int64 // of the queue

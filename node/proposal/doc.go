@@ -5,5 +5,6 @@
 //	q.SetTerm(term)                   // this node leads, and has applied everything before
 //	result, err := q.Propose(ctx, machine.Commit{ID: id})
 //
-// queue.go is what callers use; batch.go fills the batches; sender.go proposes them and waits.
+// queue.go is what callers use; async.go is for callers that spend no goroutine on the wait;
+// batch.go fills the batches; sender.go proposes them and waits.
 package proposal

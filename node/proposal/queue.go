@@ -29,8 +29,8 @@ type Queue struct {
 	term      uint64   // the term in which this node leads and is ready; 0 when it does not
 	batches   []*batch // guarded by mu: filled front to back
 	requested requested
-	inflight  int       // entries whose callers have no answer yet
-	last      batchSize // of the latest entry in flight
+	inflight  inflight
+	sweeping  bool // a timer is running that will look at the callers' contexts
 
 	wake       chan struct{}      // capacity 1
 	inflightCh chan inflightEntry // unbuffered: one is awaited, one waits here, two are in flight
@@ -48,8 +48,11 @@ type raftLog interface {
 	CurrentTerm() uint64
 }
 
-// batchSize is the size of a log entry.
-type batchSize struct{ commands, bytes int }
+// inflight are the entries on their way.
+type inflight struct {
+	batches []*batch                      // whose callers do not all have their answer yet, first to last
+	last    struct{ commands, bytes int } // the size of the latest
+}
 
 // New makes a queue, and starts the goroutines that propose its batches and answer their callers.
 // It is closed to callers until [Queue.SetTerm]; end it with [Queue.Close].
@@ -58,7 +61,7 @@ func New(r *raft.Raft, c *ticks.Clock, wall func() time.Time) *Queue {
 		raft: r, clock: c, wall: wall, stats: counters{start: time.Now(), entryDurations: latency.New()},
 		wake: make(chan struct{}, 1), inflightCh: make(chan inflightEntry), stop: make(chan struct{}),
 	}
-	q.pool.New = func() any { return &proposal{done: make(chan proposalResult, 1), pending: &q.stats.pending} }
+	q.pool.New = func() any { return &proposal{done: make(chan proposalResult, 1)} }
 	q.done.Add(2)
 	go q.send()
 	go q.await()
@@ -78,15 +81,7 @@ func (q *Queue) Propose(ctx context.Context, c machine.Command) (machine.Result,
 func (q *Queue) ProposeInTerm(ctx context.Context, term uint64, c machine.Command, onDone func()) (machine.Result, error) {
 	p := q.pool.Get().(*proposal)
 	p.onDone = onDone
-	q.stats.pending.Add(1)
-	err := ctx.Err()
-	if err != nil {
-		err = fmt.Errorf("%w: %w before the command was proposed", txn.ErrUnavailable, context.Cause(ctx))
-	} else {
-		err = q.put(term, c, p)
-	}
-	if err != nil {
-		p.finish()
+	if err := q.start(ctx, term, c, p); err != nil {
 		q.pool.Put(p)
 		return machine.Result{}, err
 	}
@@ -96,8 +91,24 @@ func (q *Queue) ProposeInTerm(ctx context.Context, term uint64, c machine.Comman
 		return o.result, o.err
 	case <-ctx.Done():
 		// p is not reused: its answer may still arrive.
-		return machine.Result{}, fmt.Errorf("%w: %w while the command was on its way", txn.ErrInDoubt, context.Cause(ctx))
+		return machine.Result{}, interrupted(ctx)
 	}
+}
+
+// start puts a command into the queue, unless ctx has ended. After an error p gets no answer.
+func (q *Queue) start(ctx context.Context, term uint64, c machine.Command, p *proposal) error {
+	p.pending = &q.stats.pending
+	p.pending.Add(1)
+	err := ctx.Err()
+	if err != nil {
+		err = fmt.Errorf("%w: %w before the command was proposed", txn.ErrUnavailable, context.Cause(ctx))
+	} else {
+		err = q.put(term, c, p)
+	}
+	if err != nil {
+		p.finish()
+	}
+	return err
 }
 
 func (q *Queue) put(term uint64, c machine.Command, p *proposal) error {
@@ -116,12 +127,15 @@ func (q *Queue) put(term uint64, c machine.Command, p *proposal) error {
 	if p.delayed {
 		q.delayLocked(last, p)
 	}
+	if p.answer != nil {
+		q.sweepLocked()
+	}
 	switch c.(type) {
 	case machine.Commit, machine.Vote:
 		last.hasDecision = true
 	}
 	// The others are sent with it, or when the entry in flight has completed.
-	leaves := !p.delayed && last.commands-last.delayed == 1 || last.commands == q.last.commands
+	leaves := !p.delayed && last.commands-last.delayed == 1 || last.commands == q.inflight.last.commands
 	q.mu.Unlock()
 	if leaves {
 		q.signal()

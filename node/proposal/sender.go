@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -19,6 +20,8 @@ type inflightEntry struct {
 	future raft.ApplyFuture
 	batch  *batch
 	began  time.Time
+
+	invalid error // why it was not proposed
 }
 
 // send proposes batch after batch and stamps each with the current tick.
@@ -35,14 +38,13 @@ func (q *Queue) send() {
 		failpoint.Hit("batch")
 		for b := q.next(); b != nil; b = q.next() {
 			tick, _ := q.clock.Now()
-			if err := raftfsm.FinishEntry(b.buf, tick, q.wall().UnixMilli(), b.commands); err != nil {
-				b.answer(nil, fmt.Errorf("%w: %w", txn.ErrInvalid, err))
-				q.entryCompleted()
-				continue
-			}
-			q.count(b)
 			f := inflightEntry{began: time.Now(), batch: b}
-			f.future = q.raft.ApplyLog(raftfsm.WithTerm(b.buf, b.term), 0)
+			if err := raftfsm.FinishEntry(b.buf, tick, q.wall().UnixMilli(), b.commands); err != nil {
+				f.invalid = fmt.Errorf("%w: %w", txn.ErrInvalid, err)
+			} else {
+				q.count(b)
+				f.future = q.raft.ApplyLog(raftfsm.WithTerm(b.buf, b.term), 0)
+			}
 			if b.hasDecision {
 				failpoint.Hit("decision proposed")
 			}
@@ -90,7 +92,7 @@ func (q *Queue) next() *batch {
 		return nil
 	}
 	// A second batch in the queue means that the first one is full.
-	if q.inflight > 0 && len(q.batches) < 2 && (len(q.batches) == 0 || q.batches[0].commands < q.last.commands) {
+	if len(q.inflight.batches) > 0 && len(q.batches) < 2 && (len(q.batches) == 0 || q.batches[0].commands < q.inflight.last.commands) {
 		return nil
 	}
 	if len(q.batches) == 0 {
@@ -100,17 +102,17 @@ func (q *Queue) next() *batch {
 	b.term = q.term
 	q.batches = append(q.batches[:0], q.batches[1:]...)
 	q.requested.tick, q.requested.delayed = false, false
-	q.last.bytes = len(b.buf)
-	q.inflight++
-	q.last.commands = b.commands
+	q.inflight.last.bytes = len(b.buf)
+	q.inflight.batches = append(q.inflight.batches, b)
+	q.inflight.last.commands = b.commands
 	return b
 }
 
-// entryCompleted records that the callers of an entry have been answered.
+// entryCompleted records that the callers of the first entry in flight have been answered.
 func (q *Queue) entryCompleted() {
 	q.stats.completed.Add(1)
 	q.mu.Lock()
-	q.inflight--
+	q.inflight.batches = slices.Delete(q.inflight.batches, 0, 1)
 	q.mu.Unlock()
 	q.signal()
 }
@@ -119,28 +121,39 @@ func (q *Queue) entryCompleted() {
 func (q *Queue) await() {
 	defer q.done.Done()
 	for f := range q.inflightCh {
-		if f.answer() {
+		results, err := f.results()
+		if err == nil {
 			q.stats.entryDurations.Record(time.Since(f.began), 1)
 		}
-		q.entryCompleted()
+		q.complete(f.batch, results, err)
 	}
 }
 
-// answer waits until the entry is applied, and reports whether it was.
-func (f inflightEntry) answer() bool {
+// complete answers the callers of the first entry in flight.
+func (q *Queue) complete(b *batch, results []machine.Result, err error) {
+	q.mu.Lock()
+	b.answering = true
+	q.mu.Unlock()
+	b.answer(results, err)
+	q.entryCompleted()
+}
+
+// results waits until the entry is applied.
+func (f inflightEntry) results() ([]machine.Result, error) {
+	if f.invalid != nil {
+		return nil, f.invalid
+	}
 	if err := f.future.Error(); err != nil {
-		f.batch.answer(nil, proposalError(err))
-		return false
+		return nil, proposalError(err)
 	}
 	switch r := f.future.Response().(type) {
 	case *raftfsm.Applied:
-		f.batch.answer(r.Effects.Results, nil)
+		return r.Effects.Results, nil
 	case error:
-		f.batch.answer(nil, r)
+		return nil, r
 	default:
-		f.batch.answer(nil, fmt.Errorf("log entry answered %T", r))
+		return nil, fmt.Errorf("log entry answered %T", r)
 	}
-	return true
 }
 
 // proposalError converts the error of a failed proposal for its callers.
@@ -154,6 +167,7 @@ func proposalError(err error) error {
 	}
 }
 
+// answer answers the callers, in their order. The batch is the queue's no more, or answering.
 func (b *batch) answer(results []machine.Result, err error) {
 	for i, p := range b.callers {
 		p.finish()
@@ -161,6 +175,11 @@ func (b *batch) answer(results []machine.Result, err error) {
 		if err == nil {
 			o.result = results[i]
 		}
-		p.done <- o
+		switch {
+		case p.done != nil:
+			p.done <- o
+		case p.answer != nil: // else its context has ended
+			p.answer(o.result, o.err)
+		}
 	}
 }

@@ -47,6 +47,9 @@ func (r *Runner) count() error {
 
 // Executor carries out the commands of one stream.
 type Executor interface {
+	// Blocks reports whether Execute may block. Then it is called on a goroutine of its own, else
+	// on that which reads the stream.
+	Blocks(c *Call) bool
 	// Execute carries out a command and sets the result of its reply. With [ErrDeferred] the
 	// command is not finished: the executor calls [Call.Finish] later, from any goroutine. It
 	// must not panic.
@@ -57,7 +60,7 @@ type Executor interface {
 }
 
 // ErrDeferred says that a command waits without a goroutine.
-var ErrDeferred = errors.New("parked")
+var ErrDeferred = errors.New("deferred")
 
 // Call is one command and its reply.
 type Call struct {

@@ -18,8 +18,8 @@ import (
 type Stream = connect.BidiStream[txmgrv1.Batch, txmgrv1.ReplyBatch]
 
 // pipeline is one stream. Three kinds of goroutines share it: the stream's own reads batches,
-// one for each command in flight executes it, and one writes the replies that are ready. A
-// deferred command has none. There is no linger: while a message is being sent, the replies of
+// one for each command in flight that may block executes it, and one writes the replies that are
+// ready. There is no linger: while a message is being sent, the replies of
 // the next one gather.
 type pipeline struct {
 	runner    *Runner
@@ -27,7 +27,7 @@ type pipeline struct {
 	lifetime  context.Context // of the stream
 	stream    *Stream
 	deadlines deadlinePool
-	calls     chan queuedCall // unbuffered; closed when there are no more
+	calls     chan *Call // unbuffered; closed when there are no more
 
 	mu       sync.Mutex
 	changed  sync.Cond        // signals changes of everything below
@@ -43,7 +43,7 @@ func (r *Runner) Serve(ctx, lifetime context.Context, stream *Stream, rc *http.R
 	defer cancel()
 	p := &pipeline{
 		runner: r, executor: e, lifetime: lifetime, stream: stream,
-		calls: make(chan queuedCall), deadlines: deadlinePool{parent: ctx, timeout: r.cfg.CallTimeout},
+		calls: make(chan *Call), deadlines: deadlinePool{parent: ctx, timeout: r.cfg.CallTimeout},
 	}
 	p.changed.L = &p.mu
 
@@ -96,7 +96,7 @@ func (p *pipeline) read() error {
 			now := time.Now()
 			ctx := p.deadlines.contextFor(now)
 			for _, c := range commands[:n] {
-				p.start(queuedCall{ctx, c, now})
+				p.start(&Call{Context: ctx, Command: c, Started: now, pipeline: p})
 			}
 			commands = commands[n:]
 		}

@@ -1,39 +1,34 @@
 package pipeline
 
-import (
-	"context"
-	"time"
-
-	txmgrv1 "github.com/txmgr/txmgr/api/txmgr/v1"
-)
-
-// queuedCall is a command that waits for a worker.
-type queuedCall struct {
-	ctx     context.Context
-	command *txmgrv1.Command
-	started time.Time
-}
-
-// start gives a call to an idle worker, or to a new one.
-func (p *pipeline) start(j queuedCall) {
+// start executes a command; one that may block on an idle worker, or on a new one.
+func (p *pipeline) start(c *Call) {
+	c.Reply.Seq = c.Command.GetSeq()
+	if err := p.runner.count(); err != nil {
+		c.Finish(err)
+		return
+	}
+	if !p.executor.Blocks(c) {
+		p.execute(c)
+		return
+	}
 	select {
-	case p.calls <- j:
+	case p.calls <- c:
 	default:
-		go p.worker(j)
+		go p.worker(c)
 	}
 }
 
 // worker executes calls until there are no more, or enough other workers are idle. A
 // goroutine per call would cost more than everything else that is done here: the stack of a
 // new one has to grow to what a command needs.
-func (p *pipeline) worker(j queuedCall) {
+func (p *pipeline) worker(c *Call) {
 	for more := true; more; {
-		p.runCall(j)
+		p.execute(c)
 		if p.runner.idleWorkers.Add(1) > maxIdleWorkers {
 			p.runner.idleWorkers.Add(-1)
 			return
 		}
-		j, more = <-p.calls
+		c, more = <-p.calls
 		p.runner.idleWorkers.Add(-1)
 	}
 }
@@ -42,15 +37,9 @@ func (p *pipeline) worker(j queuedCall) {
 // 8 KiB.
 const maxIdleWorkers = 4096
 
-// runCall executes one command. A deferred one is finished later.
-func (p *pipeline) runCall(j queuedCall) {
-	c := &Call{Context: j.ctx, Command: j.command, Started: j.started, pipeline: p}
-	c.Reply.Seq = j.command.GetSeq()
-	err := p.runner.count()
-	if err == nil {
-		err = p.executor.Execute(c)
-	}
-	if err != ErrDeferred {
+// execute executes one command. A deferred one is finished later.
+func (p *pipeline) execute(c *Call) {
+	if err := p.executor.Execute(c); err != ErrDeferred {
 		c.Finish(err)
 	}
 }

@@ -1,4 +1,4 @@
-package client
+package singlewrite
 
 import (
 	"encoding/binary"
@@ -6,25 +6,18 @@ import (
 	"net/http"
 )
 
-// frameCoalescer is a transport for streams of messages. The connect library writes a message
-// in two pieces, its head and its body, and net/http sends each write at once: two packets
-// and two system calls on either side. The frameCoalescer sends the pieces together.
-type frameCoalescer struct{ http.RoundTripper }
+// Streams sends streams of messages. The connect library writes a message in two pieces, its head
+// and its body, and net/http sends each write at once. Streams sends the pieces together.
+func Streams(t *http.Transport) http.RoundTripper { return streams{t} }
+
+type streams struct{ *http.Transport }
 
 // RoundTrip implements [http.RoundTripper].
-func (f frameCoalescer) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f streams) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil && r.ContentLength < 0 {
 		r.Body = &frameReader{ReadCloser: r.Body}
 	}
-	return f.RoundTripper.RoundTrip(r)
-}
-
-// CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the
-// transport.
-func (f frameCoalescer) CloseIdleConnections() {
-	if c, ok := f.RoundTripper.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
+	return f.Transport.RoundTrip(r)
 }
 
 // frameReader does not end a read within a message if the rest of the message fits.
