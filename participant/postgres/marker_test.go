@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -413,5 +414,51 @@ func TestTableOfAnotherOwner(t *testing.T) {
 				t.Errorf("%s: %s: %v", create, name, err)
 			}
 		}
+	}
+}
+
+// BenchmarkOnePhase is a transaction with one branch and one statement on a server that waits for
+// its disk: by hand, in one phase with its marker row, which is removed, too, and in two phases. A
+// coordinator is not asked.
+func BenchmarkOnePhase(b *testing.B) {
+	bank := newBankOn(b, testdb.OpenPostgres(b, testdb.PostgresConfig{})).withMarkers(b)
+	p := bank.opened(b, nil).(participant.Pruner)
+	over := func(_ context.Context, names []string) ([]bool, error) {
+		return slices.Repeat([]bool{true}, len(names)), nil
+	}
+	bank.exec(b, "INSERT INTO account VALUES ('alice', 1)")
+	const work = "UPDATE account SET balance = balance + 1"
+	b.Run("by hand", func(b *testing.B) {
+		for b.Loop() {
+			check(b, pgx.BeginFunc(b.Context(), bank.pool, func(tx pgx.Tx) error {
+				_, err := tx.Exec(b.Context(), work)
+				return err
+			}))
+		}
+	})
+	for name, end := range map[string]func(*branch) error{
+		"one phase": func(w *branch) error { _, err := w.CommitOnePhase(b.Context()); return err },
+		"two phases": func(w *branch) error {
+			if _, err := w.Prepare(b.Context()); err != nil {
+				return err
+			}
+			return w.Commit(b.Context())
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			db, ended := New("bank", bank.pool), 0
+			if name == "two phases" {
+				db.MarkerTable = "off"
+			}
+			for b.Loop() {
+				w := workIn(b, db, newBranch().XID, work)
+				check(b, end(w))
+				w.Release()
+				if ended++; ended%1000 == 0 {
+					_, err := p.Prune(b.Context(), 1000, over)
+					check(b, err)
+				}
+			}
+		})
 	}
 }
