@@ -2,6 +2,7 @@ package bank
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -175,11 +176,16 @@ func (b *testEnv) awaitPruned() {
 	ctx, cancel := context.WithTimeout(b.t.Context(), drainTimeout)
 	defer cancel()
 	b.eventually(ctx, "the evidence has been cleared away", func() error {
-		n, err := b.number(b.savings, "SELECT count(*) FROM txmgr_branch")
-		if err == nil && n > 0 {
-			err = fmt.Errorf("%d rows of proof are left", n)
+		for place, db := range map[string]*sql.DB{inSavings: b.savings, inBank: b.bank} {
+			n, err := b.number(db, "SELECT count(*) FROM txmgr_branch")
+			if err == nil && n > 0 {
+				err = fmt.Errorf("%s: %d rows of proof are left", place, n)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 }
 

@@ -131,6 +131,22 @@ var ofParticipants = []plant{
 		says: "want committed and \"the number's place came before\"",
 	},
 	{
+		name:   "postgres: a branch without a marker row counts as committed",
+		breaks: "what was never committed in one phase is not reported as committed",
+		file:   "participant/postgres/marker_outcome.go",
+		old:    "if err != nil || kind == markertable.None {",
+		bug:    "if kind == markertable.None && err == nil {\n\t\tkind = markertable.Commit\n\t}\n\tif err != nil {",
+		pkg:    "participant/postgres", test: "TestNumberIsNotNeeded", says: "resolved as committed",
+	},
+	{
+		name:   "postgres: no barrier is written",
+		breaks: "what was resolved as rolled back is never committed",
+		file:   "participant/postgres/resolve_outcome.go",
+		old:    "written, err := r.markers.WriteBarrier(ctx, r.pool, b.XID)",
+		bug:    "written, err := true, error(nil)",
+		pkg:    "participant/postgres", test: "TestBarrierKeepsABranchFromBeginning", says: "begins late: <nil>",
+	},
+	{
 		name:   "web: there is no barrier before a late prepare",
 		breaks: "what was rolled back does not begin afterwards",
 		file:   "participant/web/barrier.go",

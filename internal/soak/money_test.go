@@ -33,9 +33,9 @@ const (
 type money struct {
 	b       *testEnv
 	readers map[string]*sql.DB // to check; the application does not use them
-	pg, one *postgres.DB       // for applications; one commits in one phase
+	pg      *postgres.DB       // for applications, as maria is
 	maria   *mariadb.DB
-	pool    *pgxpool.Pool // what the first two use
+	pool    *pgxpool.Pool // what pg uses
 	work    *sql.DB       // what maria uses
 	vault   *vaultService
 	tag     string // the cluster id, part of every XID
@@ -75,8 +75,8 @@ func newMoney(b *testEnv) *money {
 	work := b.maria(mariaServer.DSN(savings))
 	work.SetMaxOpenConns(maxConns)
 	work.SetMaxIdleConns(maxConns)
-	m.pg, m.one, m.maria = postgres.New(inBank, pool), postgres.New(inBank, pool), mariadb.New(inSavings, work)
-	m.pool, m.work, m.one.OnePhase = pool, work, true
+	m.pg, m.maria = postgres.New(inBank, pool), mariadb.New(inSavings, work)
+	m.pool, m.work = pool, work
 	m.vault = newVaultService(b, m.readers[inVault])
 	for _, p := range []admin.Participant{
 		{Name: inBank, Kind: "postgres", Settings: map[string]string{"dsn": pgServer.DSN(bank)}},

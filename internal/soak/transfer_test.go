@@ -112,7 +112,7 @@ func (l *load) move(ctx context.Context, m *recordingClient, tx *txn.Tx, tr *tra
 		if tr.kind == kindShared && place == inSavings {
 			continue
 		}
-		if err := l.at(ctx, tx, place, e, tr.kind == kindSingle); err != nil {
+		if err := l.at(ctx, tx, place, e); err != nil {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func (l *load) runHelper(ctx context.Context, m *recordingClient, tr *transfer) 
 	ctx = context.WithoutCancel(ctx)
 	return l.b.calls.call(callRunIn, ctx, func() error {
 		own, err := txn.RunIn(ctx, m, tr.id, func(ctx context.Context, tx *txn.Tx) error {
-			return l.at(ctx, tx, inSavings, tr.legs[inSavings], false)
+			return l.at(ctx, tx, inSavings, tr.legs[inSavings])
 		})
 		if err == nil {
 			l.followers.Go(func() {
@@ -144,7 +144,7 @@ func (l *load) runHelper(ctx context.Context, m *recordingClient, tr *transfer) 
 	})
 }
 
-func (l *load) at(ctx context.Context, tx *txn.Tx, place string, e entry, alone bool) (err error) {
+func (l *load) at(ctx context.Context, tx *txn.Tx, place string, e entry) (err error) {
 	m := l.b.money
 	switch place {
 	case inVault:
@@ -155,12 +155,8 @@ func (l *load) at(ctx context.Context, tx *txn.Tx, place string, e entry, alone 
 		}
 		return err
 	}
-	db := m.pg
-	if alone {
-		db = m.one
-	}
-	if _, err = db.Exec(ctx, tx, "UPDATE account SET balance = balance + $1 WHERE id = $2", e.delta, e.account); err == nil {
-		_, err = db.Exec(ctx, tx, "INSERT INTO journal VALUES ($1, $2, $3)", tx.String(), e.account, e.delta)
+	if _, err = m.pg.Exec(ctx, tx, "UPDATE account SET balance = balance + $1 WHERE id = $2", e.delta, e.account); err == nil {
+		_, err = m.pg.Exec(ctx, tx, "INSERT INTO journal VALUES ($1, $2, $3)", tx.String(), e.account, e.delta)
 	}
 	return err
 }

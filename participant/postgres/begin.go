@@ -9,56 +9,96 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/txmgr/txmgr/participant/postgres/internal/connect"
+	"github.com/txmgr/txmgr/participant/postgres/internal/markertable"
 	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
 
 // begin takes a connection for a branch, begins its transaction and enlists it, before its first
-// work.
-func (db *DB) begin(ctx context.Context, timeout time.Duration, enlist txn.EnlistFunc) (_ *branch, err error) {
+// work. xid is the name that the branch is going to have; empty: it is known when the branch is
+// enlisted. The marker row is written before begin returns.
+func (db *DB) begin(ctx context.Context, xid string, timeout time.Duration, enlist txn.EnlistFunc) (_ *branch, err error) {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("postgres %s: take a connection: %w", db.name, connect.Redact(err))
 	}
-	b := &branch{name: db.name, conn: conn, readOnly: db.TxOptions.AccessMode == pgx.ReadOnly, onePhase: db.OnePhase}
+	b := &branch{name: db.name, conn: conn, xid: xid, readOnly: db.TxOptions.AccessMode == pgx.ReadOnly}
 	defer func() {
 		if err != nil {
 			b.Release() // the branch has no work yet
 		}
 	}()
-	if err := b.start(ctx, beginQuery(db.TxOptions)+keepalives(timeout)); err != nil {
-		return nil, fmt.Errorf("postgres %s: begin: %w", db.name, err)
+	var table markertable.Table
+	if !b.readOnly {
+		if table, b.sessionRef.Table, err = db.markers(ctx, conn.Conn()); err != nil {
+			return nil, fmt.Errorf("postgres %s: %w", db.name, err)
+		}
+	}
+	if err := b.start(ctx, beginQuery(db.TxOptions)+keepalives(timeout), table); err != nil {
+		return nil, fmt.Errorf("postgres %s: begin: %w", db.name, db.markerError(table, err))
 	}
 	sessionRef := ""
 	if !b.readOnly {
 		sessionRef = b.sessionRef.String()
 	}
 	enlisted, err := enlist(ctx, sessionRef, nil)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case b.marked && enlisted.XID != xid:
+		return nil, fmt.Errorf("postgres %s: begin: %w: the branch was to be %s, and is %s; retry", db.name, txn.ErrConflict, xid, enlisted.XID)
 	}
 	b.xid = enlisted.XID
+	if b.sessionRef.hasMarker() && !b.marked {
+		if err := b.writeMarker(ctx, table); err != nil {
+			return nil, fmt.Errorf("postgres %s: begin: %w", db.name, db.markerError(table, err))
+		}
+	}
 	return b, nil
 }
 
 // start begins the branch's transaction, with statements of which the first is BEGIN, and
-// identifies it: in one round trip, once the backend is known.
-func (b *branch) start(ctx context.Context, statements string) error {
+// identifies it: in one round trip, once the backend is known. If the branch has a name already,
+// its marker row is written in that, too.
+func (b *branch) start(ctx context.Context, statements string, table markertable.Table) error {
 	conn := b.conn.Conn()
-	if b.readOnly {
+	switch {
+	case b.readOnly:
 		b.mark = rand.Text()
 		statements += "; SET LOCAL " + sqltext.MarkSetting + " = '" + b.mark + "'"
-	} else {
-		statements += "; " + identityQuery
+	case table != "" && b.xid != "":
+		insert, err := table.Insert(b.xid, ", "+identity)
+		if err != nil {
+			return err
+		}
+		statements += "; " + insert
+	default:
+		statements += "; SELECT 0, " + identity
 	}
 	results, err := conn.PgConn().Exec(ctx, statements).ReadAll()
 	if err == nil && !b.readOnly {
-		b.sessionRef, err = identify(ctx, conn, results)
+		err = b.identify(ctx, results)
 	}
 	if err != nil {
 		return err
 	}
 	b.tx = &managedTx{inner: openTx(ctx, conn), branch: b, topLevel: true}
+	return nil
+}
+
+// writeMarker writes the marker row of a branch whose name was not known when it began.
+func (b *branch) writeMarker(ctx context.Context, table markertable.Table) error {
+	insert, err := table.Insert(b.xid, "")
+	if err != nil {
+		return err
+	}
+	var relation uint32
+	if err := b.conn.QueryRow(ctx, insert, pgx.QueryExecModeExec).Scan(&relation); err != nil {
+		return err
+	}
+	if b.marked = true; relation != b.sessionRef.Table.Relation {
+		return errTableReplaced
+	}
 	return nil
 }
 

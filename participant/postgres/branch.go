@@ -27,7 +27,7 @@ type branch struct {
 	sessionRef  SessionRef
 	xid         string
 	readOnly    bool
-	onePhase    bool        // requested; see [DB.OnePhase]
+	marked      bool        // its marker row is written
 	workEnded   atomic.Bool // no further statements are accepted
 	phase       branchPhase
 	mark        string      // identifies a transaction that only reads; see [sqltext.MarkSetting]

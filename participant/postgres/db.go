@@ -2,11 +2,14 @@ package postgres
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/txmgr/txmgr/participant/postgres/internal/markertable"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -22,15 +25,20 @@ type DB struct {
 	// first use. Defaults to the server's defaults.
 	TxOptions pgx.TxOptions
 
-	// OnePhase lets the only branch of a transaction be committed without prepare, which saves
-	// two disk syncs of the server. The server proves the outcome, unless it crashes or fails
-	// over at the moment of the commit: then the transaction ends with a heuristic hazard, which
-	// an operator has to resolve. Not to be changed after the first use. Defaults to false: two
-	// phases.
-	OnePhase bool
+	// MarkerTable is the name of the marker table, the same as in the registration. Each branch
+	// writes a row there, which proves how the branch ended, and the only branch of a transaction
+	// is committed without prepare. If the table does not exist, or the pool's user may not write
+	// to it, the branch cannot be begun. off: no rows are written, and every branch prepares. Not
+	// to be changed after the first use. Defaults to [DefaultMarkerTable] where that can be used,
+	// and to off elsewhere.
+	MarkerTable string
 
 	name string
 	pool *pgxpool.Pool
+
+	mu      sync.Mutex        // guards all below
+	marker  markertable.Found // zero: not found yet
+	absence time.Time         // when it was last looked for and not found
 }
 
 // New returns the DB for the database that the pool connects to. name is the participant's name
@@ -81,7 +89,7 @@ func (db *DB) Tx(ctx context.Context, tx *txn.Tx) (pgx.Tx, error) {
 
 func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
 	return txn.Join(ctx, tx, db.name, func(ctx context.Context, enlist txn.EnlistFunc) (*branch, error) {
-		return db.begin(ctx, tx.Timeout(), enlist)
+		return db.begin(ctx, "", tx.Timeout(), enlist)
 	})
 }
 

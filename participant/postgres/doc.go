@@ -36,10 +36,16 @@
 // committed proves on any timeline that the branch is not committed there. A branch that is
 // prepared is finished as usual.
 //
-// The only branch of a transaction may commit in one phase, without prepare, if its session
-// reference has all of these fields. If the answer is lost, and the server crashes or fails
-// over before the coordinator has asked, the outcome is unknown, unless the number is not
-// committed.
+// For a branch that was not prepared a number is not enough. So a branch also writes a marker row
+// into the marker table, in its own transaction, before its first statement and in the message that
+// begins the transaction if its name is known by then. Wherever the row can be read, after a crash,
+// a failover or a restore, the branch is committed. When the coordinator does not find the row, it
+// writes it itself, as a barrier: then the branch cannot write its own any more, and if it has, and
+// has not ended, its row is locked, which proves that. So the only branch of a transaction may
+// commit in one phase, without prepare, and its outcome is known in every case
+// ([participant.OutcomeResolver]). Branches that prepare are proved by their numbers, as above. The
+// session reference identifies the marker table: see [SessionRef.Table]. A row that is deleted
+// manually is not detected once the number proves nothing any more.
 //
 // # Fencing
 //
@@ -64,7 +70,8 @@
 //     statements of other clients are not shown.
 //
 //  5. A branch whose outcome [participant.OutcomeResolver] reports has ended: its backend does
-//     not run its transaction any more.
+//     not run its transaction any more. What is concluded from a marker row was on disk, and on
+//     the synchronous standby, before.
 //
 //  6. A transaction that the application's own statements ended is never reported as rolled
 //     back. A statement whose text begins or ends a transaction is not sent; the state of the
@@ -77,6 +84,11 @@
 // superusers. A backend can be seen and terminated by its own user, by superusers, and by roles
 // with pg_read_all_stats and pg_signal_backend. It is simplest if the coordinator and the
 // application connect as the same user.
+//
+// The coordinator creates the marker table when the participant is registered or checked, if its
+// user has CREATE on the schema public. It needs SELECT, INSERT, UPDATE and DELETE on the table;
+// the application's user needs INSERT. Without the table, or without that privilege, every branch
+// prepares.
 //
 // # Poolers
 //

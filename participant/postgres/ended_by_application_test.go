@@ -140,7 +140,9 @@ func TestEndedByApplicationIsNeverRolledBack(t *testing.T) {
 		for _, way := range ways {
 			t.Run(name+", "+way, func(t *testing.T) {
 				s := newShops(t)
-				s.bank.db.TxOptions, s.bank.db.OnePhase = c.options, true
+				if s.bank.db.TxOptions = c.options; way == "one phase" {
+					s.bank.withMarkers(t)
+				}
 				boom := errors.New("boom")
 				err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
 					if c.options.AccessMode == "" {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -36,7 +35,7 @@ func wantHealthCheck(t *testing.T, d participant.Check, level participant.Health
 
 func TestCheckHealthOfASoundServer(t *testing.T) {
 	s := testdb.OpenPostgres(t, testdb.PostgresConfig{})
-	p := newBankOn(t, s).opened(t, nil)
+	p := newBankOn(t, s).withMarkers(t).opened(t, nil)
 	seen := map[string]bool{}
 	for _, d := range p.(participant.HealthChecker).CheckHealth(t.Context()) {
 		if d.Level != participant.OK || d.Message == "" || d.Remedy != "" || seen[d.Subject] {
@@ -44,7 +43,7 @@ func TestCheckHealthOfASoundServer(t *testing.T) {
 		}
 		seen[d.Subject] = true
 	}
-	if len(seen) != 11 {
+	if len(seen) != 12 {
 		t.Errorf("%d subjects: %v", len(seen), seen)
 	}
 }
@@ -195,30 +194,4 @@ func TestCheckHealthOfPrivileges(t *testing.T) {
 	_, err = inBank.Exec(t.Context(), "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
 	check(t, err)
 	wantHealthCheck(t, healthCheck(t, same, subject), participant.Failure, "may not call pg_control_system", "GRANT EXECUTE ON FUNCTION pg_control_system() TO "+app)
-}
-
-// TestOldPreparedTransactionsAreReported: the cluster's own and those of others.
-func TestOldPreparedTransactionsAreReported(t *testing.T) {
-	since := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
-	f := &serverInfo{database: "bank", userName: "me", prepared: []preparedInfo{
-		{owner: "me", database: "bank", ours: true, inThisDatabase: true, count: 2, oldest: "txm_a_1", since: since, age: 59 * time.Minute},
-		{owner: "you", database: "shop", count: 3, oldest: "it's", since: since, age: 2 * time.Hour},
-	}}
-	d := f.checkAge()
-	wantHealthCheck(t, d, participant.Warning, "3 that are not this cluster's in database shop, by user you, the oldest 'it''s' since 2026-11-21T09:30:00Z", "in database shop as you: ROLLBACK PREPARED 'it''s';")
-	if strings.Contains(d.Message, "txm_a_1") {
-		t.Errorf("got %+v", d)
-	}
-	f.prepared[0].age = time.Hour
-	wantHealthCheck(t, f.checkAge(), participant.Warning, "2 of this cluster in database bank, the oldest 'txm_a_1'", "why this cluster's are not finished")
-	f.prepared = f.prepared[:0]
-	wantHealthCheck(t, f.checkAge(), participant.OK, "none is older than 1h", "")
-
-	f.prepared = append(f.prepared, preparedInfo{database: "shop", ours: true, count: 1, age: forgottenAge})
-	wantHealthCheck(t, f.checkOtherDatabases(), participant.OK, "1 in shop", "each is registered")
-	f.prepared[0].age++
-	wantHealthCheck(t, f.checkOtherDatabases(), participant.Warning, "1 in shop", "each is registered")
-
-	wantHealthCheck(t, (&serverInfo{version: "12.3", versionNumber: 120003}).checkVersion(), participant.Failure, "PostgreSQL 12.3", "13 or later")
-	wantHealthCheck(t, (&serverInfo{standby: true}).checkWritable(), participant.Failure, "standby", "target_session_attrs=read-write")
 }

@@ -10,52 +10,56 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// identityQuery identifies the backend, and makes it assign the transaction's number. It also
-// writes a record with the number to the write-ahead log, without waiting for the disk: after a
-// failover, the place of the record (LSN) shows whether the new primary had received a branch
-// that was prepared. With logical decoding the consumers would see the record, so none is
-// written. All values are texts that no setting changes.
-const identityQuery = `SELECT pg_backend_pid(), pg_current_xact_id(), CASE WHEN current_setting('wal_level') <> 'logical'
+// identity is the expressions that identify the backend, and make it assign the transaction's
+// number. They also write a record with the number to the write-ahead log, without waiting for the
+// disk: after a failover, the place of the record (LSN) shows whether the new primary had received
+// a branch that was prepared. With logical decoding the consumers would see the record, so none is
+// written. No setting changes the text of the values.
+const identity = `pg_backend_pid(), pg_current_xact_id(), CASE WHEN current_setting('wal_level') <> 'logical'
 	THEN pg_logical_emit_message(false, 'txmgr', pg_current_xact_id()::text) END`
 
 // sessionKey is the key of the session reference that a connection caches.
 const sessionKey = "txmgr.session"
 
-// identify returns the session reference of a transaction, from the results of statements of
-// which the last was [identityQuery]. All fields that are not of the transaction stay the same
-// while the backend lives, and the server reads files and the list of all backends for them; so a
-// backend is queried for them once. If a pooler has assigned another backend, that one is queried
-// again.
-func identify(ctx context.Context, conn *pgx.Conn, results []*pgconn.Result) (SessionRef, error) {
-	if len(results) == 0 || len(results[len(results)-1].Rows) != 1 || len(results[len(results)-1].Rows[0]) != 3 {
-		return SessionRef{}, errors.New("the server did not say which transaction has begun")
+// identify completes the branch's session reference, from the results of statements of which the
+// last returned the relation of the marker row, or 0, and [identity]. All fields that are not of
+// the transaction stay the same while the backend lives, and the server reads files and the list
+// of all backends for them; so a backend is queried for them once. If a pooler has assigned
+// another backend, that one is queried again.
+func (b *branch) identify(ctx context.Context, results []*pgconn.Result) error {
+	conn := b.conn.Conn()
+	if len(results) == 0 || len(results[len(results)-1].Rows) != 1 || len(results[len(results)-1].Rows[0]) != 4 {
+		return errors.New("the server did not say which transaction has begun")
 	}
 	row := results[len(results)-1].Rows[0]
-	pid, err := strconv.ParseUint(string(row[0]), 10, 32)
-	if err != nil {
-		return SessionRef{}, err
+	relation, errRelation := strconv.ParseUint(string(row[0]), 10, 32)
+	pid, errPID := strconv.ParseUint(string(row[1]), 10, 32)
+	xid, errXID := strconv.ParseUint(string(row[2]), 10, 64)
+	var written lsn
+	var errWritten error
+	if row[3] != nil {
+		written, errWritten = parseLSN(string(row[3]))
+	}
+	if err := errors.Join(errRelation, errPID, errXID, errWritten); err != nil {
+		return err
 	}
 	kept := conn.PgConn().CustomData()
 	s, known := kept[sessionKey].(SessionRef)
 	if !known || s.PID != uint32(pid) {
+		var err error
 		if s, err = identifyBackend(ctx, conn); err != nil {
-			return SessionRef{}, err
+			return err
+		}
+		if !s.Recovered.IsZero() { // the server knows it only some time after its start
+			kept[sessionKey] = s
 		}
 	}
-	if s.XID, err = strconv.ParseUint(string(row[1]), 10, 64); err != nil {
-		return SessionRef{}, err
+	s.XID, s.Written, s.Table = xid, uint64(written), b.sessionRef.Table
+	b.sessionRef, b.marked = s.bounded(), relation != 0
+	if b.marked && uint32(relation) != s.Table.Relation {
+		return errTableReplaced
 	}
-	if s.Written = 0; row[2] != nil {
-		at, err := parseLSN(string(row[2]))
-		if err != nil {
-			return SessionRef{}, err
-		}
-		s.Written = uint64(at)
-	}
-	if !s.Recovered.IsZero() { // the server knows it only some time after its start
-		kept[sessionKey] = s
-	}
-	return s, nil
+	return nil
 }
 
 // identifyBackend queries the fields that stay the same while a backend lives. It calls the

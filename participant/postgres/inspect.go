@@ -10,6 +10,7 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/markertable"
 	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -32,6 +33,18 @@ func (r *resourceManager) Inspect(ctx context.Context, b participant.Branch) (_ 
 	if err != nil {
 		t.Outcome = participant.Unknown
 		return t, nil
+	}
+	if r.provedByMarker(s) {
+		switch kind, err := r.markerRow(ctx, b.XID, s); {
+		case err != nil:
+			return t, err
+		case kind == markertable.Commit:
+			t.Outcome, t.Detail = participant.Committed, "its row is in "+string(r.markers)
+			return t, nil
+		case kind != markertable.None:
+			t.Outcome, t.Detail = participant.RolledBack, "a barrier is in "+string(r.markers)
+			return t, nil
+		}
 	}
 	e, err := r.xactStatus(ctx, s)
 	if err != nil {

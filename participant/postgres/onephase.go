@@ -13,10 +13,10 @@ import (
 
 var _ txn.OnePhaseCommitter = (*branch)(nil)
 
-// OnePhase implements [txn.OnePhaseCommitter]. A read-only branch has nothing to prove. Without
-// [SessionRef.Recovered] a number proves nothing about a branch that was not prepared.
+// OnePhase implements [txn.OnePhaseCommitter]. Without a marker row a number proves nothing, after
+// a crash of the server, about a branch that was not prepared.
 func (b *branch) OnePhase() bool {
-	return b.onePhase && !b.readOnly && b.phase == phaseOpen && !b.endedByApplication() && b.sessionRef.XID != 0 && !b.sessionRef.Recovered.IsZero()
+	return b.marked && !b.readOnly && b.phase == phaseOpen && !b.endedByApplication()
 }
 
 // CommitOnePhase implements [txn.OnePhaseCommitter].

@@ -124,15 +124,15 @@ func TestOnePhaseCommitIsOfTheRecordedTransaction(t *testing.T) {
 func TestOnePhaseOnlyWhereItCanBeProved(t *testing.T) {
 	bank := newBank(t)
 	b, _ := bank.alone(t, "SELECT 1")
-	if !b.OnePhase() {
-		t.Error("a session reference with all fields cannot")
-	}
-	recovered := b.sessionRef.Recovered
-	b.sessionRef.Recovered = time.Time{}
 	if b.OnePhase() {
-		t.Error("without the lifetime of the server it can")
+		t.Error("without a marker row it can")
 	}
-	b.sessionRef.Recovered = recovered
+	check(t, b.Rollback(t.Context()))
+	b.Release()
+	b, _ = bank.withMarkers(t).alone(t, "SELECT 1")
+	if !b.OnePhase() {
+		t.Error("with a marker row it cannot")
+	}
 	if vote, err := b.Prepare(t.Context()); vote != txn.VotePrepared {
 		t.Fatal(vote, err)
 	}
@@ -369,7 +369,7 @@ func TestLostAnswerOfAOnePhaseCommit(t *testing.T) {
 // coordinator determines the outcome.
 func TestOneDatabaseNeedsNoPrepare(t *testing.T) {
 	s := testdb.OpenPostgres(t, testdb.PostgresConfig{NoFsync: true, MaxPrepared: -1})
-	bank := newBankOn(t, s)
+	bank := newBankOn(t, s).withMarkers(t)
 	p := bank.opened(t, nil)
 	c := participanttest.NewCoordinator("test", map[string]participant.Participant{"bank": p})
 	insert := func(id string) error {

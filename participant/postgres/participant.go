@@ -12,15 +12,14 @@ import (
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/internal/excerpt"
 	"github.com/txmgr/txmgr/participant/postgres/internal/connect"
+	"github.com/txmgr/txmgr/participant/postgres/internal/health"
+	"github.com/txmgr/txmgr/participant/postgres/internal/markertable"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
 // Kind is the kind of participant under which a database is registered.
 const Kind = "postgres"
-
-// minVersion is the first server_version_num that has pg_current_xact_id.
-const minVersion = 130000
 
 // Driver makes the coordinator's side of one database. It does not connect. Each database of a
 // server is a participant of its own. Driver implements [participant.Driver]. The settings, of
@@ -30,10 +29,17 @@ const minVersion = 130000
 //	dsn_env   an environment variable of each node that holds it
 //	dsn       the connection string itself, without a password
 //	fence     on or off: whether a rollback terminates the application's backend; defaults to on
+//	commit_marker
+//	          the name of the marker table, with its schema, which is created if it does not exist,
+//	          or off; defaults to [DefaultMarkerTable] where that can be created
 func Driver(_ context.Context, p admin.Participant, cluster string) (participant.Participant, error) {
 	s, err := connect.ReadSettings(p)
 	if err != nil {
 		return nil, err
+	}
+	markers, err := markertable.Parse(s.Markers)
+	if err != nil {
+		return nil, fmt.Errorf("postgres %s: %w", p.Name, err)
 	}
 	// The pool outlives the call that opens it.
 	pool, err := s.Pool(context.Background())
@@ -42,7 +48,7 @@ func Driver(_ context.Context, p admin.Participant, cluster string) (participant
 	}
 	closing, closed := context.WithCancelCause(context.Background())
 	return &resourceManager{
-		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.Fence, settings: s,
+		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.Fence, markers: markers, settings: s,
 		pool: pool, closing: closing, closed: closed,
 	}, nil
 }
@@ -52,6 +58,7 @@ type resourceManager struct {
 	name     string
 	prefix   string
 	fenced   bool
+	markers  markertable.Table
 	settings connect.Settings
 	pool     *pgxpool.Pool
 	closing  context.Context // ends with Close
@@ -119,7 +126,7 @@ func (r *resourceManager) Check(ctx context.Context) (err error) {
 	switch {
 	case err != nil:
 		return err
-	case version < minVersion:
+	case version < health.MinVersion:
 		return fmt.Errorf("the server is PostgreSQL %d; 13 or later is needed", version/10000)
 	case standby:
 		return errors.New("the server is a standby, which cannot finish transactions; connect to the primary, for example with target_session_attrs=read-write")
@@ -128,7 +135,14 @@ func (r *resourceManager) Check(ctx context.Context) (err error) {
 	case foreignUser != "" && !super:
 		return fmt.Errorf("user %s prepared branches here, which %s may not finish; connect as %s or as a superuser", foreignUser, user, foreignUser)
 	}
-	return nil
+	return r.ensureMarkers(ctx)
+}
+
+var _ participant.HealthChecker = (*resourceManager)(nil)
+
+// CheckHealth implements [participant.HealthChecker].
+func (r *resourceManager) CheckHealth(ctx context.Context) []participant.Check {
+	return health.Server{Pool: r.pool, Settings: r.settings, Prefix: r.prefix, Markers: r.markers, Call: r.call}.Check(ctx)
 }
 
 // Close implements [participant.Participant]. Calls in flight end with an error.

@@ -49,6 +49,7 @@ const noNames = "&default_query_exec_mode=exec" // no named prepared statements
 // proof and fencing work as usual.
 func TestBranchesThroughATransactionPooler(t *testing.T) {
 	direct, through, p := pooled(t, "transaction", 20, noNames)
+	check(t, p.Check(t.Context())) // it creates the marker table
 	c := participanttest.NewCoordinator("test", map[string]participant.Participant{"bank": p})
 	t.Cleanup(func() { c.CheckNothingPrepared(t) })
 	for n := range 20 {
@@ -68,7 +69,7 @@ func TestBranchesThroughATransactionPooler(t *testing.T) {
 	}
 
 	b, br := through.alone(t, "INSERT INTO account VALUES ('hangs', 1)")
-	wantResolved(t, p, br, participant.RolledBack, "aborted")
+	wantResolved(t, p, br, participant.RolledBack, "a barrier is in")
 	direct.exec(t, "INSERT INTO account VALUES ('hangs', 2)")
 	if state, err := b.CommitOnePhase(t.Context()); state == txn.BranchCommitted || err == nil {
 		t.Errorf("%v, %v", state, err)
@@ -79,7 +80,7 @@ func TestBranchesThroughATransactionPooler(t *testing.T) {
 		t.Errorf("%v, %v", state, err)
 	}
 	b.Release()
-	wantResolved(t, p, br, participant.Committed, "committed")
+	wantResolved(t, p, br, participant.Committed, "its row is in")
 }
 
 // TestNamedStatementsThroughATransactionPooler: pgx's default, named statements, fails as soon as

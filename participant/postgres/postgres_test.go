@@ -16,6 +16,7 @@ import (
 	"github.com/txmgr/txmgr/internal/testdb"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/participanttest"
+	"github.com/txmgr/txmgr/participant/postgres/internal/markertable"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestConformance(t *testing.T) {
-	bank := newBank(t)
+	bank := newBank(t).withMarkers(t)
 	others := bank.through(t, bank.dsn)
 	participanttest.Run(t, participanttest.Harness{
 		Cluster: "test",
@@ -100,9 +101,17 @@ func (b *bank) through(t testing.TB, dsn string) *bank {
 	pool, err := pgxpool.New(t.Context(), dsn)
 	check(t, err)
 	t.Cleanup(pool.Close)
-	db := New("bank", pool)
-	db.OnePhase = true
-	return &bank{name: b.name, dsn: b.dsn, pool: pool, db: db}
+	return &bank{name: b.name, dsn: b.dsn, pool: pool, db: New("bank", pool)}
+}
+
+// withMarkers creates the marker table, as the coordinator does at a registration: branches that
+// begin from now on write a row.
+func (b *bank) withMarkers(t testing.TB) *bank {
+	t.Helper()
+	_, err := markertable.Table(markertable.Default).Ensure(t.Context(), b.pool)
+	check(t, err)
+	b.db.forgetMarkers()
+	return b
 }
 
 // open opens the coordinator's side with further settings.
@@ -133,7 +142,7 @@ func (b *bank) work(t testing.TB, xid, sql string, args ...any) *branch {
 
 // beginIn begins a branch.
 func beginIn(t testing.TB, db *DB, xid string) (*branch, error) {
-	return db.begin(t.Context(), time.Minute, func(context.Context, string, []byte) (txn.Branch, error) { return txn.Branch{ID: 1, XID: xid}, nil })
+	return db.begin(t.Context(), xid, time.Minute, func(context.Context, string, []byte) (txn.Branch, error) { return txn.Branch{ID: 1, XID: xid}, nil })
 }
 
 func workIn(t testing.TB, db *DB, xid, sql string, args ...any) *branch {

@@ -3,9 +3,11 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/markertable"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -23,11 +25,50 @@ func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Bran
 	if err != nil {
 		return participant.Result{Outcome: participant.Unknown, Detail: "no session reference is recorded"}, nil
 	}
-	return pollUntilEnded(ctx, func(ctx context.Context) (participant.Result, error, error) { return r.resolveOnce(ctx, b, s) })
+	resolve := r.resolveByNumber
+	if r.provedByMarker(s) {
+		resolve = r.resolveByMarker
+	}
+	return pollUntilEnded(ctx, func(ctx context.Context) (participant.Result, error, error) { return resolve(ctx, b, s) })
 }
 
-// resolveOnce makes one attempt. stillOpen says why another is needed.
-func (r *resourceManager) resolveOnce(ctx context.Context, b participant.Branch, s SessionRef) (_ participant.Result, stillOpen, err error) {
+// resolveByMarker makes one attempt: either the branch's row can be read, or a barrier is written
+// in its place, or the backend that has the row locked is terminated. stillOpen says why another
+// attempt is needed.
+func (r *resourceManager) resolveByMarker(ctx context.Context, b participant.Branch, s SessionRef) (result participant.Result, stillOpen, err error) {
+	result, stillOpen, err = r.byMarker(ctx, b.XID, s)
+	if stillOpen != nil || err != nil || result.Outcome != 0 {
+		return result, stillOpen, err
+	}
+	// A log that was restored from a backup asks about branches whose rows were removed since.
+	e, err := r.xactStatus(ctx, s)
+	if err != nil {
+		return result, nil, err
+	}
+	if ending, detail := e.outcome(b.Vote == txn.VotePrepared); ending == participant.Committed {
+		return participant.Result{Outcome: ending, Detail: detail}, nil, nil
+	}
+	written, err := r.markers.WriteBarrier(ctx, r.pool, b.XID)
+	switch {
+	case errors.Is(err, markertable.ErrLocked):
+		stillOpen, err = r.fence(ctx, s)
+		if errors.Is(stillOpen, errPrepared) {
+			return result, nil, stillOpen // waiting does not help
+		}
+		return result, stillOpen, err
+	case err != nil:
+		return result, nil, fmt.Errorf("write a barrier to %s: %w", r.markers, err)
+	case !written:
+		return result, errRowAppeared, nil
+	}
+	return participant.Result{Outcome: participant.RolledBack, Detail: "it is not committed, and cannot be any more: a barrier is in " + string(r.markers)}, nil, nil
+}
+
+// errRowAppeared means that the next attempt can read the row.
+var errRowAppeared = errors.New("its marker row has appeared")
+
+// resolveByNumber makes one attempt for a branch that has no marker row. stillOpen says why another is needed.
+func (r *resourceManager) resolveByNumber(ctx context.Context, b participant.Branch, s SessionRef) (_ participant.Result, stillOpen, err error) {
 	e, err := r.xactStatus(ctx, s)
 	if err != nil {
 		return participant.Result{}, nil, err

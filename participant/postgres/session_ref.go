@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/markertable"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -17,7 +18,7 @@ import (
 //
 // followed by the optional fields that are known, in this order:
 //
-//	recovered=2026-11-01T00:00:00.000001Z timeline=00000001 written=0/3000068 started=2026-11-01T00:00:00.000001Z replayed=0/2000060
+//	recovered=2026-11-01T00:00:00.000001Z timeline=00000001 written=0/3000068 started=2026-11-01T00:00:00.000001Z replayed=0/2000060 table=16384.16390
 //
 // docs/start.md has a query that returns it, for any language.
 type SessionRef struct {
@@ -48,7 +49,22 @@ type SessionRef struct {
 	// Started has not recovered since, even if its statistics were reset. Zero: nothing was
 	// recovered, or Started is not known.
 	Replayed uint64
+	// Table identifies the marker table in which the branch has written its row: the OIDs of the
+	// database and of the table. Zero: it writes no marker row.
+	Table markertable.ID
 }
+
+// bounded leaves out the fields that matter least, Started and Replayed, if the text form is too
+// long for an enlistment, which it is only with very large numbers.
+func (s SessionRef) bounded() SessionRef {
+	if len(s.String()) > txn.MaxSessionRef {
+		s.Started, s.Replayed = time.Time{}, 0
+	}
+	return s
+}
+
+// hasMarker reports whether the branch writes a marker row.
+func (s SessionRef) hasMarker() bool { return s.Table != markertable.ID{} }
 
 const sessionTimeFormat = "2006-01-02T15:04:05.000000Z"
 
@@ -70,6 +86,9 @@ func (s SessionRef) String() string {
 	if s.Replayed != 0 {
 		text += " replayed=" + lsn(s.Replayed).String()
 	}
+	if s.hasMarker() {
+		text += " table=" + s.Table.String()
+	}
 	return text
 }
 
@@ -78,7 +97,7 @@ func ParseSessionRef(text string) (SessionRef, error) {
 	var s SessionRef
 	var errs [5]error
 	words := strings.Split(text, " ")
-	if len(text) <= txn.MaxSessionRef && 4 <= len(words) && len(words) <= 9 {
+	if len(text) <= txn.MaxSessionRef && 4 <= len(words) && len(words) <= 10 {
 		s.PID, errs[0] = number[uint32](words[0], "pid=", 10, 32)
 		s.Start, errs[1] = time.Parse("start="+sessionTimeFormat, words[1])
 		s.XID, errs[2] = number[uint64](words[2], "xid=", 10, 64)
@@ -109,6 +128,8 @@ func (s *SessionRef) parseOptional(words []string) (err error) {
 		case "replayed":
 			place, err = parseLSN(value)
 			s.Replayed = uint64(place)
+		case "table":
+			s.Table, err = markertable.ParseID(value)
 		default:
 			err = fmt.Errorf("unknown word %q", excerpt.Of(key))
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
+	"github.com/txmgr/txmgr/participant/postgres/internal/markertable"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -43,6 +44,10 @@ func TestSessionRefText(t *testing.T) {
 	}
 	s.Started, s.Replayed = time.Date(2026, 11, 1, 2, 3, 4, 5678, time.FixedZone("CET", 3600)), 0x1_0200_0060
 	if got := s.String(); got != want+" timeline=0000001A written=1/3000068 started=2026-11-01T01:03:04.000005Z replayed=1/2000060" {
+		t.Errorf("got %q", got)
+	}
+	s.Table = markertable.ID{Database: 16384, Relation: 16390}
+	if got := s.String(); got != want+" timeline=0000001A written=1/3000068 started=2026-11-01T01:03:04.000005Z replayed=1/2000060 table=16384.16390" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -92,7 +97,9 @@ func TestABackendIsIdentifiedOnce(t *testing.T) {
 	}
 	first := ask()
 	kept := conn.Conn().PgConn().CustomData()
-	if first.XID == 0 || kept[sessionKey] != first {
+	backend := first
+	backend.XID, backend.Written = 0, 0
+	if first.XID == 0 || kept[sessionKey] != backend {
 		t.Fatalf("remembered %v of %v", kept[sessionKey], first)
 	}
 	want := first
@@ -110,7 +117,7 @@ func TestABackendIsIdentifiedOnce(t *testing.T) {
 	kept[sessionKey] = another
 	want.XID++
 	third := ask()
-	if want.Written = third.Written; third != want || kept[sessionKey] != third {
+	if want.Written = third.Written; third != want || kept[sessionKey] != backend {
 		t.Errorf("after another backend %v, and remembered %v; want %v", third, kept[sessionKey], want)
 	}
 }
@@ -119,7 +126,7 @@ func TestABackendIsIdentifiedOnce(t *testing.T) {
 func identified(t testing.TB, conn *pgxpool.Conn, begin string) SessionRef {
 	t.Helper()
 	b := &branch{conn: conn}
-	check(t, b.start(t.Context(), begin))
+	check(t, b.start(t.Context(), begin, ""))
 	return b.sessionRef
 }
 
@@ -206,6 +213,13 @@ func TestSessionRefIsParsedAsItWasFormatted(t *testing.T) {
 			want.Started = time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "started")).UTC()
 			want.Replayed = rapid.Uint64().Draw(t, "replayed")
 		}
+		if rapid.Bool().Draw(t, "marked") {
+			want.Table = markertable.ID{Database: rapid.Uint32Min(1).Draw(t, "database"), Relation: rapid.Uint32Min(1).Draw(t, "relation")}
+		}
+		if want.bounded() != want && (want.XID < 1<<40 && want.Written < 1<<48 && want.Replayed < 1<<48) {
+			t.Errorf("%q is cut, although its numbers are usual", want)
+		}
+		want = want.bounded()
 		if got, err := ParseSessionRef(want.String()); got != want || err != nil {
 			t.Errorf("%v: got %v, %v", want, got, err)
 		}

@@ -165,7 +165,7 @@ func TestNoSlotForAPreparedTransaction(t *testing.T) {
 func TestEnlistedBeforeTheFirstStatement(t *testing.T) {
 	bank := newBank(t)
 	refused := errors.New("refused")
-	_, err := bank.db.begin(t.Context(), time.Minute, func(ctx context.Context, session string, _ []byte) (txn.Branch, error) {
+	_, err := bank.db.begin(t.Context(), "", time.Minute, func(ctx context.Context, session string, _ []byte) (txn.Branch, error) {
 		s, err := ParseSessionRef(session)
 		check(t, err)
 		var status string

@@ -67,9 +67,9 @@ func (r *resourceManager) xactStatus(ctx context.Context, s SessionRef) (xactSta
 	case err != nil:
 		return xactStatus{}, err
 	case system != fmt.Sprint(s.System):
-		return xactStatus{}, fmt.Errorf("the application's connection is to another server (system identifier %d, not %s); register the server that the application uses", s.System, system)
+		return xactStatus{}, anotherServerError(s.System, system)
 	case standby, file == nil, end == nil:
-		return xactStatus{}, errors.New("the server is a standby, which cannot report the final outcome; connect to the primary, for example with target_session_attrs=read-write")
+		return xactStatus{}, errStandby
 	case status != nil:
 		e.status = *status
 	}
@@ -91,6 +91,13 @@ func (r *resourceManager) xactStatus(ctx context.Context, s SessionRef) (xactSta
 	}
 	e.received = s.Written != 0 && lsn(s.Written) <= now.replayed
 	return e, err
+}
+
+// errStandby is the error of a server that may not have what the primary has.
+var errStandby = errors.New("the server is a standby, which cannot report the final outcome; connect to the primary, for example with target_session_attrs=read-write")
+
+func anotherServerError(recorded uint64, here string) error {
+	return fmt.Errorf("the application's connection is to another server (system identifier %d, not %s); register the server that the application uses", recorded, here)
 }
 
 // crashRecovered reports whether the server began a new lifetime since the backend started, and

@@ -40,7 +40,14 @@ func openPostgresExecutor(ctx context.Context, p admin.Participant, env func(str
 	if err != nil {
 		return nil, err
 	}
-	return &postgresExecutor{db: postgres.New(p.Name, pool), pool: pool}, nil
+	return &postgresExecutor{db: NewPostgres(p, pool), pool: pool}, nil
+}
+
+// NewPostgres returns the application's side of a registered database.
+func NewPostgres(p admin.Participant, pool *pgxpool.Pool) *postgres.DB {
+	db := postgres.New(p.Name, pool)
+	db.MarkerTable = p.Settings["commit_marker"]
+	return db
 }
 
 // Run implements [Executor]. The extended protocol takes one statement at a time,

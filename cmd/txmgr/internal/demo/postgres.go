@@ -30,12 +30,13 @@ func newPostgresDatabase(ctx context.Context, name, dsn, where, dir string) (*po
 	if err := os.WriteFile(file, []byte(dsn), 0o600); err != nil {
 		return nil, err
 	}
-	p := admin.Participant{Name: name, Kind: postgres.Kind, Settings: map[string]string{"dsn_file": file}}
+	// Without a marker table, so that nothing is left in the database.
+	p := admin.Participant{Name: name, Kind: postgres.Kind, Settings: map[string]string{"dsn_file": file, "commit_marker": "off"}}
 	pool, err := branchexec.OpenPostgres(ctx, p, os.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	return &postgresDatabase{p: p, where: where, pool: pool, db: postgres.New(name, pool)}, nil
+	return &postgresDatabase{p: p, where: where, pool: pool, db: branchexec.NewPostgres(p, pool)}, nil
 }
 
 func (d *postgresDatabase) name() string { return d.p.Name }

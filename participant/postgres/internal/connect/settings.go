@@ -27,6 +27,7 @@ const (
 type Settings struct {
 	SecretRef participant.SecretRef
 	Fence     bool
+	Markers   string // the name of the marker table; empty: the default
 }
 
 // ReadSettings parses the settings of a participant, and reads no connection string. The error is
@@ -41,8 +42,10 @@ func ReadSettings(p admin.Participant) (s Settings, err error) {
 				return s, fmt.Errorf("%w: postgres %s: fence is %q: want on or off", txn.ErrInvalid, p.Name, value)
 			}
 			s.Fence = value == "on"
+		case "commit_marker":
+			s.Markers = value
 		default:
-			return s, fmt.Errorf("%w: postgres %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence", txn.ErrInvalid, p.Name, key)
+			return s, fmt.Errorf("%w: postgres %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence, commit_marker", txn.ErrInvalid, p.Name, key)
 		}
 	}
 	s.SecretRef, err = participant.ReadSecretRef(p, holdsPassword, isConnectionString)

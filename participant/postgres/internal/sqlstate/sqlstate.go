@@ -17,6 +17,11 @@ const (
 	NoFile        = "58P01" // undefined_file
 	ByZero        = "22012" // division_by_zero: lets a one-phase commit fail on purpose
 	Invalid       = "22023" // invalid_parameter_value: a transaction number of the future
+	NoTable       = "42P01" // undefined_table
+	NoSchema      = "3F000" // invalid_schema_name
+	Duplicate     = "23505" // unique_violation
+	LockTimeout   = "55P03" // lock_not_available
+	ReadOnly      = "25006" // read_only_sql_transaction
 )
 
 // Of returns the SQLSTATE of an error, "" if it has none.

@@ -45,7 +45,7 @@ authentication the name of the token.
 
 The kinds, and their settings for --set beside the flags below:
 
-  postgres  a PostgreSQL database, by PREPARE TRANSACTION     fence
+  postgres  a PostgreSQL database, by PREPARE TRANSACTION     fence, commit_marker
   mariadb   a MariaDB database, by XA                         fence, commit_marker
   web       an HTTP service in any language                   prepare, commit, rollback,
             list, allow, secret_file, secret_env, ca_file, timeout

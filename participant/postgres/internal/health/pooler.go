@@ -1,4 +1,4 @@
-package postgres
+package health
 
 import (
 	"context"
@@ -23,10 +23,10 @@ const (
 // poolProbes is how many connections try to get the backend of another one.
 const poolProbes = 3
 
-func (r *resourceManager) checkPooler(ctx context.Context) participant.Check {
+func (s Server) checkPooler(ctx context.Context) participant.Check {
 	const subject = "pooler"
-	ctx, fail := r.call(ctx, "detect a pooler")
-	mode, err := r.poolMode(ctx)
+	ctx, fail := s.Call(ctx, "detect a pooler")
+	mode, err := s.poolMode(ctx)
 	fail(&err)
 	d := participant.Check{Level: participant.Warning, Subject: subject}
 	switch {
@@ -49,7 +49,7 @@ func (r *resourceManager) checkPooler(ctx context.Context) participant.Check {
 // cancellation of statements is the backend's own; a pooler sends a number of its own. And if a
 // connection has another backend than before, while another connection occupies the first one,
 // the pooler has reassigned it.
-func (r *resourceManager) poolMode(ctx context.Context) (mode poolMode, err error) {
+func (s Server) poolMode(ctx context.Context) (mode poolMode, err error) {
 	var all []*pgx.Conn
 	defer func() {
 		for _, conn := range all {
@@ -57,7 +57,7 @@ func (r *resourceManager) poolMode(ctx context.Context) (mode poolMode, err erro
 		}
 	}()
 	connect := func() (*pgx.Conn, uint32, error) {
-		conf, err := r.settings.Config()
+		conf, err := s.Settings.Config()
 		if err != nil {
 			return nil, 0, err
 		}

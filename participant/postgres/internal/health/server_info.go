@@ -1,4 +1,4 @@
-package postgres
+package health
 
 import (
 	"context"
@@ -49,12 +49,12 @@ type preparedInfo struct {
 	age                  time.Duration
 }
 
-func (r *resourceManager) serverInfo(ctx context.Context) (_ *serverInfo, err error) {
-	ctx, fail := r.call(ctx, "check health")
+func (s Server) serverInfo(ctx context.Context) (_ *serverInfo, err error) {
+	ctx, fail := s.Call(ctx, "check health")
 	defer fail(&err)
 	var f serverInfo
 	var idle, lock, statement int64
-	err = r.pool.QueryRow(ctx, `
+	err = s.Pool.QueryRow(ctx, `
 		SELECT current_setting('server_version'), current_setting('server_version_num')::int, current_database(),
 			current_user::text, quote_ident(current_user), current_setting('is_superuser') = 'on',
 			has_function_privilege('pg_control_system()', 'EXECUTE'),
@@ -82,15 +82,15 @@ func (r *resourceManager) serverInfo(ctx context.Context) (_ *serverInfo, err er
 		return nil, err
 	}
 	f.idleTimeout, f.lockTimeout, f.statementTimeout = time.Duration(idle)*time.Millisecond, time.Duration(lock)*time.Millisecond, time.Duration(statement)*time.Millisecond
-	f.prepared, err = r.preparedInfo(ctx)
+	f.prepared, err = s.preparedInfo(ctx)
 	return &f, err
 }
 
-func (r *resourceManager) preparedInfo(ctx context.Context) ([]preparedInfo, error) {
-	rows, err := r.pool.Query(ctx, `
+func (s Server) preparedInfo(ctx context.Context) ([]preparedInfo, error) {
+	rows, err := s.Pool.Query(ctx, `
 		SELECT owner::text, database::text, left(gid, length($1::text)) = $1::text, database = current_database(), count(*),
 			(array_agg(gid ORDER BY prepared))[1], min(prepared), extract(epoch FROM now() - min(prepared))::float8
-		FROM pg_prepared_xacts GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, r.prefix)
+		FROM pg_prepared_xacts GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, s.Prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -124,10 +124,10 @@ func (f *serverInfo) checkAge() participant.Check {
 		}
 		switch {
 		case p.ours:
-			found = append(found, fmt.Sprintf("%d of this cluster in database %s, the oldest %s since %s", p.count, p.database, name, formatTime(p.since)))
+			found = append(found, fmt.Sprintf("%d of this cluster in database %s, the oldest %s since %s", p.count, p.database, name, p.since.UTC().Format(time.RFC3339)))
 			call = admin.CallScan
 		default:
-			found = append(found, fmt.Sprintf("%d that are not this cluster's in database %s, by user %s, the oldest %s since %s", p.count, p.database, p.owner, name, formatTime(p.since)))
+			found = append(found, fmt.Sprintf("%d that are not this cluster's in database %s, by user %s, the oldest %s since %s", p.count, p.database, p.owner, name, p.since.UTC().Format(time.RFC3339)))
 			fix = append(fix, fmt.Sprintf("ask who prepared it; then, in database %s as %s: ROLLBACK PREPARED %s; or COMMIT PREPARED", p.database, p.owner, strings.TrimSpace(name)))
 		}
 	}

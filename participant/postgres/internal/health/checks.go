@@ -1,30 +1,46 @@
-package postgres
+package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/postgres/internal/connect"
+	"github.com/txmgr/txmgr/participant/postgres/internal/markertable"
 )
 
-var _ participant.HealthChecker = (*resourceManager)(nil)
+// MinVersion is the first server_version_num that has pg_current_xact_id.
+const MinVersion = 130000
 
-// CheckHealth implements [participant.HealthChecker].
-func (r *resourceManager) CheckHealth(ctx context.Context) []participant.Check {
-	f, err := r.serverInfo(ctx)
+// Server is a server that is to be checked.
+type Server struct {
+	Pool     *pgxpool.Pool
+	Settings connect.Settings
+	Prefix   string // of the names of the cluster's branches
+	Markers  markertable.Table
+	// Call begins a call, of which the text is a description, and returns what completes its error.
+	Call func(context.Context, string) (context.Context, func(*error))
+}
+
+// Check checks everything that is known to go wrong. It changes nothing.
+func (s Server) Check(ctx context.Context) []participant.Check {
+	f, err := s.serverInfo(ctx)
 	if err != nil {
 		return []participant.Check{{
 			Level: participant.Failure, Subject: "connection", Message: err.Error(),
-			Remedy: "try the connection string in " + r.settings.SecretRef.Source + " with psql",
+			Remedy: "try the connection string in " + s.Settings.SecretRef.Source + " with psql",
 		}}
 	}
 	list := []participant.Check{
 		f.checkConnection(), f.checkVersion(), f.checkWritable(), f.checkSlots(), f.checkUser(), f.checkDurability(), f.checkFailover(), f.checkTimeouts(), f.checkAge(), f.checkOtherDatabases(),
 	}
-	return append(list, r.checkPooler(ctx))
+	return append(list, s.checkMarkers(ctx, f), s.checkPooler(ctx))
 }
 
 func okCheck(subject, format string, args ...any) participant.Check {
@@ -37,7 +53,7 @@ func (f *serverInfo) checkConnection() participant.Check {
 
 func (f *serverInfo) checkVersion() participant.Check {
 	const subject = "version"
-	if f.versionNumber < minVersion {
+	if f.versionNumber < MinVersion {
 		return participant.Check{
 			Level: participant.Failure, Subject: subject,
 			Message: fmt.Sprintf("PostgreSQL %s has no transaction numbers that are never used again (xid8), by which the outcomes of branches are proved", f.version),
@@ -222,4 +238,38 @@ func (f *serverInfo) checkTimeouts() participant.Check {
 		return okCheck(subject, "none is set for user %s: the transaction's deadline is the only one", f.userName)
 	}
 	return okCheck(subject, "for user %s: %s", f.userName, strings.Join(set, "; "))
+}
+
+// checkMarkers checks whether branches can write marker rows, and the coordinator read them.
+func (s Server) checkMarkers(ctx context.Context, f *serverInfo) participant.Check {
+	const subject = "marker table"
+	if s.Markers == "" {
+		return okCheck(subject, "none (commit_marker=off): every branch prepares, the only one of a transaction too")
+	}
+	ctx, fail := s.Call(ctx, "check the marker table")
+	found, err := s.Markers.Find(ctx, s.Pool)
+	var excluded []string
+	if err == nil {
+		excluded, err = s.Markers.Excluded(ctx, s.Pool, f.others)
+	}
+	missing := errors.Is(err, markertable.ErrMissing)
+	fail(&err)
+	d := participant.Check{Level: participant.Warning, Subject: subject}
+	switch {
+	case missing:
+		d.Message = fmt.Sprintf("the table %s does not exist, and is created only if user %s may create it: until then every branch prepares, the only one of a transaction too", s.Markers, f.userName)
+		d.Remedy = s.Markers.Create() + "; " + s.Markers.GrantCoordinator(f.quotedUser) + "; and to the application's user: " + s.Markers.GrantApplication("...")
+	case err != nil:
+		d.Level, d.Message, d.Remedy = participant.Failure, err.Error(), "configure another name (commit_marker), and the same in the application (MarkerTable)"
+	case !found.MayAll:
+		d.Level = participant.Failure
+		d.Message = fmt.Sprintf("user %s may not use the table %s: outcomes of branches that wrote a row there cannot be determined", f.userName, s.Markers)
+		d.Remedy = s.Markers.GrantCoordinator(f.quotedUser)
+	case len(excluded) > 0:
+		d.Message = fmt.Sprintf("%s may not write to %s: if the application is one of them, its branches always prepare, the only one of a transaction too", strings.Join(excluded, ", "), s.Markers)
+		d.Remedy = s.Markers.GrantApplication(strings.Join(excluded, ", "))
+	default:
+		return okCheck(subject, "%s", s.Markers)
+	}
+	return d
 }

@@ -1,0 +1,3 @@
+// Package health checks a PostgreSQL server, and the coordinator's user there, for what is known to
+// go wrong.
+package health
