@@ -49,7 +49,9 @@ const maxTimeoutLag = time.Second
 // branches, and the coordinator is told of them while the application works; before anything
 // prepares, Commit waits until the coordinator has all of it. So a refusal of the begin or of an
 // enlistment is an error of a later Join, or of Commit, and then one that is [ErrRolledBack].
-// [Options.AwaitBegin] and [Tx.AwaitBegin] are for refusals before the work. A transaction that
+// A single branch that can commit in one phase, and prove that, decides by itself: its Commit does not wait, and a refusal that
+// comes after it changes nothing, so that the coordinator may have no record of the transaction.
+// [Options.AwaitBegin] is for refusals before the work, and [Tx.AwaitBegin] for those of the begin. A transaction that
 // ends without a branch, and whose id was not asked for, is never sent.
 //
 // Start begins by a call when the options ask for it, or have an ID or Branches; and, with a
@@ -95,7 +97,7 @@ func (tx *Tx) Enlist(ctx context.Context, e Enlistment) (Branch, error) {
 // ID names the transaction for calls to the coordinator, of this application and of others.
 // The first call waits until the coordinator has begun the transaction, for 10 s at
 // most, so that the id is known wherever it is used; later branches are enlisted by calls
-// that are waited for, because others may enlist, too. When the begin is refused, the
+// that are waited for, because others may enlist, too, and a branch that decides ([Enlistment.Decides]) does so no more. When the begin is refused, the
 // coordinator does not know the id, and nothing can be committed. For log lines, and rows that
 // the transaction itself writes, use [Tx.String], which does not wait.
 func (tx *Tx) ID() ID {

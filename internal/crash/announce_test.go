@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -101,8 +102,12 @@ func runApplication() (code int) {
 		if err != nil {
 			return err
 		}
-		d := &dyingClient{Client: c, step: os.Getenv(applicationStep)}
-		l.returnOnDecision = d.step == returnedStep
+		step := os.Getenv(applicationStep)
+		if strings.HasPrefix(step, appointedPrefix) {
+			return runAppointed(ctx, c, l, step)
+		}
+		d := &dyingClient{Client: c, step: step}
+		l.returnOnDecision = step == returnedStep
 		if err := l.transfer(ctx, d, 0, func(*txn.Tx, string) error { return nil }); err != nil {
 			return err
 		}

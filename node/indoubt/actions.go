@@ -25,7 +25,7 @@ func (c Calls) retryAction(t *machine.Transaction) admin.Action {
 	switch {
 	case t.State == txn.Active:
 		a.Why = "it is not decided: nothing is to be driven yet"
-	case t.Delegated() && c.Clock.Remaining(t.Expiry) > 0:
+	case t.Delegated() && t.Cause == 0 && c.Clock.Remaining(t.Expiry) > 0:
 		a.Why = "the application may still be committing the branch: the participant is asked when the time is over"
 	case t.State.Finished() && len(unresolvedBranches(t, 0)) > 0 && t.Heuristic != 0:
 		a.Allowed, a.Why = true, "asks the participants once more for proof of how the branches ended"
@@ -48,6 +48,8 @@ func resolveAction(t *machine.Transaction, asked []admin.BranchProbe, commit boo
 	switch {
 	case t.Delegated():
 		a.Why = "the decision was delegated to " + t.Branches[0].Participant + ": only that participant can decide"
+	case t.Appointed() && !commit:
+		a.Allowed, a.Why = true, "its only branch decides: this asks "+t.Branches[0].Participant+" now how it ended, and rolls it back if it has not committed"
 	case !t.State.Decided() && commit:
 		a.Why = "it is not decided, and only the votes of all branches can commit"
 	case !t.State.Decided():

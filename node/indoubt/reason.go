@@ -65,6 +65,8 @@ func waitText(t *machine.Transaction, b *txn.BranchInfo) string {
 		switch {
 		case t.Delegated() && b.Vote == txn.VoteEndedByApplication:
 			return fmt.Sprintf("%s at %s was ended by statements of the application's own, and its participant has not said how", b.Name, b.Participant)
+		case t.Delegated() && t.Cause != 0:
+			return fmt.Sprintf("%s at %s decides, and its participant has not said yet how it ended", b.Name, b.Participant)
 		case t.Delegated():
 			return fmt.Sprintf("the decision was delegated to %s at %s, and its end was not reported", b.Name, b.Participant)
 		default:

@@ -37,6 +37,10 @@ func (c Calls) undecidedText(t *machine.Transaction, i *txn.Info) string {
 	switch {
 	case t.Delegated() && t.EndedByApplication():
 		return fmt.Sprintf("not decided: the decision was delegated to b1 at %s, which was ended by statements of the application's own; its participant is asked how", t.Branches[0].Participant)
+	case t.Appointed():
+		return fmt.Sprintf("not decided: its only branch decides, b1 at %s, by its own end, and may have committed; its participant is asked for that when the time is over: %s", t.Branches[0].Participant, left)
+	case t.Delegated() && t.Cause != 0:
+		return fmt.Sprintf("not decided: its only branch decides, and %s is being asked how it ended: %s", t.Branches[0].Participant, causeText(t, nil))
 	case t.Delegated():
 		return fmt.Sprintf("not decided: the decision was delegated to b1 at %s, which decides by its own end; its participant is asked for that when the time is over: %s", t.Branches[0].Participant, left)
 	case t.State == txn.Preparing:

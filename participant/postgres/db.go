@@ -89,7 +89,8 @@ func (db *DB) Tx(ctx context.Context, tx *txn.Tx) (pgx.Tx, error) {
 
 func (db *DB) branch(ctx context.Context, tx *txn.Tx) (*branch, error) {
 	return txn.Join(ctx, tx, db.name, func(ctx context.Context, enlist txn.EnlistFunc) (*branch, error) {
-		return db.begin(ctx, "", tx.Timeout(), enlist)
+		xid, _ := tx.BranchName(db.name)
+		return db.begin(ctx, xid, tx.Timeout(), enlist)
 	})
 }
 

@@ -41,7 +41,7 @@ func (r *resourceManager) Inspect(ctx context.Context, b participant.Branch) (_ 
 		case kind == markertable.Commit:
 			t.Outcome, t.Detail = participant.Committed, "its row is in "+string(r.markers)
 			return t, nil
-		case kind != markertable.None:
+		case kind != markertable.None && !b.BeforeRestore:
 			t.Outcome, t.Detail = participant.RolledBack, "a barrier is in "+string(r.markers)
 			return t, nil
 		}

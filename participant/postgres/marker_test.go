@@ -269,6 +269,45 @@ func TestMarkerRowThatWasRemoved(t *testing.T) {
 	}
 }
 
+// TestRemovedRowAfterARestore: a branch was committed and its row removed, by a coordinator that was
+// then restored from a backup in which the branch has not ended. Where the number proves nothing, it is
+// not reported as rolled back, nor when a call has written a barrier.
+func TestRemovedRowAfterARestore(t *testing.T) {
+	s := testdb.OpenPostgres(t, testdb.PostgresConfig{}) // with fsync
+	bank := newBankOn(t, s).withMarkers(t)
+	p := bank.opened(t, nil)
+	b, br := bank.alone(t, "INSERT INTO account VALUES ('alice', 1)")
+	state, err := b.CommitOnePhase(t.Context())
+	if state != txn.BranchCommitted {
+		t.Fatal(state, err)
+	}
+	b.Release()
+	open, undone := bank.alone(t, "INSERT INTO account VALUES ('bob', 1)")
+	check(t, open.Rollback(t.Context()))
+	open.Release()
+	undone.BeforeRestore = true
+	wantResolved(t, p, undone, participant.RolledBack, "a barrier is in")
+	wantResolved(t, p, undone, participant.RolledBack, "a barrier is in")
+	bank.exec(t, "DELETE FROM txmgr_branch")
+	br.BeforeRestore = true
+	wantResolved(t, p, br, participant.Committed, "pg_xact_status")
+	check(t, s.Kill(t.Context()))
+	check(t, s.Start(t.Context()))
+	bank.pool.Reset()
+	for range 2 {
+		if r := resolve(t, p, br); r.Outcome != participant.Unknown || !strings.Contains(r.Detail, "restored from a backup") {
+			t.Errorf("resolved as %v (%s)", r.Outcome, r.Detail)
+		}
+		seen, err := p.(participant.Inspector).Inspect(t.Context(), br)
+		if check(t, err); seen.Outcome != participant.Unknown {
+			t.Errorf("inspected as %v (%s)", seen.Outcome, seen.Detail)
+		}
+	}
+	if n := bank.balance(t, "alice"); n != 1 {
+		t.Errorf("balance %d", n)
+	}
+}
+
 // TestAnotherMarkerTable: nothing is concluded from a table that the application does not write to.
 func TestAnotherMarkerTable(t *testing.T) {
 	bank := newBank(t).withMarkers(t)

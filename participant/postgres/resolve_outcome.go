@@ -37,18 +37,33 @@ func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Bran
 // attempt is needed.
 func (r *resourceManager) resolveByMarker(ctx context.Context, b participant.Branch, s SessionRef) (result participant.Result, stillOpen, err error) {
 	result, stillOpen, err = r.byMarker(ctx, b.XID, s)
-	if stillOpen != nil || err != nil || result.Outcome != 0 {
+	missing := result.Outcome == 0 || result.Outcome == participant.RolledBack && b.BeforeRestore
+	if stillOpen != nil || err != nil || !missing {
 		return result, stillOpen, err
 	}
 	// A log that was restored from a backup asks about branches whose rows were removed since.
 	e, err := r.xactStatus(ctx, s)
 	if err != nil {
-		return result, nil, err
+		return participant.Result{}, nil, err
 	}
-	if ending, detail := e.outcome(b.Vote == txn.VotePrepared); ending == participant.Committed {
+	ending, detail := e.outcome(b.Vote == txn.VotePrepared)
+	if ending == participant.Committed {
 		return participant.Result{Outcome: ending, Detail: detail}, nil, nil
 	}
-	written, err := r.markers.WriteBarrier(ctx, r.pool, b.XID)
+	if result.Outcome == 0 {
+		if result, stillOpen, err = r.writeBarrier(ctx, b.XID, s); result.Outcome == 0 {
+			return result, stillOpen, err
+		}
+	}
+	if b.BeforeRestore && ending != participant.RolledBack {
+		return participant.Result{Outcome: participant.Unknown, Detail: removedRowDetail(detail)}, nil, nil
+	}
+	return result, nil, nil
+}
+
+// writeBarrier writes a barrier in place of a branch's row, or terminates the backend that has the row locked.
+func (r *resourceManager) writeBarrier(ctx context.Context, xid string, s SessionRef) (result participant.Result, stillOpen, err error) {
+	written, err := r.markers.WriteBarrier(ctx, r.pool, xid)
 	switch {
 	case errors.Is(err, markertable.ErrLocked):
 		stillOpen, err = r.fence(ctx, s)
@@ -62,6 +77,16 @@ func (r *resourceManager) resolveByMarker(ctx context.Context, b participant.Bra
 		return result, errRowAppeared, nil
 	}
 	return participant.Result{Outcome: participant.RolledBack, Detail: "it is not committed, and cannot be any more: a barrier is in " + string(r.markers)}, nil, nil
+}
+
+// removedRowDetail says why a missing row proves nothing about a branch from before a restore.
+// status is what the server says of the transaction's number; empty when it says nothing.
+func removedRowDetail(status string) string {
+	why := "the coordinator was restored from a backup: if the branch was committed after that, its row may have been removed"
+	if status != "" {
+		why += "; " + status
+	}
+	return why + ": compare with the data"
 }
 
 // errRowAppeared means that the next attempt can read the row.
