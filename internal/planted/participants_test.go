@@ -21,8 +21,8 @@ var ofParticipants = []plant{
 		name:   "mariadb: the marker row is not written",
 		breaks: "after a lost answer it is known how a branch ended",
 		file:   "participant/mariadb/internal/markertable/table.go",
-		old:    "return fmt.Sprintf(\"INSERT INTO %s (xid, kind) VALUES (%s, %d) RETURNING CONNECTION_ID(), origin\", t.Quoted(), xa.BytesLiteral(xid), Commit)",
-		bug:    "if xa.BytesLiteral(xid) != \"\" {\n\t\treturn \"SELECT CONNECTION_ID(), \" + t.OriginQuery()\n\t}\n\treturn \"\"",
+		old:    "return fmt.Sprintf(\"INSERT INTO %s (xid, kind) VALUES (%s, IF(CONNECTION_ID() = %d AND DEFAULT(origin) = '%s', %d, NULL))\", t.Quoted(), xa.BytesLiteral(xid), conn, origin, Commit)",
+		bug:    "if xa.BytesLiteral(xid) != \"\" {\n\t\treturn \"DO 0\"\n\t}\n\treturn \"\"",
 		pkg:    "participant/mariadb", test: "TestManualFinishIsReportedExactly", says: "commit after XA COMMIT, sent manually (restart: false): {rolled back ",
 	},
 	{
@@ -32,6 +32,14 @@ var ofParticipants = []plant{
 		old:    "(!t.b.BeforeRestore || t.seenHeld)",
 		bug:    "(!t.b.BeforeRestore || t.b.XID != \"\")",
 		pkg:    "participant/mariadb", test: "TestPrunedRowAfterARestore", says: "no vote in the backup, rollback: {rolled back ",
+	},
+	{
+		name:   "mariadb: a branch begins on a connection that is not the recorded one",
+		breaks: "recovery and fencing end the right connection",
+		file:   "participant/mariadb/internal/markertable/table.go",
+		old:    "IF(CONNECTION_ID() = %d AND DEFAULT",
+		bug:    "IF(%d <> 0 AND DEFAULT",
+		pkg:    "participant/mariadb", test: "TestConnectionIsNotTheRecordedOne", says: "sql_mode '': begins with <nil>",
 	},
 	{
 		name:   "postgres: the command tag of PREPARE TRANSACTION is not read",

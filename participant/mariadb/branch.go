@@ -83,44 +83,43 @@ func (b *branch) start(ctx context.Context, xid string, level sql.IsolationLevel
 		block += "XA START " + b.name + "; "
 	}
 	block += "SAVEPOINT " + b.savepoint + "; "
-	if b.readOnly || b.markers == "" {
-		_, err = b.conn.ExecContext(ctx, block+"END")
-	} else {
-		err = b.startWithMarker(ctx, block+b.markers.Insert(xid)+"; END")
+	if !b.readOnly && b.markers != "" {
+		block += b.markers.Insert(xid, b.sessionRef.Conn, b.sessionRef.Table) + "; "
 	}
-	if err != nil {
-		return b.startError(err)
+	if _, err := b.conn.ExecContext(ctx, block+"END"); err != nil {
+		return b.startError(ctx, err)
 	}
 	b.phase = phaseOpen
 	return nil
 }
 
-// startWithMarker also checks that the marker row was written in the connection and the table
-// that are recorded.
-func (b *branch) startWithMarker(ctx context.Context, block string) error {
-	got := SessionRef{Start: b.sessionRef.Start}
-	if err := b.conn.QueryRowContext(ctx, block).Scan(&got.Conn, &got.Table); err != nil {
-		return err
-	}
-	switch {
-	case got.Conn != b.sessionRef.Conn:
-		return errProxy
-	case got.Table != b.sessionRef.Table:
-		return fmt.Errorf("the marker table %s was created again; retry", b.markers)
-	}
-	return nil
-}
-
 // startError explains why the transaction did not start. The connection is discarded.
-func (b *branch) startError(err error) error {
+func (b *branch) startError(ctx context.Context, err error) error {
 	b.db.forget()
 	switch errno.Of(err) {
+	case errno.Null:
+		return b.notRecordedError(ctx, err)
 	case errno.Duplicate:
 		return fmt.Errorf("%w: the coordinator has rolled the branch back already: %w", txn.ErrNotActive, err)
 	case errno.RMFail, errno.Outside:
 		return fmt.Errorf("the pool has returned a connection with an open transaction; it has been closed: %w", err)
 	}
 	return err
+}
+
+// notRecordedError explains why the marker row was refused: the connection or the table is not the
+// one that is recorded.
+func (b *branch) notRecordedError(ctx context.Context, refusal error) error {
+	var conn uint64
+	var origin sql.NullString
+	err := b.conn.QueryRowContext(ctx, "SELECT CONNECTION_ID(), "+b.markers.OriginQuery()).Scan(&conn, &origin)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the connection or the marker table is not the one that was enlisted: %w; and then: %w", refusal, err)
+	case conn == b.sessionRef.Conn && origin.String != b.sessionRef.Table:
+		return fmt.Errorf("the marker table %s was created again; retry", b.markers)
+	}
+	return errProxy // also if the query has reached the right connection
 }
 
 // errBranchEnded is the error of statements after the end.

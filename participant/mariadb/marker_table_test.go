@@ -106,6 +106,39 @@ func TestMarkerTableCreatedAgain(t *testing.T) {
 	wantEnd(t, res, err, participant.Committed)
 }
 
+// TestConnectionIsNotTheRecordedOne: a branch does not begin on a connection that is not the one of its
+// session reference, as behind a proxy that shares connections; in no mode of the server. The
+// connection and what is known of it are discarded.
+func TestConnectionIsNotTheRecordedOne(t *testing.T) {
+	bank := newBank(t)
+	bank.pool.SetMaxOpenConns(1)
+	for _, mode := range []string{"", "TRADITIONAL", "STRICT_TRANS_TABLES", "ANSI,PIPES_AS_CONCAT"} {
+		bank.exec(t, "SET sql_mode = '"+mode+"'")
+		conn, err := bank.pool.Conn(t.Context())
+		check(t, err)
+		s, err := bank.db.identify(t.Context(), conn, markertable.Default)
+		check(t, err)
+		check(t, conn.Close())
+		for known, ref := range bank.db.sessionRefs {
+			ref.Conn++
+			bank.db.sessionRefs[known] = ref
+		}
+		w, err := bank.begin(t, bank.db, newName().XID)
+		if w != nil {
+			w.Release()
+		}
+		if !errors.Is(err, errProxy) {
+			t.Errorf("sql_mode '%s': begins with %v", mode, err)
+		}
+		bank.waitGone(t, s.Conn)
+		w, err = bank.begin(t, bank.db, newName().XID)
+		check(t, err)
+		check(t, w.Rollback(t.Context()))
+		w.Release()
+	}
+	bank.wantNothingLeft(t, bank.opened(t, nil))
+}
+
 // TestMarkerTableInAnotherDatabase: the registration does not match the application, and nothing is
 // concluded from a table that the application does not write to.
 func TestMarkerTableInAnotherDatabase(t *testing.T) {

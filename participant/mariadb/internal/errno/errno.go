@@ -14,6 +14,7 @@ import (
 const (
 	Changed        = 1020 // read before, and changed since (innodb_snapshot_isolation)
 	DatabaseDenied = 1044 // access to the database denied
+	Null           = 1048 // for a column that has none
 	Shutdown       = 1053
 	Duplicate      = 1062
 	NoThread       = 1094 // KILL: there is no such connection

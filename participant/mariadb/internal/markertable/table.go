@@ -58,9 +58,10 @@ func (t Table) Create(origin string) string {
 ) ENGINE=InnoDB COMMENT='how branches ended; kept by txmgr'`
 }
 
-// Insert writes a branch's own row, and returns the connection and the table it was written in.
-func (t Table) Insert(xid string) string {
-	return fmt.Sprintf("INSERT INTO %s (xid, kind) VALUES (%s, %d) RETURNING CONNECTION_ID(), origin", t.Quoted(), xa.BytesLiteral(xid), Commit)
+// Insert writes a branch's own row if it runs in this connection, and the table has this origin.
+// Otherwise it fails with [errno.Null]: a result to be compared would cost more.
+func (t Table) Insert(xid string, conn uint64, origin string) string {
+	return fmt.Sprintf("INSERT INTO %s (xid, kind) VALUES (%s, IF(CONNECTION_ID() = %d AND DEFAULT(origin) = '%s', %d, NULL))", t.Quoted(), xa.BytesLiteral(xid), conn, origin, Commit)
 }
 
 // OriginQuery returns the table's origin, and NULL if the table does not exist.
