@@ -54,7 +54,8 @@ func TestReturnOnDecision(t *testing.T) {
 			t.Fatal(err)
 		}
 		cancel()
-		if err := tx.Rollback(t.Context(), "late"); !errors.Is(err, txn.ErrNotActive) {
+		var over *txn.Error
+		if err := tx.Rollback(t.Context(), "late"); !errors.Is(err, txn.ErrNotActive) || !errors.As(err, &over) || over.State != txn.Committing {
 			t.Errorf("rollback after the decision: %v", err)
 		}
 		if _, err := s.join(t.Context(), tx, "bank"); !errors.Is(err, txn.ErrNotActive) {
@@ -129,4 +130,21 @@ func TestReturnOnDecisionOfARollback(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReturnOnDecisionToTheFunction: a function that commits by itself returns to Run before the
+// resources have committed, and Run knows the decision.
+func TestReturnOnDecisionToTheFunction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeManager{}
+		err := txn.Run(t.Context(), s, txn.Options{ReturnOnDecision: true}, func(ctx context.Context, tx *txn.Tx) error {
+			if _, err := s.join(ctx, tx, "bank"); err != nil {
+				return err
+			}
+			return tx.Commit(ctx)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
 }

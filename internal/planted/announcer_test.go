@@ -10,6 +10,14 @@ var ofTheAnnouncer = []plant{
 		pkg:    "txn", test: "TestNothingPreparesBeforeTheCoordinatorKnows", says: "prepared, and the begin was never answered",
 	},
 	{
+		name:   "sdk: a commit that returns on the decision forgets it",
+		breaks: "what the caller is told of a commit is what was decided",
+		file:   "txn/commit.go",
+		old:    "tx.setDecision(Committing) // the caller may look at once\n",
+		bug:    "\n",
+		pkg:    "txn", test: "TestReturnOnDecisionToTheFunction", says: "outcome in doubt",
+	},
+	{
 		name:   "the decision is delegated to a branch that the coordinator does not know",
 		breaks: "nothing is committed that the log does not know",
 		file:   "txn/onephase.go",
