@@ -22,7 +22,7 @@ type Config struct {
 	// if it is among them. Defaults to [DefaultAddress].
 	Address string
 	// RequestTimeout is the time limit of a call whose context has no deadline, for all tries
-	// together. Defaults to 10s.
+	// together. The call ends then, or up to 10 ms later. Defaults to 10s.
 	RequestTimeout time.Duration
 	// FanoutTimeout is the same for a call that makes the coordinator call participants:
 	// Scan, Explain, Retry, Resolve, Doctor and TestParticipant. Such a call is retried

@@ -84,7 +84,8 @@
 // [Config.CallTimeout] if it sent none. A call that fans out to participants has
 // [Config.FanoutTimeout], or less if its client says so, and is ended when the server begins
 // to stop. Commands of a Pipe have [Config.CallTimeout], rounded up by at most a second: they
-// share their contexts, because a timer per command would cost as much as the command.
+// share their contexts, because a timer per command would cost as much as the command. The end of
+// a context is noticed up to 10 ms later.
 //
 // A forwarded call has the deadline that its client sent plus half a second, because the
 // leader's response is more precise. If another node becomes the leader meanwhile, the former

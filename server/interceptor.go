@@ -71,11 +71,15 @@ func (o *interceptor) observeCall(ctx context.Context, x *callState, id txn.ID, 
 // with its lifetime.
 func (o *interceptor) withDeadline(ctx context.Context, c callClass) (context.Context, context.CancelFunc) {
 	limit := o.s.timeoutLimit(c)
-	if _, has := ctx.Deadline(); !has && c == unary {
+	until, has := ctx.Deadline()
+	if !has && c == unary {
 		limit = o.s.cfg.CallTimeout
 	}
 	switch c {
 	case unary:
+		if has && time.Until(until) <= limit {
+			return ctx, func() {} // connect has set the deadline that the client sent
+		}
 		return context.WithTimeout(ctx, limit)
 	case fanout:
 		ctx, cancel := context.WithTimeout(ctx, limit)

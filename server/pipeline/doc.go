@@ -12,4 +12,8 @@
 //
 // Replies that are ready at the same time are sent in one message. A command has
 // [Config.CallTimeout], rounded up by at most a second.
+//
+// A command that does not block is executed by the goroutine that reads the stream, and one that
+// is deferred is finished by the coordinator's. The latter only puts its reply into the list that
+// the stream's writer sends: a client that does not read holds up its own stream and no other.
 package pipeline
