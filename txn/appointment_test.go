@@ -176,6 +176,7 @@ func TestAppointmentIsRevoked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newNamingManager()
+				defer func() { <-time.After(time.Second) }() // what was not waited for ends
 				if err := txn.Run(t.Context(), m, txn.Options{Name: t.Name()}, func(ctx context.Context, tx *txn.Tx) error { return c.work(m, ctx, tx) }); err != nil {
 					t.Error(err)
 				}

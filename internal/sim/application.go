@@ -17,6 +17,7 @@ type app struct {
 	w       *World
 	n       int
 	rng     *rng
+	names   *rng           // which transactions it names without a call, and of the calls about them
 	dead    chan struct{}  // closed when it has crashed
 	hangs   bool           // it does not crash then, but does nothing more
 	session *sessionClient // it begins its transactions in this session, while that is open; nil: none
@@ -198,12 +199,15 @@ func (a *app) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error)
 		return m.Begin(ctx, o)
 	})
 	a.learnMark(b, err)
+	a.w.learnCluster(b.Branches...)
 	return b, err
 }
 
 // Enlist implements [txn.Manager].
 func (a *app) Enlist(ctx context.Context, id txn.ID, e txn.Enlistment) (txn.Branch, error) {
-	return call(ctx, a, opOther, id, 0, func(ctx context.Context, m txn.Manager) (txn.Branch, error) { return m.Enlist(ctx, id, e) })
+	b, err := call(ctx, a, opOther, id, 0, func(ctx context.Context, m txn.Manager) (txn.Branch, error) { return m.Enlist(ctx, id, e) })
+	a.w.learnCluster(b)
+	return b, err
 }
 
 // Commit implements [txn.Manager].

@@ -297,13 +297,20 @@ func (w *World) checkTransaction(r *replay, id txn.ID, t *machine.Transaction, k
 	}()
 	a := w.apps[id]
 	servers := map[string]*server{"bank": &w.pg.server, "stock": &w.maria.server, "post": &w.web.server}
+	if !known && a.named && len(a.branches) == 1 && !a.readOnly[a.branches[0]] { // its begin was lost, and its branch decided
+		n := servers[a.branches[0]].effects(id)
+		if n > 1 || a.reported == txn.Committed && n == 0 || a.reported == txn.RolledBack && n != 0 {
+			w.violate("%v, which is unknown, has come about %d times, and its application was told %v", id, n, a.reported)
+		}
+		return
+	}
 	if !known {
 		for name, s := range servers {
 			if n := s.effects(id); n != 0 {
 				w.violate("%v, which is unknown, has come about at %s", id, name)
 			}
 		}
-		if a.reported == txn.Committed {
+		if a.reported == txn.Committed && !(a.named && a.readOnlyEverywhere()) {
 			w.violate("%v: the application was told that it is committed, and it is unknown", id)
 		}
 		return

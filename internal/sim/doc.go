@@ -51,7 +51,9 @@
 //     after the faults.
 //  11. Commands after the end of a session in the log commit none of its transactions, and what
 //     was undecided there is rolled back by that cause, unless its deadline had passed before.
-//     Delegated transactions are an exception: their branch decides.
+//     Delegated and appointed transactions are an exception: their branch decides. Half of the applications
+//     name their transactions without a call, so that a single branch is appointed; where its begin was lost, the log may
+//     not know what it has committed.
 //  12. Every node has the sessions of the log. A session that was reported as ended is not
 //     reported open later.
 //  13. An id that was decided never begins a second transaction, also if its outcome was

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -45,11 +46,13 @@ type event struct {
 	state    txn.State // the state in the answer; zero: none
 	timeout  time.Duration
 	forgets  bool // outcomes are forgotten in this run
+	named    bool // the application named the transaction without a call
 }
 
 // history is all calls and answers.
 type history struct {
-	w *World
+	w       *World
+	cluster atomic.Value // the cluster's id, once a branch was named in an answer
 
 	mu     sync.Mutex
 	events []*event // guarded by mu
@@ -107,12 +110,14 @@ func seen(s txn.State) int {
 }
 
 // hidden are the states that a transaction can have reached since then without a call of the
-// history: by its timeout, by votes of others, or by the decision of a branch.
-func hidden(s int) []int {
-	switch s {
-	case seenActive:
+// history: by its timeout, by votes of others, or by the decision of a branch, which one that is appointed makes at any time.
+func (e *event) hidden(s int) []int {
+	switch {
+	case s == seenActive && e.named:
+		return []int{seenActive, seenPreparing, seenCommit, seenRollback}
+	case s == seenActive:
 		return []int{seenActive, seenRollback}
-	case seenPreparing:
+	case s == seenPreparing:
 		return []int{seenPreparing, seenCommit, seenRollback}
 	}
 	return []int{s}
@@ -124,7 +129,7 @@ func model() porcupine.Model {
 		Init: func() []any { return []any{seenNothing} },
 		Step: func(state, input, output any) (next []any) {
 			e := input.(*event)
-			for _, s := range hidden(state.(int)) {
+			for _, s := range e.hidden(state.(int)) {
 				for _, n := range e.after(s) {
 					next = append(next, n)
 				}
@@ -136,9 +141,10 @@ func model() porcupine.Model {
 	return m.ToModel()
 }
 
-// unknown reports whether the effect of the call is unknown.
+// unknown reports whether the effect of the call is unknown: also of a report that is allowed to wait, as is that of a branch that
+// decides.
 func (e *event) unknown() bool {
-	return !e.answered || errors.Is(e.err, txn.ErrInDoubt)
+	return !e.answered || errors.Is(e.err, txn.ErrInDoubt) || e.op == opDone && e.named
 }
 
 // after returns the states in which the call can leave a transaction that is in state s, given its
@@ -238,6 +244,9 @@ func (h *history) check() (operations int) {
 	for _, e := range h.events {
 		if e.dropped() {
 			continue
+		}
+		if r := h.w.apps[e.id]; r != nil {
+			e.named = r.named
 		}
 		if byID[e.id] == nil {
 			order = append(order, e.id)

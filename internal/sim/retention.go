@@ -78,8 +78,10 @@ func (a *app) repeatLate(ctx context.Context, d *rng) {
 	if r == nil {
 		return
 	}
-	w.countFault("client: begin repeated late")
-	_, _ = a.Begin(ctx, r.options)
+	if o, ok := r.begin(); ok {
+		w.countFault("client: begin repeated late")
+		_, _ = a.Begin(ctx, o)
+	}
 }
 
 // rebegun are the transactions that an entry begins although they were decided before and are

@@ -70,12 +70,17 @@ func (r *replay) applySessions(e *loggedEntry, entry machine.Entry) {
 		case machine.Begin:
 			if _, known := s.begun[c.ID]; res.Code == machine.OK && !known && !c.Session.IsZero() {
 				s.begun[c.ID] = c.Session
+				s.delegated[c.ID] = s.delegated[c.ID] || slices.ContainsFunc(c.Branches, func(b machine.Branch) bool { return b.Decides })
 				if t := s.all[c.Session]; t == nil || t.state != txn.SessionOpen {
 					r.w.violate("%v: begun by entry %d in session %v, which is not open", c.ID, e.log.Index, c.Session)
 				}
 			}
 		case machine.Delegate:
 			if res.Code == machine.OK {
+				s.delegated[c.ID] = true
+			}
+		case machine.Enlist:
+			if res.Code == machine.OK && c.Branch.Decides {
 				s.delegated[c.ID] = true
 			}
 		}

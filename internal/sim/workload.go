@@ -15,16 +15,18 @@ type txRecord struct {
 	options  txn.Options
 	branches []string // participants that were joined, in that order
 	readOnly map[string]bool
-	typed    bool        // its service commits the work of prepare itself
-	reported txn.State   // the outcome that was reported: [txn.Committed] or [txn.RolledBack]; zero: none
-	finished atomic.Bool // its application has done all its work
+	typed    bool                        // its service commits the work of prepare itself
+	named    bool                        // the application named it without a call, so that a single branch decides
+	sent     atomic.Pointer[txn.Options] // the begin of a named one, once it was sent
+	reported txn.State                   // the outcome that was reported: [txn.Committed] or [txn.RolledBack]; zero: none
+	finished atomic.Bool                 // its application has done all its work
 }
 
 // runApp runs one application process after another, until the faults end.
 func (w *World) runApp(n int, until time.Duration) {
-	d, of := newRNG(w.plan.Seed, 1000+uint64(n)), newRNG(w.plan.Seed, 3000+uint64(n))
+	d, of, names := newRNG(w.plan.Seed, 1000+uint64(n)), newRNG(w.plan.Seed, 3000+uint64(n)), newRNG(w.plan.Seed, 7000+uint64(n))
 	for w.now() < until {
-		a := &app{w: w, n: n, rng: d, dead: make(chan struct{}), steps: -1}
+		a := &app{w: w, n: n, rng: d, names: names, dead: make(chan struct{}), steps: -1}
 		if d.oneIn(5) {
 			a.steps, a.hangs = d.n(30), d.oneIn(3)
 		}
@@ -67,8 +69,9 @@ func (a *app) runTransaction() {
 	ctx, cancel := context.WithTimeout(a.w.ctx, 40*time.Second)
 	defer cancel()
 	defer r.finished.Store(true)
-	err := txn.Run(ctx, a, o, func(ctx context.Context, tx *txn.Tx) error { return a.transfer(ctx, tx, r) })
-	a.w.noteTx(o.ID, "application %d was told: %v", a.n, err)
+	m, o := a.naming(r)
+	err := txn.Run(ctx, m, o, func(ctx context.Context, tx *txn.Tx) error { return a.transfer(ctx, tx, r) })
+	a.w.noteTx(r.id, "application %d was told: %v", a.n, err)
 	switch {
 	case a.died(): // no outcome was reported
 	case err == nil:
@@ -124,7 +127,7 @@ func (a *app) transfer(ctx context.Context, tx *txn.Tx, r *txRecord) error {
 // atBank performs the work in the PostgreSQL model.
 func (a *app) atBank(ctx context.Context, tx *txn.Tx, r *txRecord) error {
 	s, err := txn.Join(ctx, tx, "bank", func(ctx context.Context, enlist txn.EnlistFunc) (*pgSession, error) {
-		s, err := a.w.pg.begin(ctx, tx.ID(), a)
+		s, err := a.w.pg.begin(ctx, r.id, a)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +160,7 @@ func (a *app) atBank(ctx context.Context, tx *txn.Tx, r *txRecord) error {
 // atStock performs the work in the MariaDB model.
 func (a *app) atStock(ctx context.Context, tx *txn.Tx, r *txRecord) error {
 	s, err := txn.Join(ctx, tx, "stock", func(ctx context.Context, enlist txn.EnlistFunc) (*mdSession, error) {
-		s, err := a.w.maria.connect(ctx, tx.ID(), a)
+		s, err := a.w.maria.connect(ctx, r.id, a)
 		if err != nil {
 			return nil, err
 		}
@@ -199,8 +202,10 @@ func (w *World) runRandomCalls(n int, until time.Duration) {
 		}
 		switch d.n(12) {
 		case 0:
-			w.countFault("client: begin repeated")
-			_, _ = a.Begin(ctx, r.options)
+			if o, ok := r.begin(); ok {
+				w.countFault("client: begin repeated")
+				_, _ = a.Begin(ctx, o)
+			}
 		case 1:
 			if !r.finished.Load() {
 				break // only the application that began it may commit
