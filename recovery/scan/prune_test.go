@@ -56,3 +56,29 @@ func TestPrunePageIsLimited(t *testing.T) {
 		}
 	}
 }
+
+// hourLog remembers outcomes for an hour, and knows no transaction.
+type hourLog struct{ stubLog }
+
+func (hourLog) Lookup(_ context.Context, keys []plan.Key) ([]plan.BranchStatus, error) {
+	known := make([]plan.BranchStatus, len(keys))
+	for i := range known {
+		known[i].RetentionHorizon = time.Hour
+	}
+	return known, nil
+}
+
+// TestPruneKeepsWhatABeginMayStillNeed: the begin that appoints a branch may arrive after the branch has committed, and is accepted
+// until its id is as old as the retention horizon, by the clock of the leader of that moment.
+func TestPruneKeepsWhatABeginMayStillNeed(t *testing.T) {
+	for age, want := range map[time.Duration]bool{
+		0: false, time.Hour - time.Second: false, time.Hour + ClockSlack - time.Second: false, time.Hour + ClockSlack: true,
+	} {
+		s := Scanner{Log: hourLog{}, Cluster: "c1", CallTimeout: time.Second}
+		xid := txn.XID("c1", txn.NewID(time.Now().Add(-age), [9]byte{1}), 1)
+		got, err := s.obsolete(t.Context(), []string{xid}, func([]plan.Key) []bool { return []bool{false} })
+		if err != nil || got[0] != want {
+			t.Errorf("the row of an id that is %v old: pruned %v, %v; want %v", age, got, err, want)
+		}
+	}
+}
