@@ -85,8 +85,8 @@
 // with pg_read_all_stats and pg_signal_backend. It is simplest if the coordinator and the
 // application connect as the same user.
 //
-// The coordinator creates the marker table when the participant is registered or checked, if its
-// user has CREATE on the schema public. It needs SELECT, INSERT, UPDATE and DELETE on the table;
+// The coordinator creates the marker table when it first checks the participant, some seconds after
+// the registration, if its user has CREATE on the schema public. It needs SELECT, INSERT, UPDATE and DELETE on the table;
 // the application's user needs INSERT. Without the table, or without that privilege, every branch
 // prepares.
 //

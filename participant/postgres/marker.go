@@ -17,7 +17,7 @@ import (
 const DefaultMarkerTable = markertable.Default
 
 // absenceTime is how long a default table that was not found is not looked for again.
-const absenceTime = time.Minute
+const absenceTime = 5 * time.Second
 
 // markers returns the marker table in which a branch on the connection writes its row; the name is
 // empty if it writes none. The connection is not in a transaction.
@@ -43,7 +43,7 @@ func (db *DB) markers(ctx context.Context, conn *pgx.Conn) (table markertable.Ta
 	case optional && !found.MayInsert:
 		found, table = markertable.Found{}, ""
 	case err != nil:
-		return "", id, fmt.Errorf("the marker table %s does not exist: the coordinator creates it when the participant is registered; or run: %s", table, table.Create())
+		return "", id, fmt.Errorf("the marker table %s does not exist: the coordinator creates it when it first checks the participant; or run: %s", table, table.Create())
 	case !found.MayInsert:
 		return "", id, mayNotInsert(table, nil)
 	}

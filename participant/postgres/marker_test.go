@@ -419,7 +419,7 @@ func TestMarkerTableThatCannotBeUsed(t *testing.T) {
 		t.Error("with the privilege it prepares")
 	}
 	b.Release()
-	wantTwoPhases(beginIn(t, cached, newBranch().XID)) // it looks again a minute later
+	wantTwoPhases(beginIn(t, cached, newBranch().XID)) // it looks again some seconds later
 	cached.absence = cached.absence.Add(-absenceTime)
 	b, err = beginIn(t, cached, newBranch().XID)
 	check(t, err)
