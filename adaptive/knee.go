@@ -20,7 +20,8 @@ type Knee struct {
 	// WorkerCost is what a further worker must be worth, as a part of what the present ones do on
 	// average: growth of the rate over growth of the limit, both as logarithms. With 0.15, twice as many
 	// workers must complete 11 % more; with 0.05, which suits workers that only wait for a database, and
-	// keep an idle connection open at most, 3.5 % more. From 0.01 to 1. Defaults to 0.15.
+	// keep an idle connection open at most, 3.5 % more. Capacities differ by 2.5 % from one moment to the next, so that
+	// below 0.1 chance decides where a doubling gains less than 5 %. From 0.01 to 1. Defaults to 0.15.
 	WorkerCost float64
 	// MaxCPU is the use of the processors, from 0 to 1, from which on no larger limit
 	// is tried, where Window.CPU is known. Defaults to no such veto.

@@ -34,14 +34,20 @@ func (a asyncCalls) ReportCompletion(ctx context.Context, id txn.ID, reports []t
 
 // Commit implements [async.Calls]. A commit whose votes are missing waits as a request in the
 // purgatory. Only one that reports branches ended by application SQL, which is several commands one
-// after the other, has a goroutine.
+// after the other, has a goroutine until these are applied.
 func (a asyncCalls) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest, answer func(txn.Outcome, error)) {
-	told, votes := machine.SplitEndedByApplication(id, c.Votes, "")
-	if len(told) > 0 {
-		go func() { answer(a.n.Commit(ctx, id, c)) }()
+	if told, _ := machine.SplitEndedByApplication(id, c.Votes, ""); len(told) > 0 {
+		go func() {
+			votes, res, err := a.n.endedByHand(ctx, "commit", id, c.Votes, "")
+			if err != nil {
+				answer(outcomeOf(res), err)
+				return
+			}
+			a.Commit(ctx, id, txn.CommitRequest{Votes: votes, ClientCompletes: c.ClientCompletes}, answer)
+		}()
 		return
 	}
-	command := machine.Commit{ID: id, Votes: votes, ClientCompletes: c.ClientCompletes}
+	command := machine.Commit{ID: id, Votes: c.Votes, ClientCompletes: c.ClientCompletes}
 	a.n.proposeTxAsync(ctx, 0, "commit", id, command, nil, func(res machine.Result, err error) {
 		o, missing, err := a.n.commitResult(res, err)
 		if !missing {

@@ -42,7 +42,7 @@ type Options struct {
 	// takes 10 s at most; what they do not complete, the coordinator does. Until then the
 	// branches hold their locks, readers do not see their work, and their connections are not in
 	// the pools. Whether a branch ended otherwise than decided is known to [Manager.Wait], with
-	// [UntilFinished], and to Get. It makes no difference to a rollback, nor to a commit in one
+	// [UntilFinished], and to Get. A resource that panics then ends the process. It makes no difference to a rollback, nor to a commit in one
 	// phase, which is the decision. It is not sent.
 	ReturnOnDecision bool
 }

@@ -121,7 +121,9 @@ func (r Result) ExplainBegin(err error, o txn.Options) error {
 	case NoSession, SessionEnded:
 		e.Detail = o.Session.String() + ": " + e.Detail
 	case NoParticipant:
-		e.Detail = NotRegistered(o.Branches[r.Branch-1].Participant)
+		if r.Branch > 0 {
+			e.Detail = NotRegistered(o.Branches[r.Branch-1].Participant)
+		}
 	case Conflict:
 		e.Detail = "a transaction with this id was begun with other options"
 	case Malformed:
