@@ -89,7 +89,7 @@ func (a *announcer) opened(participant string, onePhase bool) {
 	switch {
 	case len(a.branches) > 1:
 		a.noDeciderLocked()
-	case onePhase && b.unsent && !b.sent && !a.shared:
+	case onePhase && !a.beginLeft && !a.shared:
 		b.enlistment.Decides, a.appointed = true, true
 	}
 	a.sendLocked(!a.begun && len(a.branches) == 1 && a.n.Hints.of(a.n.Options.Name).Load())

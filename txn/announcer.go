@@ -177,6 +177,7 @@ func (a *announcer) send() {
 	for a.err == nil && !a.over && a.hasNextLocked() {
 		batch := a.takeLocked()
 		begin := !a.begun
+		a.beginLeft = true
 		a.mu.Unlock()
 		got, err := a.call(begin, batch)
 		a.mu.Lock()

@@ -3,8 +3,10 @@ package txn
 import "context"
 
 // appointment is the part of an announcer about a branch that decides: the first one, as long as it is
-// the only one and no other application knows the id.
+// the only one and no other application knows the id. It is a part of the begin: a coordinator that has
+// begun the transaction without it rolls that back at the deadline.
 type appointment struct {
+	beginLeft bool               // with or without it: nothing is appointed any more
 	appointed bool               // the coordinator has been told, or will be
 	revoked   bool               // the coordinator has to be told: with the next enlistment, or by itself before anyone goes on
 	decided   bool               // the commit has begun: nothing is revoked any more
@@ -45,7 +47,16 @@ func (a *announcer) decides() bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.appointed
+	return a.appointed && a.err == nil
+}
+
+// close ends what is on its way.
+func (a *announcer) close() {
+	if a != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.end()
+	}
 }
 
 // report tells the coordinator how the appointed branch ended, without waiting: after the begin, if that

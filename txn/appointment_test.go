@@ -3,10 +3,14 @@ package txn_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/txmgr/txmgr/txn"
 )
@@ -188,6 +192,54 @@ func TestAppointmentIsRevoked(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestNothingIsAppointedBehindTheBegin: a transaction that the coordinator has begun without the branch is rolled back at its
+// deadline, so the branch waits for the coordinator as others do.
+func TestNothingIsAppointedBehindTheBegin(t *testing.T) {
+	for name, begin := range map[string]func(ctx context.Context, tx *txn.Tx) error{
+		"awaited":  func(ctx context.Context, tx *txn.Tx) error { return tx.AwaitBegin(ctx) },
+		"extended": func(ctx context.Context, tx *txn.Tx) error { return tx.Extend(ctx, time.Hour) },
+		"given up": func(ctx context.Context, tx *txn.Tx) error {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			if tx.AwaitBegin(ctx) == nil {
+				return errors.New("it was not given up")
+			}
+			synctest.Wait() // it has left
+			return nil
+		},
+	} {
+		for _, opening := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, while it is opened: %v", name, opening), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m := newNamingManager()
+					m.delay = time.Second
+					err := txn.Run(t.Context(), m, txn.Options{Name: t.Name()}, func(ctx context.Context, tx *txn.Tx) (err error) {
+						if !opening {
+							err = begin(ctx, tx)
+						}
+						_, err2 := txn.Join(ctx, tx, "bank", func(ctx context.Context, enlist txn.EnlistFunc) (soleResource, error) {
+							_, err := enlist(ctx, "", nil)
+							if opening {
+								err = errors.Join(err, begin(ctx, tx))
+							}
+							return soleResource{&fakeResource{m.fakeManager, "bank"}}, err
+						})
+						return errors.Join(err, err2)
+					})
+					if err != nil {
+						t.Error(err)
+					}
+					calls := slices.DeleteFunc(strings.Split(m.told(), "\n"), func(call string) bool { return strings.HasPrefix(call, "extend") })
+					want := []string{"begin ", "begin answered", "enlist bank=", "enlist answered", "delegate b1", "bank commits alone", "bank releases", "done b1=committed"}
+					if diff := cmp.Diff(want, calls); diff != "" {
+						t.Errorf("calls (-want +got):\n%s", diff)
+					}
+				})
+			})
+		}
 	}
 }
 

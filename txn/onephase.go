@@ -68,6 +68,7 @@ func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment, report func(Co
 		return tx.reportEndedByApplication(ctx, "commit", Votes{}, nil, nil)
 	}
 	err = fmt.Errorf("%s: %w", en.participant, err)
+	defer tx.announcer.close()
 	if tx.announcer.decides() && tx.announcer.begin(ctx, false) == nil {
 		_, _ = tx.m.Rollback(ctx, tx.begin.ID, "the answer to its one-phase commit was lost") // has its end found out now, not at the deadline
 	}

@@ -121,6 +121,7 @@ func TestApplicationDiesBesideItsAppointment(t *testing.T) {
 			c := newCoordinator(t)
 			c.start("")
 			b := newBank(t, c)
+			must(t, b.m.Admin().TestParticipant(t.Context(), "left")) // which creates the marker table
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), applicationAddress+"="+c.address, applicationStep+"="+s.step, sessionClientLeft+"="+b.dsn["left"], sessionClientRight+"="+b.dsn["right"])
 			cmd.Stderr = os.Stderr
@@ -163,6 +164,7 @@ func TestCoordinatorDiesBesideAnAppointment(t *testing.T) {
 			c := newCoordinator(t)
 			c.start("")
 			b := newBank(t, c)
+			must(t, b.m.Admin().TestParticipant(t.Context(), "left")) // which creates the marker table
 			l, err := openLedgers(t.Context(), b.dsn["left"], b.dsn["right"])
 			must(t, err)
 			c.kill()

@@ -150,7 +150,7 @@ var ofParticipants = []plant{
 		name:   "postgres: no barrier is written",
 		breaks: "what was resolved as rolled back is never committed",
 		file:   "participant/postgres/resolve_outcome.go",
-		old:    "written, err := r.markers.WriteBarrier(ctx, r.pool, b.XID)",
+		old:    "written, err := r.markers.WriteBarrier(ctx, r.pool, xid)",
 		bug:    "written, err := true, error(nil)",
 		pkg:    "participant/postgres", test: "TestBarrierKeepsABranchFromBeginning", says: "begins late: <nil>",
 	},
