@@ -123,10 +123,12 @@ func (n *Node) Rollback(ctx context.Context, id txn.ID, reason string) (txn.Outc
 	res, err := n.proposeTx(ctx, "rollback", id, machine.Rollback{ID: id, Cause: txn.CauseClient, Reason: reason})
 	if err == nil && res.State == txn.Preparing { // a branch that decides has to be asked
 		i, err := n.Wait(ctx, id, txn.UntilDecided)
-		if err == nil && i.State.Commits() {
-			err = machine.Result{Code: machine.Decided, State: i.State}.ToError("rollback", id)
+		o := i.Outcome()
+		if err == nil && (o.State.Commits() || o.EndedByApplication) {
+			res = machine.Result{Code: machine.Decided, State: o.State, Cause: o.Cause, Heuristic: o.Heuristic, EndedByApplication: o.EndedByApplication}
+			err = n.withReason(res.ToError("rollback", id))
 		}
-		return i.Outcome(), err
+		return o, err
 	}
 	if err == nil && res.EndedByApplication {
 		err = n.withReason(res.ToError("rollback", id))

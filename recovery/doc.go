@@ -99,7 +99,8 @@
 //     never needed again: calls read the log first; no sweep runs during pruning; and a deposed
 //     leader's worker has no log to report to. Unknown means forgotten: begin and enlist are
 //     logged before the branch can leave a commit record, and the log is read after the record was
-//     seen.
+//     seen. Only a branch that is appointed by a begin which was not awaited can leave one before: so
+//     the record of an unknown transaction stays until such a begin would be refused.
 //  9. The grace period belongs to the branch. The coordinator's own branches of the same
 //     transaction do not wait for it, and it does not wait for theirs, however long they hang. It
 //     applies after a decision to commit, and after a rollback by the application or a vote, but

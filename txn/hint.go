@@ -26,7 +26,7 @@ var hints = []struct {
 	{ErrEndedByApplication, "look at the data before anything is repeated; Explain returns what is known of the branches"},
 	{ErrHeuristic, "an operator has to look; Explain returns what is known of the branches"},
 	{ErrForgotten, "look at your data: it may have been committed; for new work take a new id"},
-	{ErrInDoubt, "ask Wait or Get with the id before anything is repeated: the answer is kept"},
+	{ErrInDoubt, "ask Wait or Get with the id before anything is repeated: the answer is kept; if the id is not found, look at the data"},
 	{ErrSessionExpired, "open another session, and begin again in it"},
 	{ErrTimedOut, "nothing was applied; begin again, with a longer timeout if the work needs it"},
 	{ErrVotedNo, "nothing was applied; correct what the participant says, and begin again"},

@@ -66,7 +66,7 @@ type Enlistment struct {
 	// see [OnePhaseCommitter]. [ErrConflict]: there are other branches, or the coordinator prepares the participant.
 	Decides bool
 	// Revokes says that no branch decides by its own end any more. While one does, only the application that appointed it
-	// may say so, before it commits it, and other enlistments of another participant are refused with [ErrConflict].
+	// must say so, before it commits it, and other enlistments of another participant are refused with [ErrConflict].
 	Revokes bool
 }
 

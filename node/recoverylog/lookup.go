@@ -28,7 +28,7 @@ func (l *Log) Lookup(ctx context.Context, keys []recovery.Key) ([]recovery.Branc
 		for i, k := range keys {
 			t, ok := m.Get(k.TX)
 			if !ok {
-				known[i].RetentionHorizon = horizon
+				known[i].RetentionHorizon, known[i].Retention = horizon, retention(m)
 				if made := k.TX.Time(); m.MayPredateBackup(made.UnixMilli(), recovery.ClockSlack.Milliseconds()) {
 					// As if everything since its begin were remembered: then it
 					// has certainly been lost.
@@ -51,19 +51,25 @@ func (l *Log) Lookup(ctx context.Context, keys []recovery.Key) ([]recovery.Branc
 }
 
 // CheckAppointed refuses the begin of an unknown transaction that appoints a branch when its id is as old as the retention
-// horizon, by this clock: the row that proves how the branch ended may have been removed ([recovery.ClockSlack] later, by the
+// time, by this clock: the row that proves how the branch ended may have been removed ([recovery.ClockSlack] later, by the
 // clock of the node that leads then), so that a branch which was committed would be taken for one that was not. The mark of the
-// id does not suffice: while no node leads, the log's ticks stand still, and clocks go on.
+// id does not suffice: while no node leads, the log's ticks stand still, and clocks go on. The retention horizon would be too
+// strict: it comes near when there are many outcomes, and clocks differ.
 func CheckAppointed(view func(func(*machine.Machine)), o txn.Options, now time.Time) (err error) {
 	if !slices.ContainsFunc(o.Branches, func(e txn.Enlistment) bool { return e.Decides }) {
 		return nil
 	}
 	view(func(m *machine.Machine) {
-		if _, known := m.Lookup(o.ID); !known && now.Sub(o.ID.Time()) >= retentionHorizon(m) {
+		if _, known := m.Lookup(o.ID); !known && now.Sub(o.ID.Time()) >= retention(m) {
 			err = machine.Result{Code: machine.Forgotten, Mark: m.Mark()}.ToError("begin", o.ID)
 		}
 	})
 	return err
+}
+
+func retention(m *machine.Machine) time.Duration {
+	boot, _ := m.Bootstrap()
+	return boot.Retention
 }
 
 // retentionHorizon is the least time for which every outcome is remembered: since the horizon, but

@@ -65,6 +65,9 @@ type BranchStatus struct {
 	// its decision if there ever was one: a younger decision would still be known. Zero:
 	// not known.
 	RetentionHorizon time.Duration
+	// Retention is how long an outcome is kept when there are not too many: no begin that appoints a
+	// branch is taken when its id is as old.
+	Retention time.Duration
 	// Branch is the branch as enlisted, so that a participant has the session reference,
 	// vote and payload. Zero when the transaction has no such branch.
 	Branch participant.Branch

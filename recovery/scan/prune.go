@@ -36,7 +36,7 @@ func (s *Scanner) Prune(ctx context.Context, name string, busy func([]plan.Key) 
 // obsolete reports for which branches the participant's commit record will never be needed
 // again: see invariant 8 of package recovery. The record of a transaction that the log does not know may be needed
 // by a begin that is still on its way and appoints the branch. The coordinator refuses such a begin when the id is as old as the
-// retention horizon, by its clock, so the record is kept for longer than that by the most that two clocks differ.
+// retention time, by its clock, so the record is kept for longer than that by the most that two clocks differ.
 func (s *Scanner) obsolete(ctx context.Context, xids []string, busy func([]plan.Key) []bool) ([]bool, error) {
 	if len(xids) > lookupPage {
 		return nil, fmt.Errorf("asked about %d branches at once; at most %d", len(xids), lookupPage)
@@ -58,7 +58,7 @@ func (s *Scanner) obsolete(ctx context.Context, xids []string, busy func([]plan.
 	}
 	called := busy(keys)
 	for i, k := range keys {
-		forgotten := known[i].State == 0 && time.Since(k.TX.Time()) >= known[i].RetentionHorizon+ClockSlack // otherwise it is lost, and an operator may need it
+		forgotten := known[i].State == 0 && time.Since(k.TX.Time()) >= max(known[i].RetentionHorizon, known[i].Retention)+ClockSlack // otherwise it is lost, and an operator may need it
 		finished := known[i].State.Finished() && known[i].Heuristic == 0
 		is[at[i]] = (forgotten || finished) && !called[i]
 	}

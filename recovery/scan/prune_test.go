@@ -63,13 +63,13 @@ type hourLog struct{ stubLog }
 func (hourLog) Lookup(_ context.Context, keys []plan.Key) ([]plan.BranchStatus, error) {
 	known := make([]plan.BranchStatus, len(keys))
 	for i := range known {
-		known[i].RetentionHorizon = time.Hour
+		known[i].RetentionHorizon, known[i].Retention = time.Minute, time.Hour // there were many outcomes
 	}
 	return known, nil
 }
 
 // TestPruneKeepsWhatABeginMayStillNeed: the begin that appoints a branch may arrive after the branch has committed, and is accepted
-// until its id is as old as the retention horizon, by the clock of the leader of that moment.
+// until its id is as old as the retention time, by the clock of the leader of that moment.
 func TestPruneKeepsWhatABeginMayStillNeed(t *testing.T) {
 	for age, want := range map[time.Duration]bool{
 		0: false, time.Hour - time.Second: false, time.Hour + ClockSlack - time.Second: false, time.Hour + ClockSlack: true,

@@ -220,7 +220,8 @@ func (m *Manager) Rollback(ctx context.Context, id txn.ID, reason string) (txn.O
 			if err == nil && info.State.Commits() {
 				err = machine.Result{Code: machine.Decided, State: info.State}.ToError("rollback", id)
 			}
-			return info.Outcome(), err
+			out = info.Outcome()
+			return out, m.withReason(endedByApplicationError("rollback", id, out, err))
 		}
 		return out, m.withReason(endedByApplicationError("rollback", id, out, err))
 	})
