@@ -150,6 +150,8 @@ func refuseRedirects(*http.Request, []*http.Request) error { return http.ErrUseL
 // running call and all connections. It stops the keep-alives of sessions:
 // close sessions before, or they expire. Later calls fail with [txn.ErrUnavailable]. Close
 // may be called again.
+// A begin that no commit has waited for may be lost: a transaction with a single branch that was committed
+// just before is then not in the log. Its data is.
 func (c *Client) Close() error {
 	c.pipeline.flush()
 	c.heartbeatsMu.Lock()

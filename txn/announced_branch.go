@@ -114,6 +114,16 @@ func (a *announcer) hasNextLocked() bool {
 	return false
 }
 
+// unsentLocked is an error when a branch is not sent although all was sent that can be: behind a name that was asked for, and
+// whose branch was never opened.
+func (a *announcer) unsentLocked() error {
+	i := slices.IndexFunc(a.branches, func(b announcedBranch) bool { return b.unsent })
+	if i < 1 {
+		return nil
+	}
+	return &Error{Op: "enlist", ID: a.n.Options.ID, Err: ErrInvalid, Detail: fmt.Sprintf("%s cannot be enlisted: the branch at %s was named, and is not opened", a.branches[i].Participant, a.branches[i-1].Participant)}
+}
+
 // takeLocked takes the enlistments of the next call: all that fit into a begin, or one.
 func (a *announcer) takeLocked() (batch []Enlistment) {
 	size := 0

@@ -69,7 +69,7 @@ func (a *announcer) await(ctx context.Context) error {
 		return a.awaitSentLocked(ctx)
 	}
 	a.learnLocked()
-	return a.sendAllLocked(ctx)
+	return cmp.Or(a.sendAllLocked(ctx), a.unsentLocked())
 }
 
 // learnLocked remembers for the next transaction of this name whether there were several branches.

@@ -279,3 +279,23 @@ func TestCommitOfAnAppointedBranchThatComesTooLate(t *testing.T) {
 		m.wantTrace(t, "begin bank= decides", "bank rolls back", "bank releases", "begin answered", "vote b1=no own=false: context canceled")
 	})
 }
+
+// TestNameWithoutABranch: a branch behind one that was named and never opened is not prepared, since the coordinator does not
+// know it.
+func TestNameWithoutABranch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newNamingManager()
+		err := txn.Run(t.Context(), m, txn.Options{Name: t.Name()}, func(ctx context.Context, tx *txn.Tx) error {
+			_, err := m.join(ctx, tx, "bank")
+			if _, ok := tx.BranchName("shop"); !ok {
+				t.Error("no name")
+			}
+			_, err2 := m.join(ctx, tx, "mail")
+			return errors.Join(err, err2)
+		})
+		checkError(t, err, []error{txn.ErrRolledBack, txn.ErrInvalid}, []error{txn.ErrInDoubt})
+		if told := m.told(); strings.Contains(told, "prepares") {
+			t.Errorf("calls:\n%s", told)
+		}
+	})
+}
