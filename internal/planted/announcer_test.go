@@ -34,6 +34,22 @@ var ofTheAnnouncer = []plant{
 		pkg:    "txn", test: "TestAppointmentIsSentBehindTheProof", says: "calls (-want +got)",
 	},
 	{
+		name:   "a branch is appointed at a coordinator that does not know of it",
+		breaks: "only the end of an appointed branch decides: an older coordinator rolls back at the deadline",
+		file:   "txn/announced_branch.go",
+		old:    "case onePhase && a.n.Appoints && b.unsent",
+		bug:    "case onePhase && b.unsent",
+		pkg:    "txn", test: "TestAppointmentNeedsACoordinatorThatKnowsOfIt", says: "calls (-want +got)",
+	},
+	{
+		name:   "a client does not forget that branches may be appointed",
+		breaks: "a branch is appointed only if the latest answer to a begin says that it may be",
+		file:   "client/naming/memory.go",
+		old:    "m.appoints = err == nil && b.Appoints",
+		bug:    "m.appoints = m.appoints || b.Appoints",
+		pkg:    "client/naming", test: "TestAppointsIsOfTheLatestAnswer", says: "appoints true; want false",
+	},
+	{
 		name:   "a revocation is not awaited",
 		breaks: "no other gets the id, and nothing prepares, while the coordinator takes a branch for the one that decides",
 		file:   "txn/announced_branch.go",
