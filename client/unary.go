@@ -31,7 +31,7 @@ func (c *Client) beginUnary(ctx context.Context, o txn.Options) (txn.BeginResult
 }
 
 func beginResultOf(id txn.ID, r *txmgrv1.BeginResponse) (txn.BeginResult, error) {
-	b := txn.BeginResult{SurvivalIndex: r.GetSurvivalIndex(), ExpiryTick: r.GetExpiryTick()}
+	b := txn.BeginResult{SurvivalIndex: r.GetSurvivalIndex(), ExpiryTick: r.GetExpiryTick(), Appoints: r.GetAppoints()}
 	var err error
 	if b.ID, err = txn.ParseID(r.GetId()); err != nil {
 		return b, newError("begin", id, err)

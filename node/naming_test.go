@@ -15,13 +15,13 @@ import (
 func TestNamedTransactionIsBegunAsNamed(t *testing.T) {
 	n, _, _ := withLedgers(t, func(c *Config) { c.DefaultTimeout = 17 * time.Second })
 	named, ok := n.NameTransaction(t.Context(), txn.Options{Name: "order"})
-	if !ok || named.Options.ID.IsZero() || named.Options.Mark.IsZero() || named.Options.Timeout != 17*time.Second {
+	if !ok || !named.Appoints || named.Options.ID.IsZero() || named.Options.Mark.IsZero() || named.Options.Timeout != 17*time.Second {
 		t.Fatalf("%+v, %v", named, ok)
 	}
 	o := named.Options
 	o.Branches = []txn.Enlistment{{Participant: "bank"}}
 	b, err := n.Begin(t.Context(), o)
-	if err != nil || b.ID != o.ID || b.Timeout != o.Timeout || b.Branches[0].XID != txn.XID(named.Cluster, o.ID, 1) {
+	if err != nil || !b.Appoints || b.ID != o.ID || b.Timeout != o.Timeout || b.Branches[0].XID != txn.XID(named.Cluster, o.ID, 1) {
 		t.Errorf("%+v, %v", b, err)
 	}
 }

@@ -57,7 +57,7 @@ func (n *Node) beginResult(o txn.Options, res machine.Result, err error) (txn.Be
 	if err != nil {
 		return txn.BeginResult{}, res.ExplainBegin(err, o)
 	}
-	b := txn.BeginResult{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry), Mark: res.Mark}
+	b := txn.BeginResult{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry), Mark: res.Mark, Appoints: true}
 	cluster := n.clusterID()
 	for i, e := range o.Branches {
 		id := txn.BranchID(i + 1)
@@ -75,7 +75,7 @@ func (n *Node) NameTransaction(_ context.Context, o txn.Options) (txn.Naming, bo
 	tick, _ := n.clock.Now() // ahead of the log where nothing was written for a while
 	n.fsm.View(func(m *machine.Machine) { o.Mark = m.Mark() })
 	o.ID, o.Mark.Tick = random.TransactionID(), max(o.Mark.Tick, uint64(tick)+1)
-	return txn.Naming{Options: o, Cluster: n.clusterID(), Hints: &n.admission.branchHints}, true
+	return txn.Naming{Options: o, Cluster: n.clusterID(), Hints: &n.admission.branchHints, Appoints: true}, true
 }
 
 // withID gives a begin its id; if the caller knows the id but no mark, the mark follows from the

@@ -28,7 +28,7 @@ func TestWalkthroughWithCurl(t *testing.T) {
 	for _, step := range []struct{ method, body, want string }{
 		{
 			"Begin", `{"id":"` + id1 + `","name":"transfer","timeout":"1m","labels":{"shop":"7"},"branches":[{"participant":"bank"}]}`,
-			`{"id":"` + id1 + `","timeout":"1m0s","survival_index":601,"expiry_tick":601,"branches":[{"id":"b1","participant":"bank","xid":"` + xid + `1"}],"mark":"42"}`,
+			`{"id":"` + id1 + `","timeout":"1m0s","survival_index":601,"expiry_tick":601,"branches":[{"id":"b1","participant":"bank","xid":"` + xid + `1"}],"mark":"42","appoints":true}`,
 		},
 		{"Enlist", `{"id":"` + id1 + `","participant":"stock","payload":"AAE="}`, `{"id":"b2","participant":"stock","xid":"` + xid + `2"}`},
 		{"Extend", `{"id":"` + id1 + `","timeout":"30s"}`, `{"state":"active","cause":"","heuristic":""}`},
@@ -40,8 +40,8 @@ func TestWalkthroughWithCurl(t *testing.T) {
 		{"ReportCompletion", `{"id":"` + id1 + `","reports":[{"branch":"b1","state":"committed"},{"branch":"b2","state":"committed"}]}`, `{}`},
 		{"Get", `{"id":"` + id1 + `"}`, info("committed", over, branch("1", "bank", "postgres", "prepared", "committed")+","+branch("2", "stock", "ledger", "read-only", "committed"))},
 		{"TimeoutService/Groups", `{}`, `{"tick":0,"interval":"100ms","groups":[],"next":0}`},
-		{"Begin", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1df"}`, `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1df","timeout":"30s","survival_index":301,"expiry_tick":301,"branches":[],"mark":"42"}`},
-		{"Begin", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1dg","timeout":"40s"}`, `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1dg","timeout":"40s","survival_index":401,"expiry_tick":401,"branches":[],"mark":"42"}`},
+		{"Begin", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1df"}`, `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1df","timeout":"30s","survival_index":301,"expiry_tick":301,"branches":[],"mark":"42","appoints":true}`},
+		{"Begin", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1dg","timeout":"40s"}`, `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1dg","timeout":"40s","survival_index":401,"expiry_tick":401,"branches":[],"mark":"42","appoints":true}`},
 		{"TimeoutService/Groups", `{"limit":1}`, `{"tick":0,"interval":"100ms","groups":[{"expiry_tick":301,"remaining_invocations":301,"expires_in":"30.1s","transactions":1}],"next":401}`},
 		{"TimeoutService/Groups", `{"from":401}`, `{"tick":0,"interval":"100ms","groups":[{"expiry_tick":401,"remaining_invocations":401,"expires_in":"40.1s","transactions":1}],"next":0}`},
 		{"Rollback", `{"id":"tx_01k9x3v7h2m8qf4r6t0bz5n1dg"}`, `{"state":"rolled-back","cause":"client","heuristic":""}`},

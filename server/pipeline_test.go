@@ -107,7 +107,7 @@ func TestPipeCarriesEveryCommand(t *testing.T) {
 				{
 					&txmgrv1.Command{Call: &txmgrv1.Command_Begin{Begin: &txmgrv1.BeginCall{Timeout: 1e9, Branches: []*txmgrv1.EnlistCall{{Participant: "bank"}}}}},
 					&txmgrv1.Reply{Result: &txmgrv1.Reply_Begin{Begin: &txmgrv1.BeginReply{
-						Id: id, Timeout: 1e9, SurvivalIndex: 11, ExpiryTick: 11, MarkTick: 42,
+						Id: id, Timeout: 1e9, SurvivalIndex: 11, ExpiryTick: 11, MarkTick: 42, Appoints: true,
 						Branches: []*txmgrv1.EnlistReply{{Id: 1, Participant: "bank", Xid: "txm_fake_01k9x3v7h2m8qf4r6t0bz5n1de_b1"}},
 					}}},
 				},

@@ -60,7 +60,7 @@ func (t *transactionService) Begin(ctx context.Context, r *txmgrv1.BeginRequest)
 	if err != nil {
 		return nil, err
 	}
-	res := &txmgrv1.BeginResponse{Id: b.ID.String(), Timeout: b.Timeout.String(), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick, Mark: b.Mark.String()}
+	res := &txmgrv1.BeginResponse{Id: b.ID.String(), Timeout: b.Timeout.String(), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick, Mark: b.Mark.String(), Appoints: b.Appoints}
 	for _, one := range b.Branches {
 		res.Branches = append(res.Branches, branch(one))
 	}

@@ -65,7 +65,8 @@ func (a *announcer) nameLocked(participant string) *announcedBranch {
 }
 
 // opened says that the resource of a branch has been opened, or could not be. onePhase says that it can
-// commit its branch in one phase, and prove that afterwards: the first branch is then appointed.
+// commit its branch in one phase, and prove that afterwards: the first branch is then appointed, if the
+// coordinator knows of that.
 func (a *announcer) opened(participant string, onePhase bool) {
 	if a == nil {
 		return
@@ -89,7 +90,7 @@ func (a *announcer) opened(participant string, onePhase bool) {
 	switch {
 	case len(a.branches) > 1:
 		a.noDeciderLocked()
-	case onePhase && !a.beginLeft && !a.shared:
+	case onePhase && a.n.Appoints && !a.beginLeft && !a.shared:
 		b.enlistment.Decides, a.appointed = true, true
 	}
 	a.sendLocked(!a.begun && len(a.branches) == 1 && a.n.Hints.of(a.n.Options.Name).Load())

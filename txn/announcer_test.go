@@ -21,6 +21,7 @@ type namingManager struct {
 
 	delay     time.Duration // of begin and enlist
 	otherName bool          // the branches get other names than those that were foreseen
+	old       bool          // it does not know that a branch may be appointed
 	hints     *txn.BranchHints
 	joined    []string // the participants, in the order of enlisting
 }
@@ -31,7 +32,7 @@ func newNamingManager() *namingManager {
 
 func (m *namingManager) NameTransaction(_ context.Context, o txn.Options) (txn.Naming, bool) {
 	o.ID, o.Timeout = theID, time.Hour
-	return txn.Naming{Options: o, Cluster: "c1", Hints: m.hints}, true
+	return txn.Naming{Options: o, Cluster: "c1", Hints: m.hints, Appoints: !m.old}, true
 }
 
 func (m *namingManager) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {

@@ -40,6 +40,20 @@ func (m *namingManager) soleThatLeft(ctx context.Context, tx *txn.Tx) error {
 	return err
 }
 
+// TestAppointmentNeedsACoordinatorThatKnowsOfIt: one that ignores the appointment would roll back at the deadline what is
+// committed. The begin and the enlistment are awaited, and the decision is delegated.
+func TestAppointmentNeedsACoordinatorThatKnowsOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newNamingManager()
+		m.old = true
+		if err := txn.Run(t.Context(), m, txn.Options{Name: t.Name()}, m.soleThatLeft); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * m.delay)
+		m.wantTrace(t, "begin bank=", "begin answered", "delegate b1", "bank commits alone", "bank releases", "done b1=committed")
+	})
+}
+
 // TestAppointmentIsSentBehindTheProof: nothing of the branch is sent while its resource is being opened, when the row that
 // proves its end is written.
 func TestAppointmentIsSentBehindTheProof(t *testing.T) {

@@ -63,7 +63,7 @@ type Enlistment struct {
 	// Decides appoints the branch, which must be the transaction's only one: its own end, reported by ReportCompletion, is the
 	// decision, and the application may commit it in one phase at any time from now on, without asking. At the deadline, and at
 	// a rollback, the coordinator finds out how the branch ended. What proves that has to be in place before this is sent:
-	// see [OnePhaseCommitter]. [ErrConflict]: there are other branches, or the coordinator prepares the participant.
+	// see [OnePhaseCommitter]; and the coordinator must know of it: see [BeginResult.Appoints]. [ErrConflict]: there are other branches, or the coordinator prepares the participant.
 	Decides bool
 	// Revokes says that no branch decides by its own end any more. While one does, only the application that appointed it
 	// must say so, before it commits it, and other enlistments of another participant are refused with [ErrConflict].
@@ -87,6 +87,8 @@ type BeginResult struct {
 	// Mark is the mark for ids that are made from now on, see [Options]. It is not the mark of
 	// this transaction's id.
 	Mark Mark
+	// Appoints says that the coordinator knows [Enlistment.Decides]. An older one ignores that.
+	Appoints bool
 }
 
 // BranchVote is the vote of one branch, as learnt by the client that prepared it.

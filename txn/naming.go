@@ -24,6 +24,10 @@ type Naming struct {
 	Options Options      // of the begin: with ID, Mark, Timeout and Session
 	Cluster string       // the cluster's id, a part of every [XID]
 	Hints   *BranchHints // of the manager; nil: the begin never waits for a second branch
+	// Appoints says that the coordinator knows [Enlistment.Decides], as its latest answer to a begin
+	// has told ([BeginResult.Appoints]). Otherwise no branch is appointed: a single one is awaited, and
+	// the decision delegated to it.
+	Appoints bool
 }
 
 // BranchHints remembers for names of transactions ([Options.Name]) whether the latest one had

@@ -137,7 +137,7 @@ func ToCompletionReports(m *txmgrv1.ReportCompletionCall) ([]txn.CompletionRepor
 func FromBeginResult(b txn.BeginResult) *txmgrv1.BeginReply {
 	m := &txmgrv1.BeginReply{
 		Id: b.ID[:], Timeout: int64(b.Timeout), SurvivalIndex: b.SurvivalIndex, ExpiryTick: b.ExpiryTick,
-		MarkEpoch: b.Mark.Epoch, MarkTick: b.Mark.Tick,
+		MarkEpoch: b.Mark.Epoch, MarkTick: b.Mark.Tick, Appoints: b.Appoints,
 	}
 	for _, one := range b.Branches {
 		m.Branches = append(m.Branches, FromBranch(one))
@@ -154,7 +154,7 @@ func ToBeginResult(m *txmgrv1.BeginReply) (txn.BeginResult, error) {
 	b := txn.BeginResult{
 		ID: id, Timeout: time.Duration(m.GetTimeout()),
 		SurvivalIndex: m.GetSurvivalIndex(), ExpiryTick: m.GetExpiryTick(),
-		Mark: txn.Mark{Epoch: m.GetMarkEpoch(), Tick: m.GetMarkTick()},
+		Mark: txn.Mark{Epoch: m.GetMarkEpoch(), Tick: m.GetMarkTick()}, Appoints: m.GetAppoints(),
 	}
 	for _, one := range m.GetBranches() {
 		b.Branches = append(b.Branches, ToBranch(one))

@@ -313,6 +313,7 @@ func TestRoundTrips(t *testing.T) {
 			want := txn.BeginResult{
 				ID: txid.Draw(t, "id"), Timeout: time.Duration(duration.Draw(t, "timeout")),
 				SurvivalIndex: rapid.Uint64().Draw(t, "survival"), ExpiryTick: rapid.Uint64().Draw(t, "tick"),
+				Appoints: rapid.Bool().Draw(t, "appoints"),
 			}
 			for range rapid.IntRange(0, 3).Draw(t, "branches") {
 				want.Branches = append(want.Branches, txn.Branch{ID: branchID.Draw(t, "branch"), Participant: text.Draw(t, "participant"), XID: text.Draw(t, "xid")})

@@ -1,6 +1,6 @@
 // Package naming remembers what a client has learnt from the coordinator's answers, so that the
 // client can name transactions without a call ([txn.Namer]): the cluster's id, the default
-// timeout, and the latest mark.
+// timeout, the latest mark, and whether a branch may be appointed.
 //
 //	var m naming.Memory
 //	m.Begun(o, res, err)  // each answer to a begin
@@ -31,6 +31,7 @@ type Memory struct {
 	defaultTimeout time.Duration // granted to a begin that asked for none
 	mark           txn.Mark
 	markedAt       time.Time // when the mark was, or could have been, learnt
+	appoints       bool      // the latest answer to a begin said that branches may be appointed
 }
 
 // LatestMark is the latest mark that a coordinator has returned, for an id that is made now. The
@@ -42,7 +43,8 @@ func (m *Memory) LatestMark() txn.Mark {
 }
 
 // Begun learns from the answer to a begin. Another incarnation of the cluster counts ticks anew;
-// a late response of the former one costs at most one refused begin.
+// a late response of the former one costs at most one refused begin. A refusal, and a begin without an answer, do not say
+// who will answer the next one: no branch is appointed until an answer says again that it may be.
 func (m *Memory) Begun(asked txn.Options, b txn.BeginResult, err error) {
 	mark := b.Mark
 	if e := (*txn.Error)(nil); errors.As(err, &e) {
@@ -50,6 +52,7 @@ func (m *Memory) Begun(asked txn.Options, b txn.BeginResult, err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.appoints = err == nil && b.Appoints
 	if err == nil && asked.Timeout == 0 {
 		m.defaultTimeout = b.Timeout
 	}
@@ -89,5 +92,5 @@ func (m *Memory) Name(o txn.Options) (n txn.Naming, ok bool) {
 		return n, false
 	}
 	o.ID, o.Mark = random.TransactionID(), m.mark
-	return txn.Naming{Options: o, Cluster: m.cluster, Hints: &m.hints}, true
+	return txn.Naming{Options: o, Cluster: m.cluster, Hints: &m.hints, Appoints: m.appoints}, true
 }

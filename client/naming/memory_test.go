@@ -70,3 +70,30 @@ func TestNaming(t *testing.T) {
 		t.Errorf("the address leads to another cluster, and the name is of %s", n.Cluster)
 	}
 }
+
+// TestAppointsIsOfTheLatestAnswer: the next begin may be answered by another coordinator, so what an earlier answer said does
+// not count any more, and neither does it after a begin that was refused or has no answer.
+func TestAppointsIsOfTheLatestAnswer(t *testing.T) {
+	m := learnt(txn.Mark{Tick: 7})
+	appoints := func(want bool, after string) {
+		t.Helper()
+		if n, ok := m.Name(txn.Options{}); !ok || n.Appoints != want {
+			t.Errorf("after %s: named %v, appoints %v; want %v", after, ok, n.Appoints, want)
+		}
+	}
+	appoints(false, "an answer without it")
+	said := txn.BeginResult{Timeout: 40 * time.Second, Mark: txn.Mark{Tick: 8}, Appoints: true}
+	for after, latest := range map[string]struct {
+		answer txn.BeginResult
+		err    error
+	}{
+		"an answer without it": {txn.BeginResult{Timeout: 40 * time.Second, Mark: txn.Mark{Tick: 9}}, nil},
+		"a refusal":            {txn.BeginResult{}, &txn.Error{Err: txn.ErrForgotten, Mark: txn.Mark{Tick: 9}}},
+		"no answer":            {txn.BeginResult{}, &txn.Error{Err: txn.ErrUnavailable}},
+	} {
+		m.Begun(txn.Options{}, said, nil)
+		appoints(true, "an answer with it")
+		m.Begun(txn.Options{}, latest.answer, latest.err)
+		appoints(false, after)
+	}
+}

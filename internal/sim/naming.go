@@ -34,7 +34,7 @@ func (a *app) naming(r *txRecord) (txn.Manager, txn.Options) {
 // NameTransaction implements [txn.Namer].
 func (m namingApp) NameTransaction(_ context.Context, o txn.Options) (txn.Naming, bool) {
 	o.ID, o.Mark = m.r.id, m.r.options.Mark
-	return txn.Naming{Options: o, Cluster: m.cluster}, true
+	return txn.Naming{Options: o, Cluster: m.cluster, Appoints: true}, true
 }
 
 // Begin implements [txn.Manager], and records what is sent.

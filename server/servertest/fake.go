@@ -166,7 +166,7 @@ func (f *Fake) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error
 	} else if i.Name != o.Name || time.Duration(i.Timeout) != o.Timeout || !maps.Equal(i.Labels, o.Labels) {
 		return txn.BeginResult{}, refused("begin", i, txn.ErrConflict, "the id was used before with other options")
 	}
-	b := txn.BeginResult{ID: i.ID, Timeout: o.Timeout, SurvivalIndex: i.SurvivalIndex, ExpiryTick: i.ExpiryTick, Mark: txn.Mark{Tick: 42}}
+	b := txn.BeginResult{ID: i.ID, Timeout: o.Timeout, SurvivalIndex: i.SurvivalIndex, ExpiryTick: i.ExpiryTick, Mark: txn.Mark{Tick: 42}, Appoints: true}
 	for _, one := range i.Branches {
 		b.Branches = append(b.Branches, txn.Branch{ID: one.ID, Participant: one.Participant, XID: one.XID})
 	}

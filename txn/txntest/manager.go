@@ -126,7 +126,7 @@ func (m *Manager) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, er
 		if !known {
 			m.order = append(m.order, o.ID)
 		}
-		b = txn.BeginResult{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry), Mark: res.Mark}
+		b = txn.BeginResult{ID: o.ID, Timeout: res.Timeout, SurvivalIndex: res.Survival, ExpiryTick: uint64(res.Expiry), Mark: res.Mark, Appoints: true}
 		for i, e := range o.Branches {
 			n := txn.BranchID(i + 1)
 			b.Branches = append(b.Branches, txn.Branch{ID: n, Participant: e.Participant, XID: txn.XID(cluster, o.ID, n)})

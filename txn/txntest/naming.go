@@ -17,5 +17,5 @@ func (m *Manager) NameTransaction(_ context.Context, o txn.Options) (n txn.Namin
 		return n, false // the call says why
 	}
 	o.ID, o.Mark = random.TransactionID(), m.machine.Mark()
-	return txn.Naming{Options: o, Cluster: cluster}, true
+	return txn.Naming{Options: o, Cluster: cluster, Appoints: true}, true
 }

@@ -70,3 +70,14 @@ func TestBeginThatHangs(t *testing.T) {
 		}
 	})
 }
+
+// TestBranchesMayBeAppointed, as at a coordinator of this release.
+func TestBranchesMayBeAppointed(t *testing.T) {
+	m := txntest.New(t)
+	if n, ok := m.NameTransaction(t.Context(), txn.Options{}); !ok || !n.Appoints {
+		t.Errorf("%+v, %v", n, ok)
+	}
+	if b, err := m.Begin(t.Context(), txn.Options{}); err != nil || !b.Appoints {
+		t.Errorf("%+v, %v", b, err)
+	}
+}

@@ -1096,8 +1096,10 @@ type BeginReply struct {
 	ExpiryTick    uint64         `protobuf:"varint,4,opt,name=expiry_tick,json=expiryTick,proto3" json:"expiry_tick,omitempty"`
 	Branches      []*EnlistReply `protobuf:"bytes,5,rep,name=branches,proto3" json:"branches,omitempty"`
 	// For ids made from now on.
-	MarkEpoch     uint64 `protobuf:"varint,6,opt,name=mark_epoch,json=markEpoch,proto3" json:"mark_epoch,omitempty"`
-	MarkTick      uint64 `protobuf:"varint,7,opt,name=mark_tick,json=markTick,proto3" json:"mark_tick,omitempty"`
+	MarkEpoch uint64 `protobuf:"varint,6,opt,name=mark_epoch,json=markEpoch,proto3" json:"mark_epoch,omitempty"`
+	MarkTick  uint64 `protobuf:"varint,7,opt,name=mark_tick,json=markTick,proto3" json:"mark_tick,omitempty"`
+	// As in BeginResponse.
+	Appoints      bool `protobuf:"varint,8,opt,name=appoints,proto3" json:"appoints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1179,6 +1181,13 @@ func (x *BeginReply) GetMarkTick() uint64 {
 		return x.MarkTick
 	}
 	return 0
+}
+
+func (x *BeginReply) GetAppoints() bool {
+	if x != nil {
+		return x.Appoints
+	}
+	return false
 }
 
 type EnlistReply struct {
@@ -1423,7 +1432,7 @@ const file_txmgr_v1_pipeline_proto_rawDesc = "" +
 	"\x11report_completion\x18\x05 \x01(\v2\x1f.txmgr.v1.ReportCompletionReplyH\x00R\x10reportCompletion\x12)\n" +
 	"\x03get\x18\x06 \x01(\v2\x15.txmgr.v1.TransactionH\x00R\x03get\x12-\n" +
 	"\afailure\x18\a \x01(\v2\x11.txmgr.v1.FailureH\x00R\afailureB\b\n" +
-	"\x06result\"\xed\x01\n" +
+	"\x06result\"\x89\x02\n" +
 	"\n" +
 	"BeginReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x18\n" +
@@ -1434,7 +1443,8 @@ const file_txmgr_v1_pipeline_proto_rawDesc = "" +
 	"\bbranches\x18\x05 \x03(\v2\x15.txmgr.v1.EnlistReplyR\bbranches\x12\x1d\n" +
 	"\n" +
 	"mark_epoch\x18\x06 \x01(\x04R\tmarkEpoch\x12\x1b\n" +
-	"\tmark_tick\x18\a \x01(\x04R\bmarkTick\"Q\n" +
+	"\tmark_tick\x18\a \x01(\x04R\bmarkTick\x12\x1a\n" +
+	"\bappoints\x18\b \x01(\bR\bappoints\"Q\n" +
 	"\vEnlistReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12 \n" +
 	"\vparticipant\x18\x02 \x01(\tR\vparticipant\x12\x10\n" +

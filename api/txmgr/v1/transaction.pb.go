@@ -226,7 +226,11 @@ type BeginResponse struct {
 	// In the order of BeginRequest.branches.
 	Branches []*Branch `protobuf:"bytes,5,rep,name=branches,proto3" json:"branches,omitempty"`
 	// To be passed with ids made from now on.
-	Mark          string `protobuf:"bytes,6,opt,name=mark,proto3" json:"mark,omitempty"`
+	Mark string `protobuf:"bytes,6,opt,name=mark,proto3" json:"mark,omitempty"`
+	// The coordinator knows Enlistment.decides. One that does not ignores it, and rolls
+	// the transaction back at the deadline whatever the branch has done: appoint no
+	// branch unless the latest answer to a begin had this.
+	Appoints      bool `protobuf:"varint,7,opt,name=appoints,proto3" json:"appoints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -301,6 +305,13 @@ func (x *BeginResponse) GetMark() string {
 		return x.Mark
 	}
 	return ""
+}
+
+func (x *BeginResponse) GetAppoints() bool {
+	if x != nil {
+		return x.Appoints
+	}
+	return false
 }
 
 // Branch is what an enlistment gives back.
@@ -1389,14 +1400,15 @@ const file_txmgr_v1_transaction_proto_rawDesc = "" +
 	"\apayload\x18\x02 \x01(\fR\apayload\x12 \n" +
 	"\vsession_ref\x18\x03 \x01(\tR\vsession_ref\x12\x18\n" +
 	"\adecides\x18\x04 \x01(\bR\adecides\x12\x18\n" +
-	"\arevokes\x18\x05 \x01(\bR\arevokes\"\xc5\x01\n" +
+	"\arevokes\x18\x05 \x01(\bR\arevokes\"\xe1\x01\n" +
 	"\rBeginResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\atimeout\x18\x02 \x01(\tR\atimeout\x12&\n" +
 	"\x0esurvival_index\x18\x03 \x01(\x04R\x0esurvival_index\x12 \n" +
 	"\vexpiry_tick\x18\x04 \x01(\x04R\vexpiry_tick\x12,\n" +
 	"\bbranches\x18\x05 \x03(\v2\x10.txmgr.v1.BranchR\bbranches\x12\x12\n" +
-	"\x04mark\x18\x06 \x01(\tR\x04mark\"L\n" +
+	"\x04mark\x18\x06 \x01(\tR\x04mark\x12\x1a\n" +
+	"\bappoints\x18\a \x01(\bR\bappoints\"L\n" +
 	"\x06Branch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vparticipant\x18\x02 \x01(\tR\vparticipant\x12\x10\n" +
