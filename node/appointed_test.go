@@ -163,3 +163,121 @@ func TestOneBranchOfALedgerWaitsForNothing(t *testing.T) {
 		t.Errorf("%v, %v; want 90", b, err)
 	}
 }
+
+// TestAppointedAtAParticipantThatIsGone: its database is gone for good, so its participant never says how the branch ended. An
+// operator does, after the deadline; then nothing is left to be driven, and the participant can be removed.
+func TestAppointedAtAParticipantThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			commit, byCall bool
+			state          txn.State
+			cause          txn.Cause
+			summary        string
+		}{
+			"committed":               {true, false, txn.Committed, 0, "its only branch, which decides, was said to have committed"},
+			"rolled back":             {false, false, txn.RolledBack, txn.CauseTimeout, "it was not decided within 10s"},
+			"delegated by a call":     {true, true, txn.Committed, 0, "was said to have committed"},
+			"delegated by a call, no": {false, true, txn.RolledBack, txn.CauseOperator, "ann asked for it: the disk is lost"},
+		} {
+			bank := newFakeParticipant()
+			dir := t.TempDir()
+			n, err := tryOpen(t, dir, slow, with(participantMap{"bank": bank}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b txn.BeginResult
+			if c.byCall {
+				b = beginAt(t, n, 10*time.Second, "bank")
+				delegate(t, n, b)
+			} else {
+				b = appoint(t, n, 10*time.Second)
+			}
+			bank.outage(errRefused)
+			word := admin.Resolution{Commit: c.commit, Reason: "the disk is lost", By: "ann"}
+			pass(5 * time.Second)
+			if c.commit {
+				_, err = n.Admin().Resolve(t.Context(), b.ID, word)
+				wantErr(t, name+", before the deadline", err, txn.ErrConflict)
+			}
+			pass(10 * time.Second)
+			if err := n.Admin().RemoveParticipant(t.Context(), "bank", "ann", "gone"); !errors.Is(err, txn.ErrConflict) {
+				t.Errorf("%s: removed while the branch needs it: %v", name, err)
+			}
+			e := explained(t, n, b.ID)
+			for _, a := range []string{"commit", "rollback"} {
+				if a := choice(e, a); !a.Allowed || !strings.Contains(a.Why, "that is then the decision, and a heuristic outcome too") {
+					t.Errorf("%s: %+v", name, a)
+				}
+			}
+			for range 2 {
+				o, err := n.Admin().Resolve(t.Context(), b.ID, word)
+				if err != nil || o.State != c.state || o.Cause != c.cause || o.Heuristic != txn.HeuristicHazard {
+					t.Errorf("%s: %+v, %v", name, o, err)
+				}
+			}
+			if err := errors.Join(n.Snapshot(), n.Close()); err != nil {
+				t.Fatal(err)
+			}
+			n = open(t, dir, slow, with(participantMap{"bank": bank}))
+			pass(time.Minute)
+			s := strings.Join(explained(t, n, b.ID).Summary, "\n")
+			if !strings.Contains(s, c.summary) || !strings.Contains(s, "said by ann: the disk is lost") {
+				t.Errorf("%s: %s", name, s)
+			}
+			if k := bank.outcomeLookups(); k != 0 {
+				t.Errorf("%s: %d answers of a participant that is gone", name, k)
+			}
+			err = errors.Join(
+				n.Admin().RemoveParticipant(t.Context(), "bank", "ann", "gone"),
+				func() error { _, err := n.Admin().Forget(t.Context(), b.ID, "ann", "compared"); return err }(),
+			)
+			if left, listErr := n.Admin().InDoubts(t.Context()); err != nil || listErr != nil || len(left) != 0 {
+				t.Errorf("%s: %v, %v, in doubt: %+v", name, err, listErr, left)
+			}
+			if err := n.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestAppointedWhoseParticipantIsBack: a participant that can be asked, and proves how the branch ended, is not overruled; and after a
+// statement a retry finds the proof.
+func TestAppointedWhoseParticipantIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, end := range map[string]participant.BranchOutcome{"as stated": participant.RolledBack, "otherwise": participant.Committed} {
+			bank := newFakeParticipant()
+			n, err := tryOpen(t, t.TempDir(), slow, with(participantMap{"bank": bank}), func(c *Config) { c.Recovery.BackoffBase, c.Recovery.BackoffMax = time.Hour, time.Hour })
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := appoint(t, n, 10*time.Second)
+			bank.outage(errRefused)
+			pass(15 * time.Second)
+			bank.byHand(b.Branches[0].XID, end)
+			bank.outage(nil)
+			word := admin.Resolution{Reason: "the disk is lost", By: "ann"}
+			_, err = n.Admin().Resolve(t.Context(), b.ID, word)
+			wantErr(t, name, err, txn.ErrConflict, "there is proof that it ended")
+
+			bank.outage(errRefused)
+			if _, err := n.Admin().Resolve(t.Context(), b.ID, word); err != nil {
+				t.Error(err)
+			}
+			bank.outage(nil)
+			if err := n.Admin().Retry(t.Context(), b.ID); err != nil {
+				t.Error(err)
+			}
+			want := txn.Heuristic(0)
+			if end == participant.Committed {
+				want = txn.HeuristicCommit
+			}
+			if info, err := n.Get(t.Context(), b.ID); err != nil || info.State != txn.RolledBack || info.Heuristic != want {
+				t.Errorf("%s: %v, heuristic %q, %v", name, info.State, info.Heuristic, err)
+			}
+			if err := n.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -51,8 +51,9 @@ const (
 	kindRecordAction
 	kindBeginFlagged
 	kindEnlistFlagged
+	kindResolveDecides
 
-	newestKind = kindEnlistFlagged
+	newestKind = kindResolveDecides
 )
 
 // The least number of bytes of one element, against which counts are checked. A label is two empty
@@ -102,7 +103,10 @@ func AppendCommand(dst []byte, c machine.Command) []byte {
 		return binary.AppendUvarint(dst, uint64(c.Branch))
 	case machine.Resolve:
 		kind := kindResolve
-		if c.Undecided {
+		switch {
+		case c.Decides:
+			kind = kindResolveDecides
+		case c.Undecided:
 			kind = kindResolveUndecided
 		}
 		return appendResolve(append(dst, kind), &c)
@@ -317,10 +321,10 @@ func (r *commandReader) command() machine.Command {
 		return machine.EndedByApplication{ID: r.id(), Branch: txn.BranchID(r.uint32()), Reason: r.string()}
 	case kindDelegate:
 		return machine.Delegate{ID: r.id(), Branch: txn.BranchID(r.uint32())}
-	case kindResolve, kindResolveUndecided:
+	case kindResolve, kindResolveUndecided, kindResolveDecides:
 		return machine.Resolve{
 			ID: r.id(), Branch: txn.BranchID(r.uint32()), Outcome: txn.BranchState(r.byte()), By: r.name(), Reason: r.name(),
-			Undecided: kind == kindResolveUndecided,
+			Undecided: kind == kindResolveUndecided, Decides: kind == kindResolveDecides,
 		}
 	case kindForgetBy:
 		return r.forgetBy()

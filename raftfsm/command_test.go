@@ -95,6 +95,7 @@ var samples = []sample{
 		Mark: txn.Mark{Epoch: 1763740800123, Tick: 1000},
 	}},
 	{"EnlistFlagged", machine.Enlist{ID: id(20), Branch: machine.Branch{Participant: "stock", SessionRef: "my:15", Revokes: true}}},
+	{"ResolveDecides", machine.Resolve{ID: id(21), Branch: 1, Outcome: txn.BranchCommitted, By: "ann", Reason: "the database is lost", Decides: true}},
 }
 
 // first are the samples that the first release knew.
@@ -319,7 +320,8 @@ func genCommand() *rapid.Generator[machine.Command] {
 	return rapid.Custom(func(t *rapid.T) machine.Command {
 		id, text := genID().Draw(t, "id"), rapid.String().Draw(t, "text")
 		code := rapid.Byte().Draw(t, "code")
-		switch rapid.ByteRange(kindBootstrap, newestKind).Draw(t, "kind") {
+		kind := rapid.ByteRange(kindBootstrap, newestKind).Draw(t, "kind")
+		switch kind {
 		case kindBootstrap:
 			return machine.Bootstrap{
 				Cluster: text, Interval: genDuration().Draw(t, "interval"),
@@ -343,10 +345,10 @@ func genCommand() *rapid.Generator[machine.Command] {
 			return machine.EndedByApplication{ID: id, Branch: genBranchID().Draw(t, "branch"), Reason: text}
 		case kindDelegate:
 			return machine.Delegate{ID: id, Branch: genBranchID().Draw(t, "branch")}
-		case kindResolve, kindResolveUndecided:
+		case kindResolve, kindResolveUndecided, kindResolveDecides:
 			return machine.Resolve{
 				ID: id, Branch: genBranchID().Draw(t, "branch"), Outcome: txn.BranchState(code), By: rapid.String().Draw(t, "by"), Reason: text,
-				Undecided: rapid.Bool().Draw(t, "undecided"),
+				Undecided: kind == kindResolveUndecided, Decides: kind == kindResolveDecides,
 			}
 		case kindRollback:
 			return machine.Rollback{ID: id, Cause: txn.Cause(code), Reason: text}

@@ -78,6 +78,7 @@
 //	34 Begin              kind byte 2, 23 or 27 and what follows it there, then a byte for each branch: 1 for Decides, plus
 //	                      2 for Revokes (not all zero)
 //	35 Enlist             kind byte 3 or 28 and what follows it there, then such a byte (not zero)
+//	36 Resolve            as 14: with Decides set
 //
 // The header comes first in the bytes and is known last: the node's proposal queue reserves it with
 // [AppendHeader], appends the commands of many callers with [AppendCommand], and fills it in with

@@ -89,8 +89,8 @@ var ofTheState = []plant{
 		name:   "a rollback goes over a commit",
 		breaks: "there is one decision",
 		file:   "txn/machine/decide.go",
-		old:    "case r.state.Commits():\n\t\treturn m.answer(i, Decided)\n\tcase r.state.Decided():\n\t\treturn m.answer(i, OK)",
-		bug:    "case r.state.Finished():\n\t\treturn m.answer(i, Decided)\n\tcase r.state == txn.RollingBack:\n\t\treturn m.answer(i, OK)",
+		old:    "case r.state.Commits():\n\t\treturn m.answer(i, Decided)\n\tcase r.state.Decided(), r.awaitsEnd():\n\t\treturn m.answer(i, OK)",
+		bug:    "case r.state.Finished():\n\t\treturn m.answer(i, Decided)\n\tcase r.state == txn.RollingBack, r.awaitsEnd():\n\t\treturn m.answer(i, OK)",
 		pkg:    "txn/machine", test: "TestTransitionTable", says: "rollback: tx_01000000000000000000000001: decided rolling-back, branch committed",
 	},
 	{

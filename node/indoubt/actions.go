@@ -14,8 +14,8 @@ import (
 func (c Calls) actions(t *machine.Transaction, asked []admin.BranchProbe) []admin.Action {
 	return []admin.Action{
 		c.retryAction(t),
-		resolveAction(t, asked, true),
-		resolveAction(t, asked, false),
+		c.resolveAction(t, asked, true),
+		c.resolveAction(t, asked, false),
 		forgetAction(t),
 	}
 }
@@ -25,7 +25,7 @@ func (c Calls) retryAction(t *machine.Transaction) admin.Action {
 	switch {
 	case t.State == txn.Active:
 		a.Why = "it is not decided: nothing is to be driven yet"
-	case t.Delegated() && t.Cause == 0 && c.Clock.Remaining(t.Expiry) > 0:
+	case t.Delegated() && !c.awaitsEnd(t):
 		a.Why = "the application may still be committing the branch: the participant is asked when the time is over"
 	case t.State.Finished() && len(unresolvedBranches(t, 0)) > 0 && t.Heuristic != 0:
 		a.Allowed, a.Why = true, "asks the participants once more for proof of how the branches ended"
@@ -39,20 +39,20 @@ func (c Calls) retryAction(t *machine.Transaction) admin.Action {
 
 // resolveAction returns the action that resolves the branches in doubt as ended so, and whether
 // it is allowed.
-func resolveAction(t *machine.Transaction, asked []admin.BranchProbe, commit bool) admin.Action {
+func (c Calls) resolveAction(t *machine.Transaction, asked []admin.BranchProbe, commit bool) admin.Action {
 	a := admin.Action{Name: admin.ActionRollback}
 	if commit {
 		a.Name = admin.ActionCommit
 	}
 	unresolved := unresolvedBranches(t, 0)
 	switch {
-	case t.Delegated():
+	case t.Delegated() && !c.awaitsEnd(t):
 		a.Why = "the decision was delegated to " + t.Branches[0].Participant + ": only that participant can decide"
 	case t.Appointed() && !commit:
 		a.Allowed, a.Why = true, "its only branch decides: this asks "+t.Branches[0].Participant+" now how it ended, and rolls it back if it has not committed"
-	case !t.State.Decided() && commit:
+	case !t.State.Decided() && !t.Delegated() && commit:
 		a.Why = "it is not decided, and only the votes of all branches can commit"
-	case !t.State.Decided():
+	case !t.State.Decided() && !t.Delegated():
 		a.Allowed, a.Why = true, "it is not decided: this decides to roll back, everywhere"
 	case len(unresolved) == 0 || t.State.Finished() && t.Heuristic == 0:
 		a.Why = "no branch is in doubt"
@@ -81,6 +81,9 @@ func resolveText(t *machine.Transaction, unresolved []txn.BranchID, commit bool)
 		end, wrong = "committed", !wrong
 	}
 	text := fmt.Sprintf("if you know that what cannot be proved (%s) %s there: the coordinator believes it, and asks no more", strings.Join(names, ", "), end)
+	if t.Delegated() {
+		return text + "; that is then the decision, and a heuristic outcome too, since there is no proof"
+	}
 	if wrong {
 		text += "; it is a heuristic outcome then, since the decision was otherwise"
 	}

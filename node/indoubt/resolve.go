@@ -17,7 +17,8 @@ import (
 //
 // [txn.ErrInvalid]: no reason was given, or it is too long. [txn.ErrConflict]: the
 // participants know the outcome, a branch is not in doubt, or the transaction is not
-// decided and can only be rolled back.
+// decided and can only be rolled back. When its branch decides and its participant was to be asked, what is recorded is
+// the decision.
 func (c Calls) Resolve(ctx context.Context, id txn.ID, r admin.Resolution) (txn.Outcome, error) {
 	reason, err := audit.Reason(machine.OpResolve, id, r.Reason)
 	if err != nil {
@@ -27,14 +28,15 @@ func (c Calls) Resolve(ctx context.Context, id txn.ID, r admin.Resolution) (txn.
 	if err != nil {
 		return txn.Outcome{}, err
 	}
-	if t.State.Decided() {
+	decides := c.awaitsEnd(&t)
+	if t.State.Decided() || decides {
 		for _, q := range c.probeBranches(ctx, &t, unresolvedBranches(&t, r.Branch)) {
 			if why := rejectReason(&t, &q, r.Commit); why != "" {
 				return currentOutcome(&t), &txn.Error{Op: machine.OpResolve, ID: id, State: t.State, Cause: t.Cause, Err: txn.ErrConflict, Detail: why}
 			}
 		}
 	}
-	command := machine.Resolve{ID: id, Branch: r.Branch, Outcome: txn.BranchRolledBack, By: audit.Operator(r.By), Reason: reason, Undecided: !t.State.Decided()}
+	command := machine.Resolve{ID: id, Branch: r.Branch, Outcome: txn.BranchRolledBack, By: audit.Operator(r.By), Reason: reason, Undecided: !t.State.Decided() && !decides, Decides: decides}
 	if r.Commit {
 		command.Outcome = txn.BranchCommitted
 	}
@@ -52,6 +54,11 @@ func (c Calls) Forget(ctx context.Context, id txn.ID, by, reason string) (txn.Ou
 		return txn.Outcome{}, err
 	}
 	return c.Node.Propose(ctx, op, id, machine.Forget{ID: id, By: audit.Operator(by), Reason: reason})
+}
+
+// awaitsEnd reports whether the branch decides by its end, and its participant is being asked for that.
+func (c Calls) awaitsEnd(t *machine.Transaction) bool {
+	return t.Delegated() && (t.Cause != 0 || c.Clock.Remaining(t.Expiry) <= 0)
 }
 
 func currentOutcome(t *machine.Transaction) txn.Outcome {

@@ -36,7 +36,7 @@ func (c Calls) Retry(ctx context.Context, id txn.ID) error {
 	switch {
 	case t.State.Finished() && t.Heuristic != 0:
 		return c.probeUnknown(ctx, &t)
-	case t.State == txn.Active, t.Delegated() && t.Cause == 0 && c.Clock.Remaining(t.Expiry) > 0:
+	case t.State == txn.Active, t.Delegated() && !c.awaitsEnd(&t):
 		return &txn.Error{Op: "indoubt retry", ID: id, State: t.State, Err: txn.ErrConflict, Detail: fmt.Sprintf("nothing is to be driven before it is decided, or its deadline has passed in %v", c.Clock.Remaining(t.Expiry).Round(time.Millisecond))}
 	}
 	r.Retry(id)

@@ -71,6 +71,8 @@ func decisionText(t *machine.Transaction, i *txn.Info, audit []admin.AuditRecord
 func causeText(t *machine.Transaction, audit []admin.AuditRecord) string {
 	alone := len(t.Branches) == 1 && t.Branches[0].Vote >= txn.VoteDelegated
 	switch {
+	case alone && t.State.Commits() && t.Branches[0].State == txn.BranchHeuristic:
+		return "its only branch, which decides, was said to have committed"
 	case alone && t.State.Commits():
 		return "its only branch, to which the decision was delegated, had committed"
 	case t.State.Commits():

@@ -10,7 +10,7 @@ import (
 // active, with its deadline. The flag delegated says both, and the vote of the branch is [txn.VoteDelegated]. What would
 // roll an active transaction back (its deadline, the end of its session, a rollback, an operator) makes it preparing
 // instead: the application may have committed the branch, or be about to, so recovery fences it and finds out how it
-// ended, at once. From then on only that end is accepted. The cause is kept for the case that the branch has not committed.
+// ended, at once. From then on only that end is accepted, or an operator's statement of it. The cause is kept for the case that the branch has not committed.
 
 // mayDecide reports whether a branch at a participant may be appointed in a transaction of that many branches.
 func (m *Machine) mayDecide(participant uint32, branches int) bool {

@@ -1,8 +1,10 @@
 package machine
 
 import (
+	"errors"
 	"testing"
 
+	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -55,5 +57,110 @@ func TestAppointedInASnapshot(t *testing.T) {
 	}
 	if next, ok := m.Next(); !ok || next != decides.Expiry {
 		t.Errorf("the next deadline is at tick %d, %v", next, ok)
+	}
+}
+
+// TestAnOperatorStatesTheEnd: when the participant of a branch that decides is gone for good, an operator says how the branch
+// ended. That is the decision, and never without a heuristic outcome until that is forgotten or proved.
+func TestAnOperatorStatesTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		make  []Command
+		tick  survival.Tick
+		end   txn.BranchState
+		state txn.State
+		cause txn.Cause
+	}{
+		"at the deadline, committed":       {[]Command{decides}, 10, txn.BranchCommitted, txn.Committed, 0},
+		"at the deadline, rolled back":     {[]Command{decides}, 10, txn.BranchRolledBack, txn.RolledBack, txn.CauseTimeout},
+		"after a rollback, committed":      {[]Command{decides, undo}, 0, txn.BranchCommitted, txn.Committed, 0},
+		"after a rollback, rolled back":    {[]Command{decides, undo}, 0, txn.BranchRolledBack, txn.RolledBack, txn.CauseClient},
+		"asked for in the same words":      {[]Command{decides, said(0, txn.BranchRolledBack)}, 0, txn.BranchRolledBack, txn.RolledBack, txn.CauseOperator},
+		"ended by hand, rolled back":       {[]Command{decides, typed1}, 0, txn.BranchRolledBack, txn.RolledBack, txn.CauseVoteNo},
+		"delegated by a call, committed":   {[]Command{sole, delegate}, 10, txn.BranchCommitted, txn.Committed, 0},
+		"delegated by a call, rolled back": {[]Command{sole, delegate}, 10, txn.BranchRolledBack, txn.RolledBack, txn.CauseOperator},
+		"ended by hand later, rolled back": {[]Command{sole, delegate, typed1}, 10, txn.BranchRolledBack, txn.RolledBack, txn.CauseOperator},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := (scenario{make: c.make}).build(t)
+			m.Apply(Entry{Tick: c.tick})
+			word := stated(1, c.end)
+			do(t, m, word, word)
+			if err := m.CheckInvariants(); err != nil {
+				t.Error(err)
+			}
+			m = copied(t, m)
+			do(t, m, word)
+			x, _ := m.Get(one)
+			if x.State != c.state || x.Cause != c.cause || x.Heuristic != txn.HeuristicHazard || x.Branches[0].Detail != c.end.String()+", said by ann: looked" {
+				t.Errorf("%+v", x)
+			}
+			if n := m.Counts(); n.Undecided != 0 || n.Delegated != 0 || n.Finished != 1 || n.Heuristics != 1 || m.UnfinishedBranches("bank") != 0 {
+				t.Errorf("%+v, %d unfinished branches", n, m.UnfinishedBranches("bank"))
+			}
+			if a := m.Audit()[len(m.Audit())-1]; a.Action != ActionResolve || a.By != "ann" || a.Outcome != c.end {
+				t.Errorf("%+v", a)
+			}
+			r := m.Apply(Entry{Commands: []Command{Commit{ID: one}}}).Results[0]
+			if err := r.ToError("commit", one); c.state == txn.RolledBack && errors.Is(err, txn.ErrRolledBack) {
+				t.Errorf("a caller is told that surely nothing was applied: %v", err)
+			}
+			do(t, m, Forget{ID: one, By: "ann", Reason: "repaired"}, RemoveParticipant{"bank"})
+		})
+	}
+}
+
+// TestTheTrueEndAfterAStatement: a proof that agrees takes the heuristic outcome away; one that does not replaces it. A mere report of
+// the other end is refused, as for any decided transaction.
+func TestTheTrueEndAfterAStatement(t *testing.T) {
+	for name, c := range map[string]struct {
+		word, proof Command
+		code        Code
+		heuristic   txn.Heuristic
+	}{
+		"it had committed":          {stated(1, txn.BranchCommitted), ack1(txn.BranchCommitted), OK, 0},
+		"it had not":                {stated(1, txn.BranchRolledBack), ack1(txn.BranchRolledBack), OK, 0},
+		"it had committed, but":     {stated(1, txn.BranchRolledBack), ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicCommit}, OK, txn.HeuristicCommit},
+		"it had not, but":           {stated(1, txn.BranchCommitted), ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicRollback}, OK, txn.HeuristicRollback},
+		"a report of another end":   {stated(1, txn.BranchRolledBack), ack1(txn.BranchCommitted), BadCompletion, txn.HeuristicHazard},
+		"it is still not known":     {stated(1, txn.BranchCommitted), ReportHeuristic{ID: one, Branch: 1, Heuristic: txn.HeuristicHazard}, OK, txn.HeuristicHazard},
+		"another operator says so":  {stated(1, txn.BranchCommitted), Resolve{ID: one, Outcome: txn.BranchCommitted, By: "bob", Reason: "saw it"}, OK, 0},
+		"another operator says not": {stated(1, txn.BranchCommitted), Resolve{ID: one, Outcome: txn.BranchRolledBack, By: "bob", Reason: "saw it"}, OK, txn.HeuristicRollback},
+	} {
+		m := (scenario{make: []Command{decides, undo, c.word}}).build(t)
+		was, _ := m.Lookup(one)
+		r := m.Apply(Entry{Commands: []Command{c.proof}}).Results[0]
+		if o, _ := m.Lookup(one); r.Code != c.code || o.Heuristic != c.heuristic || o.State != was.State {
+			t.Errorf("%s: %s, %+v; it was %+v", name, codeNames[r.Code], o, was)
+		}
+		if err := m.CheckInvariants(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestNoStatementBeforeTheTimeIsOver: the application may still be committing the branch; and a request for a rollback is never taken for
+// a statement, also when the deadline passed meanwhile.
+func TestNoStatementBeforeTheTimeIsOver(t *testing.T) {
+	asked := said(0, txn.BranchRolledBack)
+	asked.Undecided = true
+	both := stated(1, txn.BranchRolledBack)
+	both.Undecided = true
+	for name, c := range map[string]struct {
+		make []Command
+		tick survival.Tick
+		word Resolve
+		code Code
+	}{
+		"active":                  {[]Command{decides}, 9, stated(1, txn.BranchRolledBack), Undecided},
+		"delegated":               {[]Command{sole, delegate}, 9, stated(1, txn.BranchRolledBack), Delegated},
+		"a request, timed out":    {[]Command{decides}, 10, asked, Delegated},
+		"a request, an old entry": {[]Command{decides}, 10, said(1, txn.BranchCommitted), Delegated},
+		"both":                    {[]Command{decides}, 10, both, Malformed},
+	} {
+		m := (scenario{make: c.make, tick: c.tick}).build(t)
+		r := m.Apply(Entry{Commands: []Command{c.word}}).Results[0]
+		if o, _ := m.Lookup(one); r.Code != c.code || o.State.Decided() {
+			t.Errorf("%s: %s, %+v", name, codeNames[r.Code], o)
+		}
 	}
 }

@@ -148,9 +148,9 @@ type ReportHeuristic struct {
 	Legacy bool
 }
 
-// Resolve is the statement of an operator: it rolls an undecided transaction back, or says of a
-// decided one how branches ended whose end cannot be found out otherwise. The same statement
-// again is a repeat, and changes nothing.
+// Resolve is the statement of an operator: it rolls an undecided transaction back, or says of a decided one how branches
+// ended whose end cannot be found out otherwise, or, with Decides, how the branch ended whose end decides. The same
+// statement again is a repeat, and changes nothing.
 type Resolve struct {
 	ID      txn.ID
 	Branch  txn.BranchID // zero: all that are unfinished or whose end is unknown
@@ -161,6 +161,9 @@ type Resolve struct {
 	// When it has been decided to commit meanwhile, the command says nothing about how its
 	// branches ended, and is refused.
 	Undecided bool
+	// Decides says that the operator saw a delegated transaction whose deadline had passed, or the end of whose appointed
+	// branch was being found out: the stated end decides, and HeuristicHazard says that it is not proved. Not with Undecided.
+	Decides bool
 }
 
 // Forget removes the heuristic outcome of a finished transaction, for the given reason.

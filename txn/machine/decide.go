@@ -57,9 +57,7 @@ func (m *Machine) rollback(c Rollback) Result {
 	switch {
 	case r.state.Commits():
 		return m.answer(i, Decided)
-	case r.state.Decided():
-		return m.answer(i, OK)
-	case r.awaitsEnd():
+	case r.state.Decided(), r.awaitsEnd():
 		return m.answer(i, OK)
 	case r.is(delegated) && r.state != txn.Active:
 		return m.refuse(i, Delegated, 1)

@@ -8,7 +8,7 @@ import (
 
 // A delegated transaction is undecided, but neither its deadline nor a command of a client
 // decides it: only the end of its only branch does, which is reported by ReportCompletion, or
-// by ReportHeuristic when it cannot be found out.
+// by ReportHeuristic when it cannot be found out, or stated by an operator when its participant is gone (resolve.go).
 
 func (m *Machine) delegate(c Delegate) Result {
 	i, ok := m.find(c.ID)
@@ -52,14 +52,7 @@ func (m *Machine) completeDelegated(i uint32, c ReportCompletion) Result {
 	}
 	r := m.undelegate(i)
 	m.finishBranch(r, m.branches.edit(r.first), end)
-	if end == txn.BranchCommitted {
-		m.strings.drop(r.reason)
-		r.cause, r.reason = 0, 0 // why the branch was asked
-		m.decideCommit(i)
-	} else {
-		m.decideRollback(i, cmp.Or(r.cause, txn.CauseVoteNo))
-	}
-	return m.answer(i, OK)
+	return m.decideBy(i, end, txn.CauseVoteNo)
 }
 
 // heuristicDelegated ends a transaction whose branch may have ended either way: the branch has
@@ -73,12 +66,29 @@ func (m *Machine) heuristicDelegated(i uint32, c ReportHeuristic) Result {
 	case len(c.Detail) > txn.MaxReason:
 		return m.answer(i, Malformed)
 	}
+	m.endUnknown(i, c.Detail)
+	return m.decideBy(i, txn.BranchRolledBack, txn.CauseVoteNo)
+}
+
+// endUnknown finishes the branch, of whose end there is no proof. The caller decides at once.
+func (m *Machine) endUnknown(i uint32, detail string) *record {
 	r := m.undelegate(i)
-	b := m.branches.edit(r.first)
-	m.finishHeuristic(r, b, c)
-	r.heuristic = c.Heuristic
+	r.heuristic = txn.HeuristicHazard
 	m.countHeuristic(r.heuristic)
-	m.decideRollback(i, cmp.Or(r.cause, txn.CauseVoteNo))
+	m.finishHeuristic(r, m.branches.edit(r.first), ReportHeuristic{Branch: 1, Heuristic: r.heuristic, Detail: detail})
+	return r
+}
+
+// decideBy decides as the branch has ended, or is taken to have. The cause of a rollback is why the branch was asked, if it has a cause.
+func (m *Machine) decideBy(i uint32, end txn.BranchState, cause txn.Cause) Result {
+	r := m.txs.edit(i)
+	if end == txn.BranchCommitted {
+		m.strings.drop(r.reason)
+		r.cause, r.reason = 0, 0
+		m.decideCommit(i)
+	} else {
+		m.decideRollback(i, cmp.Or(r.cause, cause))
+	}
 	return m.answer(i, OK)
 }
 

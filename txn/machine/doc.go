@@ -18,13 +18,11 @@
 //
 // # Time
 //
-// The machine reads no clock. Its time is the tick that the leader stamps on every entry. At
-// begin the leader computes the tick at which the transaction expires, and the machine only
-// compares. A transaction is timed out if and only if it is undecided and its expiry is not
-// after the machine's tick. That is a derived fact, so that a commit and the timeout cannot
-// disagree. The records of a deadline group that is due are moved in batches of [ExpireBatch]
-// per entry, so that a million due at once do not stop everything; [Machine.Due] reports
-// whether some are left.
+// The machine reads no clock. Its time is the tick that the leader stamps on every entry. At begin the leader computes
+// the tick at which the transaction expires, and the machine only compares. A transaction is timed out if and only if it
+// is undecided and its expiry is not after the machine's tick. That is a derived fact, so that a commit and the timeout
+// cannot disagree. The records of a deadline group that is due are moved in batches of [ExpireBatch] per entry, so that
+// a million due at once do not stop everything; [Machine.Due] reports whether some are left.
 //
 // # Invariants
 //
@@ -50,17 +48,17 @@
 //
 // # Sessions
 //
-// One command opens a client session, and another ends it, because the client closed it or
-// because it was not renewed; the machine does not know when that is. From the end on, the
-// session's undecided transactions are rolled back by a derived fact, as if their tick had
-// come, unless it had come before: whichever was first is the cause. Their records are moved in
-// the same batches, after those of the deadlines, session by session.
+// One command opens a client session, and another ends it, because the client closed it or because it was not renewed;
+// the machine does not know when that is. From the end on, the session's undecided transactions are rolled back by a
+// derived fact, as if their tick had come, unless it had come before: whichever was first is the cause. Their records
+// are moved in the same batches, after those of the deadlines, session by session.
 //
 // # Delegation
 //
-// A transaction with one branch can leave the decision to that branch, which then commits in
-// one phase. It stays undecided, its deadline decides nothing, and every command but the report
-// of the branch's end is refused. Recovery asks the participant once the deadline has passed.
+// A transaction with one branch can leave the decision to that branch, which then commits in one phase. It stays
+// undecided, its deadline decides nothing, and every command but the report of the branch's end is refused. Recovery
+// asks the participant once the deadline has passed. From then on an operator may state the end, if the participant
+// never answers ([Resolve].Decides): that decides, with a heuristic outcome.
 //
 // # Retention
 //
@@ -82,17 +80,15 @@
 //
 // # Proof and operators
 //
-// Proof is stronger than a confirmation. A [ReportHeuristic] that names a branch's true end is
-// taken also when the branch was confirmed and the outcome is finished, and it keeps the
-// outcome until an operator forgets the heuristic outcome. A [Resolve] is the statement of an
-// operator where the end cannot be proved.
+// Proof is stronger than a confirmation. A [ReportHeuristic] that names a branch's true end is taken also when the
+// branch was confirmed and the outcome is finished, and it keeps the outcome until an operator forgets the heuristic
+// outcome. A [Resolve] is the statement of an operator where the end cannot be proved.
 //
 // # The cluster
 //
-// Raft decides which nodes take part. The machine keeps what they reported about themselves
-// ([SetMember]), which ids are removed for good ([RemoveMember]), and the tokens that
-// authenticate callers, of whose secrets it knows only the hash. What an operator did to the nodes
-// by way of raft is only recorded ([RecordAction]).
+// Raft decides which nodes take part. The machine keeps what they reported about themselves ([SetMember]), which ids are
+// removed for good ([RemoveMember]), and the tokens that authenticate callers, of whose secrets it knows only the hash.
+// What an operator did to the nodes by way of raft is only recorded ([RecordAction]).
 //
 // In a state that was restored from a backup recovery is paused until an operator has resumed
 // it ([ResumeRecovery]): decisions made after the backup are unknown to it. Ticks go on

@@ -82,6 +82,7 @@ func drawCommand(t *rapid.T, tick survival.Tick) Command {
 			ID: id, Branch: rapid.SampledFrom([]txn.BranchID{0, branch}).Draw(t, "named"),
 			Outcome: rapid.SampledFrom([]txn.BranchState{txn.BranchCommitted, txn.BranchRolledBack}).Draw(t, "end"),
 			By:      rapid.SampledFrom([]string{"", "ann"}).Draw(t, "by"), Reason: rapid.SampledFrom([]string{"looked", "asked"}).Draw(t, "reason"),
+			Decides: rapid.Bool().Draw(t, "decides"),
 		}
 	case 9:
 		return EndedByApplication{ID: id, Branch: branch, Reason: "COMMIT was typed"}

@@ -159,11 +159,15 @@ func (m *model) resolve(c Resolve, t *modelTx) Code {
 	switch {
 	case int(c.Branch) > len(t.branches):
 		return NoBranch
+	case t.delegated() && c.Decides && (t.cause != 0 || t.expiry <= m.tick):
+		m.appendAudit(a)
+		m.stated(c, t)
+		return OK
 	case repeat:
 		return OK
 	case t.delegated():
 		return Delegated
-	case !t.state.Decided() && c.Outcome == txn.BranchCommitted:
+	case !t.state.Decided() && (c.Outcome == txn.BranchCommitted || c.Decides):
 		return Undecided
 	case !t.state.Decided():
 		t.reason = c.Reason
@@ -181,10 +185,7 @@ func (m *model) resolve(c Resolve, t *modelTx) Code {
 		some = true
 		b.state, b.hazard, b.detail = c.Outcome, 0, ""
 		if c.Outcome != t.end() {
-			b.state, b.detail = txn.BranchHeuristic, "said by "+c.By+": "+c.Reason
-			if c.By == "" {
-				b.detail = "said by an operator: " + c.Reason
-			}
+			b.state, b.detail = txn.BranchHeuristic, saidBy(c)
 			b.hazard = map[txn.BranchState]txn.Heuristic{txn.BranchCommitted: txn.HeuristicCommit, txn.BranchRolledBack: txn.HeuristicRollback}[c.Outcome]
 		}
 	}
@@ -194,4 +195,26 @@ func (m *model) resolve(c Resolve, t *modelTx) Code {
 	m.appendAudit(a)
 	m.finishVoteless(c.ID)
 	return OK
+}
+
+// stated is Resolve of a delegated transaction: the end that the operator states is the decision, and is not proved.
+func (m *model) stated(c Resolve, t *modelTx) {
+	b := t.branches[0]
+	b.state, b.hazard, b.detail = txn.BranchHeuristic, txn.HeuristicHazard, "rolled-back, "+saidBy(c)
+	if c.Outcome == txn.BranchCommitted {
+		t.reason, b.detail = "", "committed, "+saidBy(c)
+		m.decide(c.ID, txn.Committing, 0)
+		return
+	}
+	if t.cause == 0 {
+		t.cause, t.reason = txn.CauseOperator, c.Reason
+	}
+	m.decide(c.ID, txn.RollingBack, t.cause)
+}
+
+func saidBy(c Resolve) string {
+	if c.By == "" {
+		return "said by an operator: " + c.Reason
+	}
+	return "said by " + c.By + ": " + c.Reason
 }

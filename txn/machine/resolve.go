@@ -1,6 +1,10 @@
 package machine
 
-import "github.com/txmgr/txmgr/txn"
+import (
+	"cmp"
+
+	"github.com/txmgr/txmgr/txn"
+)
 
 // resolve carries out the statement of an operator. The same statement again is a repeat and
 // changes nothing: a retry of the one that rolled the transaction back must not be taken for
@@ -13,21 +17,21 @@ func (m *Machine) resolve(c Resolve) Result {
 	r := m.txs.at(i)
 	switch {
 	case c.Outcome != txn.BranchCommitted && c.Outcome != txn.BranchRolledBack,
-		c.Reason == "", len(c.Reason) > txn.MaxReason, len(c.By) > MaxBy:
+		c.Reason == "", len(c.Reason) > txn.MaxReason, len(c.By) > MaxBy, c.Undecided && c.Decides:
 		return m.answer(i, Malformed)
 	case c.Branch != 0 && m.branch(r, c.Branch) == 0:
 		return m.refuse(i, NoBranch, c.Branch)
-	case m.auditLog.isRepeat(&c):
+	case r.is(delegated) && c.Decides && (r.awaitsEnd() || r.state != txn.Active && r.expiry <= m.tick):
+		return m.resolveDelegated(i, &c) // no repeat: it would be decided
+	case m.auditLog.isRepeat(&c), c.Undecided && r.state.Decided() && !r.state.Commits():
 		return m.answer(i, OK)
 	case r.is(delegated) && r.state != txn.Active:
 		return m.refuse(i, Delegated, 1)
-	case r.state.Decided() && c.Undecided && !r.state.Commits():
-		return m.answer(i, OK)
 	case r.state.Decided() && c.Undecided:
 		return m.answer(i, Decided)
 	case r.state.Decided():
 		return m.resolveBranches(i, &c)
-	case c.Outcome == txn.BranchCommitted:
+	case c.Outcome == txn.BranchCommitted || c.Decides:
 		return m.answer(i, Undecided)
 	}
 	r = m.txs.edit(i)
@@ -36,6 +40,16 @@ func (m *Machine) resolve(c Resolve) Result {
 	m.giveUp(i, txn.CauseOperator)
 	m.auditResolve(&c)
 	return m.answer(i, OK)
+}
+
+// resolveDelegated makes the stated end of the only branch the decision. A statement is no proof: the heuristic outcome says
+// whose it is, until a proof is reported or an operator forgets it, and no caller is told that surely nothing was applied.
+func (m *Machine) resolveDelegated(i uint32, c *Resolve) Result {
+	if r := m.endUnknown(i, c.Outcome.String()+", "+c.statement()); r.cause == 0 {
+		r.reason = storeString(&m.strings, c.Reason)
+	}
+	m.auditResolve(c)
+	return m.decideBy(i, c.Outcome, txn.CauseOperator)
 }
 
 // resolveBranches ends the branches that are meant and in doubt, as stated.
@@ -71,11 +85,12 @@ func (m *Machine) resolveBranch(r *record, b *branch, id txn.BranchID, c *Resolv
 	if c.Outcome == txn.BranchCommitted {
 		kind = txn.HeuristicCommit
 	}
-	by := c.By
-	if by == "" {
-		by = "an operator"
-	}
-	m.finishHeuristic(r, b, ReportHeuristic{Branch: id, Heuristic: kind, Detail: "said by " + by + ": " + c.Reason})
+	m.finishHeuristic(r, b, ReportHeuristic{Branch: id, Heuristic: kind, Detail: c.statement()})
+}
+
+// statement says whose statement it is.
+func (c *Resolve) statement() string {
+	return "said by " + cmp.Or(c.By, "an operator") + ": " + c.Reason
 }
 
 func (m *Machine) auditResolve(c *Resolve) {

@@ -52,6 +52,13 @@ func said(b txn.BranchID, s txn.BranchState) Resolve {
 	return Resolve{ID: one, Branch: b, Outcome: s, By: "ann", Reason: "looked"}
 }
 
+// stated is the statement of an operator that the branch ended so whose end decides.
+func stated(b txn.BranchID, s txn.BranchState) Resolve {
+	c := said(b, s)
+	c.Decides = true
+	return c
+}
+
 var worlds = []scenario{
 	{name: "unknown"},
 	{name: "active", make: []Command{begin}},
@@ -158,6 +165,10 @@ var commands = []struct {
 	{"resolve b9", said(9, txn.BranchCommitted)},
 	{"resolve prepared", said(0, txn.BranchPrepared)},
 	{"resolve, no reason", Resolve{ID: one, Outcome: txn.BranchRolledBack}},
+	{"state committed", stated(0, txn.BranchCommitted)},
+	{"state rolled back", stated(0, txn.BranchRolledBack)},
+	{"state b1 committed", stated(1, txn.BranchCommitted)},
+	{"state b9", stated(9, txn.BranchCommitted)},
 	{"begin appointed", decides},
 	{"enlist new, revokes", Enlist{ID: one, Branch: Branch{Participant: "stock", Revokes: true}}},
 	{"enlist new, decides", Enlist{ID: one, Branch: Branch{Participant: "stock", Decides: true}}},

@@ -37,7 +37,9 @@ coordinator asks the participants: if one of them holds the branch prepared, or 
 how it ended, the command is refused with exit code 6.
 
 For a transaction that is not decided, --rollback decides to roll back, as an operator.
-Only the votes of its branches can commit it.
+Only the votes of its branches can commit it. If its only branch decides (its vote is
+delegated), and the time is over, the record is how that branch ended: it becomes the
+decision, and a heuristic outcome too, since it is not proved.
 
 The operator is recorded as user@host, or as ` + cli.UserVariable + ` says; txmgr audit list
 shows it.`,
@@ -102,10 +104,18 @@ func (o *resolveOptions) question(info txn.Info) string {
 	if o.branch != "" {
 		of = o.branch + " of"
 	}
+	if branchDecides(info) {
+		return fmt.Sprintf("Record, as the operator, that the branch which decides %s %s?", info.ID, word)
+	}
 	if !info.State.Decided() && o.rollback {
 		return fmt.Sprintf("Roll back %s, which is not decided?", info.ID)
 	}
 	return fmt.Sprintf("Record, as the operator, that %s %s %s?", of, info.ID, word)
+}
+
+// branchDecides reports whether the end of the only branch is the decision, and is being found out.
+func branchDecides(info txn.Info) bool {
+	return info.State == txn.Preparing && len(info.Branches) == 1 && info.Branches[0].Vote >= txn.VoteDelegated
 }
 
 // findBranch finds the branch that an argument names; zero for no argument.
