@@ -21,7 +21,7 @@
 //   - delegated.pml: one-phase commit as the code does it, also with a second application.
 //   - lastparticipant.pml: planned: one of several participants decides last, by its own one-phase
 //     commit; and the same with a begin that is not awaited (ANNOUNCED).
-//   - announced.pml: planned: a single branch that is appointed in a begin that is not awaited, and
+//   - announced.pml: a single branch that is appointed in a begin that is not awaited, and
 //     decides by its one-phase commit; with a second branch, or application, it is revoked first.
 //   - sharedid.pml: planned: the appointment of that participant, and a second application.
 //
