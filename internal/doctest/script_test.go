@@ -84,6 +84,7 @@ func (s *script) run(ctx context.Context, dir string, env []string) []string {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
 	err := cmd.Run()
+	endGroup(cmd)
 	printed := strings.Split(out.String(), "\n"+mark)[1:]
 	if err != nil {
 		last := s.steps[max(len(printed), 1)-1]
@@ -96,6 +97,20 @@ func (s *script) run(ctx context.Context, dir string, env []string) []string {
 		}
 	}
 	return problems
+}
+
+// endGroup ends what the script has left behind, and waits for that, so that nothing writes into a directory
+// that is being removed.
+func endGroup(cmd *exec.Cmd) {
+	if cmd.Process == nil {
+		return
+	}
+	for range 500 {
+		if syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) != nil {
+			return // none is left
+		}
+		<-time.After(10 * time.Millisecond)
+	}
 }
 
 // unprinted returns the first line that was not printed in its order.
