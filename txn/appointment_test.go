@@ -230,6 +230,7 @@ func TestNothingIsAppointedBehindTheBegin(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					m := newNamingManager()
 					m.delay = time.Second
+					defer func() { <-time.After(time.Minute) }() // what was not waited for ends
 					err := txn.Run(t.Context(), m, txn.Options{Name: t.Name()}, func(ctx context.Context, tx *txn.Tx) (err error) {
 						if !opening {
 							err = begin(ctx, tx)
