@@ -38,7 +38,7 @@ func (a asyncCalls) ReportCompletion(ctx context.Context, id txn.ID, reports []t
 func (a asyncCalls) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest, answer func(txn.Outcome, error)) {
 	if told, _ := machine.SplitEndedByApplication(id, c.Votes, ""); len(told) > 0 {
 		go func() {
-			votes, res, err := a.n.endedByHand(ctx, "commit", id, c.Votes, "")
+			votes, res, err := a.n.recordEndedByApplication(ctx, "commit", id, c.Votes, "")
 			if err != nil {
 				answer(outcomeOf(res), err)
 				return

@@ -77,17 +77,17 @@ func TestAsyncCallsAnswerAsTheOthers(t *testing.T) {
 		got  [2]string
 		want string // in both
 	}{
-		"begin":                           {begin(t.Context(), two), "<nil>"},
-		"begin, refused by the options":   {begin(t.Context(), txn.Options{Name: strings.Repeat("n", 200)}), "invalid"},
-		"begin, refused by the log":       {begin(t.Context(), txn.Options{Branches: []txn.Enlistment{{Participant: "nobody"}}}), "nobody"},
-		"begin, no time left":             {begin(ended, txn.Options{}), "unavailable"},
-		"commit":                          {commit(two, yes, func(id txn.ID) { committed = id }), "commits true"},
-		"commit, with a no":               {commit(two, []txn.BranchVote{{Branch: 1, Vote: txn.VoteNo}}, nil), "rolled back"},
-		"commit, rolled back for reasons": {commit(txn.Options{}, nil, func(id txn.ID) { _, _ = n.Rollback(t.Context(), id, "no stock") }), "no stock"},
-		"commit, ended by application":    {commit(two, []txn.BranchVote{{Branch: 1, Vote: txn.VoteEndedByApplication}}, nil), "ended"},
-		"report":                          {report(committed, txn.CompletionReport{Branch: 1, State: txn.BranchCommitted}), "<nil>"},
-		"report of nothing":               {report(txn.ID{}), "no transaction id given"},
-		"report of what nobody knows":     {report(unknown, txn.CompletionReport{Branch: 1, State: txn.BranchCommitted}), "not found"},
+		"begin":                            {begin(t.Context(), two), "<nil>"},
+		"begin, refused by the options":    {begin(t.Context(), txn.Options{Name: strings.Repeat("n", 200)}), "invalid"},
+		"begin, refused by the log":        {begin(t.Context(), txn.Options{Branches: []txn.Enlistment{{Participant: "nobody"}}}), "nobody"},
+		"begin, no time left":              {begin(ended, txn.Options{}), "unavailable"},
+		"commit":                           {commit(two, yes, func(id txn.ID) { committed = id }), "commits true"},
+		"commit, with a no":                {commit(two, []txn.BranchVote{{Branch: 1, Vote: txn.VoteNo}}, nil), "rolled back"},
+		"commit, rolled back for reasons":  {commit(txn.Options{}, nil, func(id txn.ID) { _, _ = n.Rollback(t.Context(), id, "no stock") }), "no stock"},
+		"commit, ended by application":     {commit(two, []txn.BranchVote{{Branch: 1, Vote: txn.VoteEndedByApplication}}, nil), "ended"},
+		"report":                           {report(committed, txn.CompletionReport{Branch: 1, State: txn.BranchCommitted}), "<nil>"},
+		"report of nothing":                {report(txn.ID{}), "no transaction id given"},
+		"report on an unknown transaction": {report(unknown, txn.CompletionReport{Branch: 1, State: txn.BranchCommitted}), "not found"},
 	} {
 		if got.got[0] != got.got[1] || !strings.Contains(got.got[0], got.want) {
 			t.Errorf("%s: %s\nwithout a goroutine: %s\nwant %q", name, got.got[0], got.got[1], got.want)

@@ -23,7 +23,7 @@ func (n *Node) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.
 // proposeCommit proposes the commit, and reports whether votes are missing: in that case
 // nothing is decided yet.
 func (n *Node) proposeCommit(ctx context.Context, id txn.ID, c txn.CommitRequest) (o txn.Outcome, missing bool, err error) {
-	votes, res, err := n.endedByHand(ctx, "commit", id, c.Votes, "")
+	votes, res, err := n.recordEndedByApplication(ctx, "commit", id, c.Votes, "")
 	if err != nil {
 		return outcomeOf(res), false, err
 	}
@@ -80,7 +80,7 @@ func (n *Node) Vote(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome, e
 	if len(b.Reason) > txn.MaxReason {
 		return txn.Outcome{}, tooLongError("vote", id, "reason", len(b.Reason))
 	}
-	votes, res, err := n.endedByHand(ctx, "vote", id, b.Votes, b.Reason)
+	votes, res, err := n.recordEndedByApplication(ctx, "vote", id, b.Votes, b.Reason)
 	told := len(votes) < len(b.Votes)
 	if err != nil || told && len(votes) == 0 {
 		return outcomeOf(res), err
@@ -97,9 +97,9 @@ func (n *Node) Vote(ctx context.Context, id txn.ID, b txn.Votes) (txn.Outcome, e
 	return outcomeOf(res), err
 }
 
-// endedByHand records which branches were ended by application SQL, and returns the votes of
+// recordEndedByApplication records which branches were ended by application SQL, and returns the votes of
 // the other branches.
-func (n *Node) endedByHand(ctx context.Context, op string, id txn.ID, votes []txn.BranchVote, reason string) (left []txn.BranchVote, res machine.Result, err error) {
+func (n *Node) recordEndedByApplication(ctx context.Context, op string, id txn.ID, votes []txn.BranchVote, reason string) (left []txn.BranchVote, res machine.Result, err error) {
 	told, left := machine.SplitEndedByApplication(id, votes, reason)
 	for _, c := range told {
 		if res, err = n.proposeTx(ctx, op, id, c); err != nil {

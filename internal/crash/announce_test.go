@@ -177,23 +177,7 @@ func TestApplicationDiesWhileItAnnounces(t *testing.T) {
 			c := newCoordinator(t)
 			c.start("")
 			b := newBank(t, c)
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), applicationAddress+"="+c.address, applicationStep+"="+s.step, sessionClientLeft+"="+b.dsn["left"], sessionClientRight+"="+b.dsn["right"])
-			cmd.Stderr = os.Stderr
-			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-			out, err := cmd.StdoutPipe()
-			must(t, err)
-			must(t, cmd.Start())
-			lines := bufio.NewScanner(out)
-			if !lines.Scan() {
-				t.Fatal("the application did not begin")
-			}
-			id, err := txn.ParseID(lines.Text())
-			must(t, err)
-			var killed *exec.ExitError
-			if err := cmd.Wait(); !errors.As(err, &killed) || killed.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-				t.Fatalf("the application was not killed: %v", err)
-			}
+			id := b.runUntilKilled(c, s.step)
 			if _, prepared, _, err := b.state(t.Context()); err != nil || prepared > 0 && !s.prepared {
 				t.Errorf("%d branches are prepared, although the application died before it asked for that; %v", prepared, err)
 			}
@@ -244,4 +228,28 @@ func TestCoordinatorDiesBehindTheWork(t *testing.T) {
 			}
 		})
 	}
+}
+
+// runUntilKilled runs an application that is killed at a step, and returns its transaction.
+func (b *bank) runUntilKilled(c *coordinator, step string) txn.ID {
+	t := b.t
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), applicationAddress+"="+c.address, applicationStep+"="+step, sessionClientLeft+"="+b.dsn["left"], sessionClientRight+"="+b.dsn["right"])
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
+		t.Fatal("the application did not begin")
+	}
+	id, err := txn.ParseID(lines.Text())
+	must(t, err)
+	var killed *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &killed) || killed.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the application was not killed: %v", err)
+	}
+	return id
 }

@@ -1,12 +1,10 @@
 package crash
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -122,23 +120,7 @@ func TestApplicationDiesBesideItsAppointment(t *testing.T) {
 			c.start("")
 			b := newBank(t, c)
 			must(t, b.m.Admin().TestParticipant(t.Context(), "left")) // which creates the marker table
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), applicationAddress+"="+c.address, applicationStep+"="+s.step, sessionClientLeft+"="+b.dsn["left"], sessionClientRight+"="+b.dsn["right"])
-			cmd.Stderr = os.Stderr
-			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-			out, err := cmd.StdoutPipe()
-			must(t, err)
-			must(t, cmd.Start())
-			lines := bufio.NewScanner(out)
-			if !lines.Scan() {
-				t.Fatal("the application did not begin")
-			}
-			id, err := txn.ParseID(lines.Text())
-			must(t, err)
-			var killed *exec.ExitError
-			if err := cmd.Wait(); !errors.As(err, &killed) || killed.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-				t.Fatalf("the application was not killed: %v", err)
-			}
+			id := b.runUntilKilled(c, s.step)
 			ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 			defer cancel()
 			info, err := b.m.Wait(ctx, id, txn.UntilFinished)

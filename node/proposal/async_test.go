@@ -115,7 +115,7 @@ func TestAsyncContextEnds(t *testing.T) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		if q.sweeping {
-			t.Error("the queue looks at contexts of nobody")
+			t.Error("the queue goes on looking at contexts when no caller is left")
 		}
 	})
 }
