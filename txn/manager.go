@@ -60,12 +60,15 @@ type Enlistment struct {
 	// enlistment that arrives late changes nothing. At most 16 references of a branch may be
 	// replaced.
 	SessionRef string
-	// Decides appoints the branch, which must be the transaction's only one: its own end, reported by ReportCompletion, is the
-	// decision, and the application may commit it in one phase at any time from now on, without asking. At the deadline, and at
+	// Decides appoints the branch: its own end, reported by ReportCompletion, is the decision. The application may commit it
+	// in one phase without asking, as soon as all other branches have voted [VotePrepared] behind enlistments that were
+	// answered; the only branch of a transaction at any time from now on. At the deadline, and at
 	// a rollback, the coordinator finds out how the branch ended. What proves that has to be in place before this is sent:
-	// see [OnePhaseCommitter]; and the coordinator must know of it: see [BeginResult.Appoints]. [ErrConflict]: there are other branches, or the coordinator prepares the participant.
+	// see [OnePhaseCommitter]; and the coordinator must know of it: see [BeginResult.Appoints]. [ErrConflict]: another branch
+	// decides, one has voted, or the coordinator prepares one.
 	Decides bool
-	// Revokes says that no branch decides by its own end any more. While one does, only the application that appointed it
+	// Revokes says that no branch that was enlisted before decides by its own end any more, nor this one unless Decides is
+	// set, too. While one decides, only the application that appointed it
 	// must say so, before it commits it, and other enlistments of another participant are refused with [ErrConflict].
 	Revokes bool
 }
