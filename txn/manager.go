@@ -45,6 +45,14 @@ type Options struct {
 	// [UntilFinished], and to Get. A resource that panics then ends the process. It makes no difference to a rollback, nor to a commit in one
 	// phase, which is the decision. It is not sent.
 	ReturnOnDecision bool
+	// LastDecides lets the last of several branches decide, in the order of [Join], if its resource can
+	// commit in one phase and prove that afterwards ([OnePhaseCommitter]): all others prepare, it
+	// commits, and that is the decision; the others then commit. That saves the wait for the
+	// coordinator's log and a prepare. In exchange, when that database fails in the middle of its commit, the
+	// others keep their locks until it is back and can be asked, or an operator says how it ended. Where it
+	// cannot be, the log decides as otherwise: when the last resource cannot do so, a branch votes [VoteReadOnly], others
+	// know the id, the coordinator asks for votes itself ([Tx.Enlist]), or the begin is awaited. It is not sent.
+	LastDecides bool
 }
 
 // Enlistment asks for a branch at a participant. Enlisting the same participant twice returns
