@@ -48,8 +48,9 @@ func (m *Machine) markEndedByApplication(c EndedByApplication) Result {
 	case r.is(delegated):
 		m.fx.Pending = append(m.fx.Pending, r.id) // its application will not report its end
 	case !r.state.Decided():
-		m.strings.drop(r.reason)
-		r.reason = storeString(&m.strings, c.Reason)
+		if r.cause == 0 { // otherwise the reason is that of the cause
+			r.reason = storeString(&m.strings, c.Reason)
+		}
 		m.deadlines.Cancel(uint64(i), r.deadline)
 		m.decideRollback(i, cmp.Or(r.cause, txn.CauseVoteNo))
 	case r.isFinal():

@@ -58,18 +58,22 @@ func (m *Machine) expireBatch() int {
 func (m *Machine) TimedOut(id txn.ID, index uint64) (expiry survival.Tick, ok bool) {
 	if i, ok := m.index[id]; ok {
 		r := m.txs.at(i)
-		return r.expiry, r.cause == txn.CauseTimeout && r.entry == index && !m.wasAsked(r)
+		return r.expiry, r.cause == txn.CauseTimeout && r.entry == index && !m.hasVote(r, decidesRollback)
 	}
 	t, ok := m.Get(id)
 	return t.Expiry, ok && t.Cause == txn.CauseTimeout && t.DecidedIndex == index &&
-		!slices.ContainsFunc(t.Branches, func(b TransactionBranch) bool { return b.Vote == txn.VoteDelegated })
+		!slices.ContainsFunc(t.Branches, func(b TransactionBranch) bool { return decidesRollback(b.Vote) })
 }
 
-// wasAsked reports whether a branch of r decides, or has decided, by its own end.
-func (m *Machine) wasAsked(r *record) bool {
+// decidesRollback reports whether a branch with this vote may have decided to roll back: also for a cause from before, when
+// its end had to be found out.
+func decidesRollback(v txn.Vote) bool { return v >= txn.VoteNo }
+
+// hasVote reports whether a branch of r has such a vote.
+func (m *Machine) hasVote(r *record, such func(txn.Vote) bool) bool {
 	for k := r.first; k != 0; {
 		b := m.branches.at(k)
-		if b.vote == txn.VoteDelegated {
+		if such(b.vote) {
 			return true
 		}
 		k = b.next
