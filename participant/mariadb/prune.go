@@ -12,7 +12,7 @@ var _ participant.Pruner = (*resourceManager)(nil)
 
 // Prune implements [participant.Pruner]. It removes marker rows.
 func (r *resourceManager) Prune(ctx context.Context, limit int, over func(context.Context, []string) ([]bool, error)) (removed int, err error) {
-	ctx, fail := r.call(ctx, "prune")
+	ctx, fail := r.calls.Begin(ctx, "prune")
 	defer fail(&err)
 	if r.markers == "" {
 		return 0, nil

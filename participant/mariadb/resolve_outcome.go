@@ -15,7 +15,7 @@ var (
 
 // ResolveOutcome implements [participant.OutcomeResolver].
 func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "resolve the outcome of "+excerpt.Of(b.XID))
+	ctx, fail := r.calls.Begin(ctx, "resolve the outcome of "+excerpt.Of(b.XID))
 	defer fail(&err)
 	t, err := r.task(b)
 	if err != nil {
@@ -30,7 +30,7 @@ func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Bran
 
 // ReadOutcome implements [participant.OutcomeReader]. Only a marker row is taken for proof.
 func (r *resourceManager) ReadOutcome(ctx context.Context, b participant.Branch) (_ participant.Result, known bool, err error) {
-	ctx, fail := r.call(ctx, "read the outcome of "+excerpt.Of(b.XID))
+	ctx, fail := r.calls.Begin(ctx, "read the outcome of "+excerpt.Of(b.XID))
 	defer fail(&err)
 	t, err := r.task(b)
 	if err != nil || !t.s.hasMarker() {

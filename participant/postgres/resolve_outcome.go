@@ -19,7 +19,7 @@ var (
 // ResolveOutcome implements [participant.OutcomeResolver]. A backend that still runs the branch's
 // transaction is terminated; with fence=off the call waits for it to end by itself.
 func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "resolve the outcome of "+excerpt.Of(b.XID))
+	ctx, fail := r.calls.Begin(ctx, "resolve the outcome of "+excerpt.Of(b.XID))
 	defer fail(&err)
 	if err := r.own(b); err != nil {
 		return participant.Result{}, err
@@ -37,7 +37,7 @@ func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Bran
 
 // ReadOutcome implements [participant.OutcomeReader]. Only a marker row is taken for proof.
 func (r *resourceManager) ReadOutcome(ctx context.Context, b participant.Branch) (_ participant.Result, known bool, err error) {
-	ctx, fail := r.call(ctx, "read the outcome of "+excerpt.Of(b.XID))
+	ctx, fail := r.calls.Begin(ctx, "read the outcome of "+excerpt.Of(b.XID))
 	defer fail(&err)
 	if err := r.own(b); err != nil {
 		return participant.Result{}, false, err
