@@ -14,6 +14,8 @@
 //	}
 //
 // The suite knows nothing about the participant but that it stores integers under keys.
+// [RunApplication] tries the application's side of a database, and [RowWhenOpened] that its marker row
+// is written in time.
 //
 // # Invariants that are tried
 //
