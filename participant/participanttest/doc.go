@@ -34,6 +34,8 @@
 //     it ([participant.Inspector], [participant.LockInspector]).
 //  9. A branch whose outcome was resolved has ended as reported, for ever, whatever its
 //     connection does then ([participant.OutcomeResolver], [txn.OnePhaseCommitter]).
+//  10. Reading an outcome does not disturb a branch that is open, and reports only what is
+//     proved ([participant.OutcomeReader]).
 //
 // # Time
 //
