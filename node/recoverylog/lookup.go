@@ -37,6 +37,9 @@ func (l *Log) Lookup(ctx context.Context, keys []recovery.Key) ([]recovery.Branc
 				continue
 			}
 			known[i].State, known[i].Heuristic = t.State, t.Heuristic
+			if decider := t.Decider(); t.State == txn.Active && decider != 0 {
+				known[i].Decider = recovery.Branch{Participant: t.Branches[decider-1].Participant, Branch: BranchOf(m, &t, decider)}
+			}
 			if k.Branch >= 1 && int(k.Branch) <= len(t.Branches) {
 				known[i].Branch = BranchOf(m, &t, k.Branch)
 				b := &t.Branches[k.Branch-1]

@@ -68,6 +68,9 @@ type BranchStatus struct {
 	// Retention is how long an outcome is kept when there are not too many: no begin that appoints a
 	// branch is taken when its id is as old.
 	Retention time.Duration
+	// Decider is the branch that decides the transaction by its own end, while the transaction is
+	// active and the branch appointed. Its ID is zero when there is none.
+	Decider Branch
 	// Branch is the branch as enlisted, so that a participant has the session reference,
 	// vote and payload. Zero when the transaction has no such branch.
 	Branch participant.Branch
