@@ -17,8 +17,8 @@ type PendingTx struct {
 	// less: it has passed.
 	TimeLeft time.Duration
 	// Branches are the unfinished ones; of a transaction that is preparing, those
-	// that have not voted and that the coordinator has to prepare, and the one to which
-	// the decision is delegated, whose Vote is [txn.VoteDelegated], or
+	// that have not voted and that the coordinator has to prepare, or only the one that
+	// decides by its end, whose Vote is [txn.VoteDelegated], or
 	// [txn.VoteEndedByApplication] when application SQL ended it. ClientCompletes is
 	// set for those that the client completes, and that are left to it for
 	// recovery.Config.ClientGrace after the decision.
