@@ -199,11 +199,12 @@ func (l *fakeLog) endDelegatedLocked(id txn.ID, x *fakeTx, b *fakeBranch, end tx
 	if x.state.Decided() || b.vote != txn.VoteDelegated {
 		return
 	}
-	if end == txn.BranchCommitted {
-		l.decideLocked(id, x, txn.Committing, 0)
-		return
+	if x.state, x.cause = txn.RollingBack, cmp.Or(x.cause, txn.CauseVoteNo); end == txn.BranchCommitted {
+		x.state, x.cause = txn.Committing, 0
 	}
-	l.decideLocked(id, x, txn.RollingBack, cmp.Or(x.cause, txn.CauseVoteNo))
+	if len(x.branches) > 1 { // the others are to be driven
+		l.decideLocked(id, x, x.state, x.cause)
+	}
 }
 
 // delegate puts a transaction whose decision was delegated to its only branch.

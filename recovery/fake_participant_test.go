@@ -76,6 +76,13 @@ func (p *fakeParticipant) prepare(xid string) {
 	p.prepared[xid] = true
 }
 
+// setEnd makes a branch one that its application has ended, as far as there is proof.
+func (p *fakeParticipant) setEnd(xid string, e participant.BranchOutcome) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended[xid] = e
+}
+
 func (p *fakeParticipant) setFault(f func(recordedCall) fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -35,7 +35,7 @@ func TestCommittedDeciderOfADeadClient(t *testing.T) {
 			died := time.Now()
 			id := txn.NewID(died, [9]byte{1})
 			log.appoint(id, "stock", "pay", "bank")
-			bank.ended[txn.XID(cluster, id, 3)] = participant.Committed
+			bank.setEnd(txn.XID(cluster, id, 3), participant.Committed)
 			within(t, time.Minute, "committed", log.allDone)
 			worst = max(worst, time.Since(died))
 			synctest.Wait()
@@ -92,7 +92,7 @@ func TestUndecidedDeciderIsLeftAlone(t *testing.T) {
 				begin(t, Config{SweepEvery: 5 * time.Second}, log)
 				id := idOf(1)
 				log.appoint(id, "stock", "bank")
-				bank.ended[txn.XID(cluster, id, 2)] = c.end
+				bank.setEnd(txn.XID(cluster, id, 2), c.end)
 				bank.setFault(always(c.fault))
 				if c.plain {
 					log.with(func() { log.parts["bank"] = plainParticipant{bank} })
@@ -110,9 +110,11 @@ func TestUndecidedDeciderIsLeftAlone(t *testing.T) {
 				if onlyReads(t, "stock", stock) != 0 || stock.preparedCount() != 1 {
 					t.Errorf("stock: %+v, %d prepared", stock.made(), stock.preparedCount())
 				}
+				bank.mu.Lock()
 				if bank.most > 1 {
 					t.Errorf("asked %d times at once about one transaction", bank.most)
 				}
+				bank.mu.Unlock()
 				stock.prepare(txn.XID(cluster, idOf(2), 1))
 				sleep(t.Context(), 6*time.Second+10*time.Millisecond)
 				if stock.preparedCount() != 1 {
@@ -131,7 +133,7 @@ func TestDecidersAreReadByASweepThatActs(t *testing.T) {
 		r := begin(t, Config{}, log)
 		id := idOf(1)
 		log.appoint(id, "stock", "bank")
-		bank.ended[txn.XID(cluster, id, 2)] = participant.Committed
+		bank.setEnd(txn.XID(cluster, id, 2), participant.Committed)
 		sweep := func(apply bool) {
 			fs, err := r.Sweep(t.Context(), "stock", apply)
 			if err == nil && (len(fs) != 1 || fs[0].Class != "leave" || fs[0].State != txn.Active) {
@@ -178,7 +180,7 @@ func TestDeciderReadBesideTheDeadline(t *testing.T) {
 		r := begin(t, Config{}, log)
 		id := idOf(1)
 		log.appoint(id, "stock", "bank")
-		bank.ended[txn.XID(cluster, id, 2)] = participant.Committed
+		bank.setEnd(txn.XID(cluster, id, 2), participant.Committed)
 		if _, err := r.Sweep(t.Context(), "stock", true); err != nil {
 			t.Fatal(err)
 		}
@@ -230,9 +232,7 @@ func TestOthersWaitForTheDecider(t *testing.T) {
 				if n := len(bank.made()); n < 5 {
 					t.Errorf("bank was asked %d times", n)
 				}
-				bank.mu.Lock()
-				bank.ended[txn.XID(cluster, id, 2)] = c.end
-				bank.mu.Unlock()
+				bank.setEnd(txn.XID(cluster, id, 2), c.end)
 				bank.setFault(nil)
 				if c.forget {
 					bank.setFault(always(forget))
