@@ -211,7 +211,7 @@ func checkProofs(place string, left []string, unknown map[txn.ID]*entry) error {
 		proved[id] = true
 	}
 	for id, e := range unknown {
-		if e.wayOf().place == place && e.Kind != kindTyped && !proved[id] {
+		if slices.Contains(e.wayOf().places, place) && e.Kind != kindTyped && !proved[id] {
 			return fmt.Errorf("%s: the commit record of %v is gone, and its begin may still come", place, id)
 		}
 	}

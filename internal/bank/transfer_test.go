@@ -41,6 +41,8 @@ type transfer struct {
 	Legs    []leg         `json:"legs"`
 	// Reads are places that take part and change nothing.
 	Reads []string `json:"reads,omitempty"`
+	// Last is the place whose branch is opened last, which may decide.
+	Last string `json:"last,omitempty"`
 	// Remote is the place whose legs another client does.
 	Remote string `json:"away,omitempty"`
 	// Typed is the statement that ends the branch at TypedAt past the SDK, and Late is what is done
@@ -79,8 +81,9 @@ func draw(r *rand.Rand, id txn.ID) transfer {
 		tr.Timeout = between(r, 8*time.Second, 12*time.Second)
 	}
 	route := drawRoute(r, tr.Kind)
-	if way.place != "" {
-		route = []string{way.place}
+	if len(way.places) > 0 {
+		route = slices.Clone(way.places)
+		tr.Last = route[r.IntN(len(route))]
 	}
 	if tr.Kind == kindRead {
 		tr.Reads = route
@@ -99,7 +102,7 @@ func draw(r *rand.Rand, id txn.ID) transfer {
 				tr.Remote = l.Place
 			}
 		}
-	case way.place == "" && r.IntN(5) == 0:
+	case !way.alone() && r.IntN(5) == 0:
 		for _, p := range places {
 			if !slices.Contains(route, p) {
 				tr.Reads = append(tr.Reads, p)
@@ -163,12 +166,15 @@ func (tr *transfer) at(place string) (legs []leg) {
 	return legs
 }
 
-// takesPart returns the places where the transfer has a branch.
+// takesPart returns the places where the transfer has a branch, in the order of their opening.
 func (tr *transfer) takesPart() (in []string) {
 	for _, p := range places {
 		if len(tr.at(p)) > 0 || slices.Contains(tr.Reads, p) {
 			in = append(in, p)
 		}
+	}
+	if at := slices.Index(in, tr.Last); at >= 0 {
+		in = append(slices.Delete(in, at, at+1), tr.Last)
 	}
 	return in
 }

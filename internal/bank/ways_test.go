@@ -14,7 +14,7 @@ import (
 type way struct {
 	name    string
 	share   int         // how often in a hundred transfers
-	place   string      // the database of its only branch; empty: it has several branches, or services
+	places  []string    // where its branches are; nil: in places that are drawn, of which the log decides
 	options txn.Options // how it is begun and committed
 	// decider decides, unless it cannot: then one that waits for more.
 	decider decider
@@ -42,11 +42,14 @@ var ways = []way{
 	{name: "several branches, by the log", share: 34, decider: byLog},
 	{name: "several branches, by the log, begin awaited", share: 14, options: awaitBegin, decider: byLog},
 	{name: "several branches, by the log, answered on decision", share: 14, options: returnOnDecision, decider: byLog},
-	{name: "PostgreSQL alone, appointed", share: 11, place: inBank, decider: byBranch, mayBeUnknown: true},
-	{name: "MariaDB alone, appointed", share: 11, place: inSavings, decider: byBranch, mayBeUnknown: true},
-	{name: "PostgreSQL alone, delegated", share: 8, place: inBank, options: awaitBegin, decider: byDelegate},
-	{name: "MariaDB alone, delegated", share: 8, place: inSavings, options: awaitBegin, decider: byDelegate},
+	{name: "PostgreSQL alone, appointed", share: 11, places: []string{inBank}, decider: byBranch, mayBeUnknown: true},
+	{name: "MariaDB alone, appointed", share: 11, places: []string{inSavings}, decider: byBranch, mayBeUnknown: true},
+	{name: "PostgreSQL alone, delegated", share: 8, places: []string{inBank}, options: awaitBegin, decider: byDelegate},
+	{name: "MariaDB alone, delegated", share: 8, places: []string{inSavings}, options: awaitBegin, decider: byDelegate},
 }
+
+// alone reports whether there is one branch, in a database.
+func (w way) alone() bool { return len(w.places) == 1 }
 
 // drawWay draws a way for a kind of transfer. A branch of another process, and one that only reads,
 // cannot decide.
@@ -54,7 +57,7 @@ func drawWay(r *rand.Rand, kind string) way {
 	for {
 		n := r.IntN(100)
 		at := slices.IndexFunc(ways, func(w way) bool { n -= w.share; return n < 0 })
-		if w := ways[at]; w.place == "" || kind != kindRemote && kind != kindRead {
+		if w := ways[at]; !w.alone() || kind != kindRemote && kind != kindRead {
 			return w
 		}
 	}
