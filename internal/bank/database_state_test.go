@@ -138,13 +138,21 @@ func (k *databaseState) checkBalances(fail func(format string, args ...any), one
 	}
 }
 
+// complete reports whether all legs of a transfer are there, by their number.
+func (k *databaseState) complete(e *entry) bool {
+	n := 0
+	for _, legs := range k.journal[e.ID.String()] {
+		n += len(legs)
+	}
+	return n == len(e.Legs)
+}
+
 // checkTransfer describes what is wrong in the databases about one transfer; empty if nothing is.
 func (k *databaseState) checkTransfer(e *entry) string {
 	if e.Kind == kindTyped {
 		return k.checkTyped(e)
 	}
-	there := k.journal[e.ID.String()]
-	all := true
+	there, all := k.journal[e.ID.String()], k.complete(e)
 	for _, place := range places {
 		want, got := e.at(place), there[place]
 		byAccount := func(a, b leg) int { return a.Account - b.Account }
@@ -153,7 +161,6 @@ func (k *databaseState) checkTransfer(e *entry) string {
 		if len(got) > 0 && !slices.Equal(want, got) {
 			return fmt.Sprintf("%s has %v, want %v", place, got, want)
 		}
-		all = all && len(want) == len(got)
 	}
 	switch {
 	case len(there) > 0 && !all:
@@ -179,7 +186,7 @@ func (b *testEnv) compareAll() {
 			for e := range entries {
 				there := len(k.journal[e.ID.String()]) > 0
 				info, err := b.m.Get(b.t.Context(), e.ID)
-				if why := e.compare(info, err, there); why != "" {
+				if why := k.compare(e, info, err); why != "" {
 					b.t.Errorf("%v (%s; %s), reported as %s: the coordinator says: %s", e.ID, e.Kind, e.Way, byOutcome(e), why)
 				}
 				if there && errors.Is(err, txn.ErrNotFound) {
@@ -198,14 +205,15 @@ func (b *testEnv) compareAll() {
 }
 
 // compare describes what is wrong in the coordinator's answer about one transfer; empty if nothing is.
-func (e *entry) compare(info txn.Info, err error, there bool) string {
+func (k *databaseState) compare(e *entry, info txn.Info, err error) string {
+	there := len(k.journal[e.ID.String()]) > 0
 	switch {
 	case errors.Is(err, txn.ErrNotFound) && e.mayBeUnknown(there):
 		return ""
 	case err != nil:
 		return err.Error()
 	case e.Kind == kindTyped:
-		return compareTyped(e, info, there)
+		return compareTyped(e, info, there, k.complete(e))
 	case info.Heuristic != 0:
 		return fmt.Sprintf("heuristic %v: %+v", info.Heuristic, info.Branches)
 	case e.outcome == outcomeOK && info.State != txn.Committed,

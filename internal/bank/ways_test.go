@@ -104,8 +104,8 @@ func (e *entry) mayBeUnknown(there bool) bool {
 	return e.wayOf().mayBeUnknown && (e.outcome != outcomeOK || e.decider == byBranch)
 }
 
-// wayCounts counts transfers by way and outcome; those that were decided by another than their way
-// says apart, and once more those that are there although the coordinator does not know them.
+// wayCounts counts transfers by way and outcome. Those that were decided by another than their way says are apart. Those
+// that are there although the coordinator does not know them are counted once more, unless a COMMIT was typed.
 type wayCounts map[string]map[string]int
 
 const (
@@ -128,7 +128,7 @@ func countWays(entries []*entry, unknown map[txn.ID]*entry) wayCounts {
 		} else {
 			n[byOutcome(e)]++
 		}
-		if unknown[e.ID] != nil {
+		if unknown[e.ID] != nil && e.Kind != kindTyped {
 			n[countUnknown]++
 		}
 	}
