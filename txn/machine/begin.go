@@ -70,18 +70,27 @@ func (m *Machine) checkBegin(c Begin) Result {
 		return r
 	}
 	m.participants.beginSeq++
+	var decider txn.BranchID
+	coordinatorPrepares := false
 	for k := range c.Branches {
 		id := txn.BranchID(k + 1)
 		p, code := m.checkBranch(&c.Branches[k])
 		if code == OK && m.participants.markSeen(p) {
 			code = Malformed // twice in one begin: it is not known which payload is meant
 		}
-		if code == OK && c.Branches[k].Decides && !m.mayDecide(p, len(c.Branches)) {
+		if code == OK && c.Branches[k].Decides && decider != 0 {
 			code = NotSoleBranch
 		}
 		if code != OK {
 			return Result{Code: code, Branch: id}
 		}
+		if c.Branches[k].Decides {
+			decider = id
+		}
+		coordinatorPrepares = coordinatorPrepares || m.participants.list[p].CoordinatorPrepares
+	}
+	if decider != 0 && coordinatorPrepares {
+		return Result{Code: NotSoleBranch, Branch: decider}
 	}
 	return Result{}
 }
@@ -164,8 +173,8 @@ func (m *Machine) enlist(c Enlist) Result {
 	}
 	if k, id := m.branchAt(r, p); k != 0 {
 		res := m.enlistAgain(i, k, id, &c)
-		if res.Code == OK && c.Branch.Revokes {
-			m.revoke(i)
+		if res.Code == OK && c.Branch.Revokes && !c.Branch.Decides {
+			m.revokeUpTo(i, id)
 		}
 		return res
 	}
@@ -173,8 +182,8 @@ func (m *Machine) enlist(c Enlist) Result {
 	case int(r.count) == txn.MaxBranches:
 		return m.answer(i, TooMany)
 	case r.is(delegated) && !c.Branch.Revokes:
-		return m.refuse(i, Delegated, 1)
-	case c.Branch.Decides && !m.mayDecide(p, int(r.count)+1):
+		return m.refuseDelegated(i)
+	case c.Branch.Decides && !m.mayDecide(p, r):
 		return m.refuse(i, NotSoleBranch, txn.BranchID(r.count+1))
 	}
 	if c.Branch.Revokes {

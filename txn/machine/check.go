@@ -120,13 +120,20 @@ func checkDecision(r *record, t *Transaction) error {
 	if r.is(endedByApplication) != t.EndedByApplication() {
 		return fmt.Errorf("votes %+v: ended by the application is %v", t.Branches, r.is(endedByApplication))
 	}
+	deciders, votes := 0, 0
 	for _, b := range t.Branches {
 		if b.Vote == txn.VoteEndedByApplication && r.hasDeadline() {
 			return fmt.Errorf("state %v, and a branch was ended by hand", t.State)
 		}
-		if b.Vote == txn.VoteDelegated && (r.hasDeadline() && !t.Appointed() || len(t.Branches) != 1) {
-			return fmt.Errorf("state %v with %d branches, and one is delegated to", t.State, len(t.Branches))
+		if b.Vote != 0 {
+			votes++
 		}
+		if b.Vote == txn.VoteDelegated {
+			deciders++
+		}
+	}
+	if deciders > 1 || deciders == 1 && r.hasDeadline() && !t.Appointed() || votes > 1 && r.is(delegated) {
+		return fmt.Errorf("state %v, votes %+v: %d decide", t.State, t.Branches, deciders)
 	}
 	if !t.State.Decided() && (t.Decided != 0 || t.DecidedTick != 0 || t.DecidedIndex != 0 || t.Heuristic != 0) {
 		return fmt.Errorf("state %v, decided at %d, tick %d, entry %d, heuristic %q", t.State, t.Decided, t.DecidedTick, t.DecidedIndex, t.Heuristic)

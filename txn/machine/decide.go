@@ -18,7 +18,7 @@ func (m *Machine) commit(c Commit) Result {
 	case r.state.Decided():
 		return m.answer(i, Decided)
 	case r.is(delegated):
-		return m.refuse(i, Delegated, 1)
+		return m.refuseDelegated(i)
 	}
 	no, refusal := m.checkVotes(i, c.Votes)
 	if refusal.Code != OK {
@@ -60,7 +60,7 @@ func (m *Machine) rollback(c Rollback) Result {
 	case r.state.Decided(), r.awaitsEnd():
 		return m.answer(i, OK)
 	case r.is(delegated) && r.state != txn.Active:
-		return m.refuse(i, Delegated, 1)
+		return m.refuseDelegated(i)
 	case c.Cause == 0 || c.Cause == txn.CauseTimeout || c.Cause > txn.CauseOperator || len(c.Reason) > txn.MaxReason:
 		return m.answer(i, Malformed)
 	}

@@ -2,12 +2,13 @@ package machine
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/txmgr/txmgr/txn"
 )
 
 // A delegated transaction is undecided, but neither its deadline nor a command of a client
-// decides it: only the end of its only branch does, which is reported by ReportCompletion, or
+// decides it: only the end of its only branch does, or of the one that is appointed, which is reported by ReportCompletion, or
 // by ReportHeuristic when it cannot be found out, or stated by an operator when its participant is gone (resolve.go).
 
 func (m *Machine) delegate(c Delegate) Result {
@@ -20,6 +21,8 @@ func (m *Machine) delegate(c Delegate) Result {
 	switch {
 	case k == 0:
 		return m.refuse(i, NoBranch, c.Branch)
+	case r.is(delegated) && r.count > 1:
+		return m.refuse(i, NotSoleBranch, c.Branch)
 	case r.is(delegated), r.state.Commits() && m.branches.at(k).vote >= txn.VoteDelegated:
 		return m.answer(i, OK)
 	case r.state != txn.Active:
@@ -39,43 +42,69 @@ func (m *Machine) delegate(c Delegate) Result {
 	return m.answer(i, OK)
 }
 
-// completeDelegated makes the branch's end the decision.
+// completeDelegated makes the end of the branch that decides the decision. Others that are reported have ended alike.
 func (m *Machine) completeDelegated(i uint32, c ReportCompletion) Result {
-	if len(c.Reports) == 0 {
+	k, id := m.decider(m.txs.at(i))
+	at := slices.IndexFunc(c.Reports, func(a txn.CompletionReport) bool { return a.Branch == id })
+	if at < 0 && len(c.Reports) > 0 && m.txs.at(i).count == 1 {
+		return m.refuse(i, BadCompletion, c.Reports[0].Branch)
+	}
+	if at < 0 {
 		return m.answer(i, Undecided)
 	}
-	end := c.Reports[0].State
+	end := c.Reports[at].State
 	for _, a := range c.Reports {
-		if a.Branch != 1 || a.State != end || end != txn.BranchCommitted && end != txn.BranchRolledBack {
+		if m.branch(m.txs.at(i), a.Branch) == 0 || a.State != end || end != txn.BranchCommitted && end != txn.BranchRolledBack {
 			return m.refuse(i, BadCompletion, a.Branch)
 		}
 	}
 	r := m.undelegate(i)
-	m.finishBranch(r, m.branches.edit(r.first), end)
+	m.finishBranch(r, m.branches.edit(k), end)
+	if end == txn.BranchCommitted {
+		m.othersPrepared(r, k)
+	}
+	for _, a := range c.Reports {
+		m.finishBranch(r, m.branches.edit(m.branch(r, a.Branch)), end)
+	}
 	return m.decideBy(i, end, txn.CauseVoteNo)
+}
+
+// othersPrepared records the votes that the commit of the branch in slot decider implies.
+func (m *Machine) othersPrepared(r *record, decider uint32) {
+	for k := r.first; k != 0; {
+		b := m.branches.edit(k)
+		if k != decider {
+			b.vote, b.state = txn.VotePrepared, txn.BranchPrepared
+		}
+		k = b.next
+	}
 }
 
 // heuristicDelegated ends a transaction whose branch may have ended either way: the branch has
 // not promised to commit, so the decision is to roll back.
 func (m *Machine) heuristicDelegated(i uint32, c ReportHeuristic) Result {
-	switch {
-	case c.Branch != 1:
+	switch _, id := m.decider(m.txs.at(i)); {
+	case c.Branch != id:
 		return m.refuse(i, NoBranch, c.Branch)
 	case c.Heuristic != txn.HeuristicHazard:
 		return m.answer(i, Undecided)
 	case len(c.Detail) > txn.MaxReason:
 		return m.answer(i, Malformed)
 	}
-	m.endUnknown(i, c.Detail)
+	m.endUnknown(i, txn.BranchRolledBack, c.Detail)
 	return m.decideBy(i, txn.BranchRolledBack, txn.CauseVoteNo)
 }
 
-// endUnknown finishes the branch, of whose end there is no proof. The caller decides at once.
-func (m *Machine) endUnknown(i uint32, detail string) *record {
+// endUnknown finishes the branch that decides, of whose end there is no proof; it is taken to be end. The caller decides at once.
+func (m *Machine) endUnknown(i uint32, end txn.BranchState, detail string) *record {
+	k, id := m.decider(m.txs.at(i))
 	r := m.undelegate(i)
+	if end == txn.BranchCommitted {
+		m.othersPrepared(r, k)
+	}
 	r.heuristic = txn.HeuristicHazard
 	m.countHeuristic(r.heuristic)
-	m.finishHeuristic(r, m.branches.edit(r.first), ReportHeuristic{Branch: 1, Heuristic: r.heuristic, Detail: detail})
+	m.finishHeuristic(r, m.branches.edit(k), ReportHeuristic{Branch: id, Heuristic: r.heuristic, Detail: detail})
 	return r
 }
 

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/txmgr/txmgr/txn"
@@ -33,6 +34,11 @@ func (m *Machine) markEndedByApplication(c EndedByApplication) Result {
 	}
 	r = m.txs.edit(i)
 	r.flags |= endedByApplication
+	if r.is(delegated) && r.count > 1 { // its client, which alone commits the branch that decides, does so no more
+		decider, _ := m.decider(r)
+		r = m.undelegate(i)
+		m.branches.edit(decider).vote = 0
+	}
 	m.branches.edit(k).vote = txn.VoteEndedByApplication
 	switch {
 	case r.is(delegated) && r.state == txn.Active:
@@ -42,9 +48,11 @@ func (m *Machine) markEndedByApplication(c EndedByApplication) Result {
 	case r.is(delegated):
 		m.fx.Pending = append(m.fx.Pending, r.id) // its application will not report its end
 	case !r.state.Decided():
-		r.reason = storeString(&m.strings, c.Reason)
+		if r.cause == 0 { // otherwise the reason is that of the cause
+			r.reason = storeString(&m.strings, c.Reason)
+		}
 		m.deadlines.Cancel(uint64(i), r.deadline)
-		m.decideRollback(i, txn.CauseVoteNo)
+		m.decideRollback(i, cmp.Or(r.cause, txn.CauseVoteNo))
 	case r.isFinal():
 		m.retained.ring.Remove(r.id) // it is put back with the fact recorded
 		m.loaded = 0

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"slices"
+
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -52,12 +54,29 @@ func (m *Machine) expireBatch() int {
 }
 
 // TimedOut returns the expiry tick of a transaction that the entry with the given index rolled
-// back because its deadline had passed; false for any other, also for one whose branch had to be asked first.
+// back because its deadline had passed; false for any other, also for one with a branch that had to be asked first.
 func (m *Machine) TimedOut(id txn.ID, index uint64) (expiry survival.Tick, ok bool) {
 	if i, ok := m.index[id]; ok {
 		r := m.txs.at(i)
-		return r.expiry, r.cause == txn.CauseTimeout && r.entry == index && (r.first == 0 || m.branches.at(r.first).vote != txn.VoteDelegated)
+		return r.expiry, r.cause == txn.CauseTimeout && r.entry == index && !m.hasVote(r, decidesRollback)
 	}
 	t, ok := m.Get(id)
-	return t.Expiry, ok && t.Cause == txn.CauseTimeout && t.DecidedIndex == index && (len(t.Branches) == 0 || t.Branches[0].Vote != txn.VoteDelegated)
+	return t.Expiry, ok && t.Cause == txn.CauseTimeout && t.DecidedIndex == index &&
+		!slices.ContainsFunc(t.Branches, func(b TransactionBranch) bool { return decidesRollback(b.Vote) })
+}
+
+// decidesRollback reports whether a branch with this vote may have decided to roll back: also for a cause from before, when
+// its end had to be found out.
+func decidesRollback(v txn.Vote) bool { return v >= txn.VoteNo }
+
+// hasVote reports whether a branch of r has such a vote.
+func (m *Machine) hasVote(r *record, such func(txn.Vote) bool) bool {
+	for k := r.first; k != 0; {
+		b := m.branches.at(k)
+		if such(b.vote) {
+			return true
+		}
+		k = b.next
+	}
+	return false
 }

@@ -206,7 +206,7 @@ func (m *Machine) refuse(i uint32, code Code, b txn.BranchID) Result {
 // notActive refuses a command that only an active transaction accepts.
 func (m *Machine) notActive(i uint32) Result {
 	if m.txs.at(i).is(delegated) {
-		return m.refuse(i, Delegated, 1)
+		return m.refuseDelegated(i)
 	}
 	return m.answer(i, Decided)
 }

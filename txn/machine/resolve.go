@@ -26,7 +26,7 @@ func (m *Machine) resolve(c Resolve) Result {
 	case m.auditLog.isRepeat(&c), c.Undecided && r.state.Decided() && !r.state.Commits():
 		return m.answer(i, OK)
 	case r.is(delegated) && r.state != txn.Active:
-		return m.refuse(i, Delegated, 1)
+		return m.refuseDelegated(i)
 	case r.state.Decided() && c.Undecided:
 		return m.answer(i, Decided)
 	case r.state.Decided():
@@ -42,10 +42,13 @@ func (m *Machine) resolve(c Resolve) Result {
 	return m.answer(i, OK)
 }
 
-// resolveDelegated makes the stated end of the only branch the decision. A statement is no proof: the heuristic outcome says
+// resolveDelegated makes the stated end of the branch that decides the decision. A statement is no proof: the heuristic outcome says
 // whose it is, until a proof is reported or an operator forgets it, and no caller is told that surely nothing was applied.
 func (m *Machine) resolveDelegated(i uint32, c *Resolve) Result {
-	if r := m.endUnknown(i, c.Outcome.String()+", "+c.statement()); r.cause == 0 {
+	if _, id := m.decider(m.txs.at(i)); c.Branch != 0 && c.Branch != id {
+		return m.refuse(i, Delegated, id)
+	}
+	if r := m.endUnknown(i, c.Outcome, c.Outcome.String()+", "+c.statement()); r.cause == 0 {
 		r.reason = storeString(&m.strings, c.Reason)
 	}
 	m.auditResolve(c)

@@ -191,7 +191,10 @@ func (m *Machine) restore(t *Transaction) (slot uint32, err error) {
 	if !t.Session.IsZero() {
 		r.flags |= inSession
 	}
-	if t.Delegated() || t.Appointed() {
+	if t.Decider() != 0 {
+		if len(t.Branches) > 1 && t.State == txn.Preparing && t.Cause == 0 {
+			return 0, fmt.Errorf("delegated to one of %d branches", len(t.Branches))
+		}
 		r.flags |= delegated
 	}
 	if t.BeforeRestore {
@@ -224,7 +227,7 @@ func (m *Machine) restoreBranch(r *record, t *TransactionBranch) error {
 	if !ok || t.State < txn.BranchEnlisted || t.State > txn.BranchHeuristic {
 		return fmt.Errorf("branch at unknown participant %q, or in state %v", t.Participant, t.State)
 	}
-	if t.Vote > txn.VoteEndedByApplication || t.Vote >= txn.VoteDelegated && r.hasDeadline() && !r.is(delegated) {
+	if t.Vote > txn.VoteEndedByApplication || t.Vote >= txn.VoteDelegated && r.hasDeadline() && !r.is(delegated) || t.Vote != 0 && m.excludesVote(r, t.Vote) {
 		return fmt.Errorf("branch with vote %v in state %v", t.Vote, r.state)
 	}
 	if len(t.Replaced) > maxReplacedRefs {
@@ -242,6 +245,12 @@ func (m *Machine) restoreBranch(r *record, t *TransactionBranch) error {
 		m.participants.list[p].unfinished++
 	}
 	return nil
+}
+
+// excludesVote reports whether no state has a branch with vote v beside those that r has so far: only one branch decides, and
+// until it has, the others have not voted.
+func (m *Machine) excludesVote(r *record, v txn.Vote) bool {
+	return m.hasVote(r, func(w txn.Vote) bool { return w == txn.VoteDelegated && v == w || w != 0 && r.is(delegated) })
 }
 
 // linkRecords puts every record into its group of the survival index, in the order of joining.
