@@ -12,7 +12,8 @@
 //
 // Each transfer commits in a way that is drawn at random ([ways]): several branches, of which the log
 // decides, with and without the options for the begin and the answer; or one branch in PostgreSQL or in
-// MariaDB, appointed beforehand, or with the decision delegated to it. A way says who has to decide, and
+// MariaDB, appointed beforehand, or with the decision delegated to it; or both databases, of which the
+// last one decides. A way says who has to decide, and
 // whether the coordinator may not know a transfer that committed.
 //
 // Faults are injected one every few seconds, of every kind in turn, then at random; their order is

@@ -20,6 +20,7 @@ var (
 const (
 	wayLog       = "several branches, by the log"
 	wayAwaited   = "several branches, by the log, begin awaited"
+	wayLast      = "both databases, by the last"
 	wayAppointed = "PostgreSQL alone, appointed"
 	wayDelegated = "PostgreSQL alone, delegated"
 )
@@ -99,6 +100,14 @@ func TestAnswersOfEachWay(t *testing.T) {
 		{"delegated", wayDelegated, withinBank, withinBank, ok(byDelegate), committed, nil, ""},
 		{"delegated, and not waited for", wayDelegated, withinBank, withinBank, ok(byBranch), committed, nil, "the decision was not waited for"},
 		{"delegated, and lost", wayDelegated, withinBank, withinBank, ok(byDelegate), txn.Info{}, notFound, "not found"},
+		{"by the last", wayLast, acrossBoth, acrossBoth, ok(byBranch), committed, nil, ""},
+		{"by the log instead of the last", wayLast, acrossBoth, acrossBoth, ok(byLog), committed, nil, ""},
+		{"by the last, only that", wayLast, acrossBoth, acrossBoth[1:], ok(byBranch), committed, nil, "half of it is there"},
+		{"by the last, only the others", wayLast, acrossBoth, acrossBoth[:1], end(outcomeInDoubt), committed, nil, "half of it is there"},
+		{"by the last, and lost", wayLast, acrossBoth, acrossBoth, ok(byBranch), txn.Info{}, notFound, "not found"},
+		{"by the last, and lost with its client", wayLast, acrossBoth, acrossBoth, transferEnd{}, txn.Info{}, notFound, "not found"},
+		{"by the last, a heuristic outcome", wayLast, acrossBoth, acrossBoth, ok(byBranch), txn.Info{State: txn.Committed, Heuristic: txn.HeuristicHazard}, nil, "heuristic"},
+		{"by the last, rolled back and all there", wayLast, acrossBoth, acrossBoth, end(outcomeRolledBack), committed, nil, "it is there"},
 		{"no way", "by chance", withinBank, withinBank, ok(byLog), committed, nil, "there is no way"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -107,6 +116,41 @@ func TestAnswersOfEachWay(t *testing.T) {
 			got := k.checkTransfer(e)
 			if got == "" {
 				got = k.compare(e, c.info, c.err)
+			}
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("the checker says %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestTypedCommitOfTheLast: whoever finds the commit record of the branch that decides takes a typed COMMIT for the
+// decision. The heuristic outcome of the other branch has to show what that one has lost.
+func TestTypedCommitOfTheLast(t *testing.T) {
+	committed, mixed := txn.Info{State: txn.Committed}, txn.Info{State: txn.Committed, Heuristic: txn.HeuristicMixed}
+	for _, c := range []struct {
+		name, way, at string
+		done          []leg
+		outcome       string
+		info          txn.Info
+		want          string
+	}{
+		{"the other was prepared", wayLast, inSavings, acrossBoth, "", committed, ""},
+		{"the other was not", wayLast, inSavings, acrossBoth[1:], outcomeEndedByApp, mixed, ""},
+		{"the other was not, and nothing shows it", wayLast, inSavings, acrossBoth[1:], outcomeEndedByApp, committed, "heuristic"},
+		{"the other was prepared, and is said to be lost", wayLast, inSavings, acrossBoth, "", mixed, "heuristic"},
+		{"rolled back", wayLast, inSavings, acrossBoth, outcomeRolledBack, committed, "another branch"},
+		{"not the last", wayLast, inBank, acrossBoth[:1], outcomeEndedByApp, mixed, "in the books"},
+		{"not the last, all there", wayLast, inBank, acrossBoth, outcomeEndedByApp, committed, "another branch"},
+		{"the log decides", wayLog, inSavings, acrossBoth[1:], outcomeEndedByApp, mixed, "in the books"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := wayEntry(c.way, kindTyped, acrossBoth, transferEnd{Outcome: c.outcome})
+			e.Typed, e.TypedAt, e.Last = typedCommit, c.at, inSavings
+			k := stateOf(e, c.done)
+			got := k.checkTransfer(e)
+			if got == "" {
+				got = k.compare(e, c.info, nil)
 			}
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 				t.Errorf("the checker says %q, want %q", got, c.want)

@@ -36,12 +36,16 @@ const (
 var (
 	awaitBegin       = txn.Options{AwaitBegin: true}
 	returnOnDecision = txn.Options{ReturnOnDecision: true}
+	lastDecides      = txn.Options{LastDecides: true}
+	lastReturns      = txn.Options{LastDecides: true, ReturnOnDecision: true}
 )
 
 var ways = []way{
-	{name: "several branches, by the log", share: 34, decider: byLog},
-	{name: "several branches, by the log, begin awaited", share: 14, options: awaitBegin, decider: byLog},
-	{name: "several branches, by the log, answered on decision", share: 14, options: returnOnDecision, decider: byLog},
+	{name: "several branches, by the log", share: 23, decider: byLog},
+	{name: "several branches, by the log, begin awaited", share: 11, options: awaitBegin, decider: byLog},
+	{name: "several branches, by the log, answered on decision", share: 11, options: returnOnDecision, decider: byLog},
+	{name: "both databases, by the last", share: 12, places: []string{inBank, inSavings}, options: lastDecides, decider: byBranch},
+	{name: "both databases, by the last, answered on decision", share: 5, places: []string{inBank, inSavings}, options: lastReturns, decider: byBranch},
 	{name: "PostgreSQL alone, appointed", share: 11, places: []string{inBank}, decider: byBranch, mayBeUnknown: true},
 	{name: "MariaDB alone, appointed", share: 11, places: []string{inSavings}, decider: byBranch, mayBeUnknown: true},
 	{name: "PostgreSQL alone, delegated", share: 8, places: []string{inBank}, options: awaitBegin, decider: byDelegate},
