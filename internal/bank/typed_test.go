@@ -105,8 +105,8 @@ func (k *databaseState) oneSidedLegs(e *entry) []leg {
 }
 
 // typedDecision reports whether a typed COMMIT may have decided the transfer: its branch was the last of
-// several, which decides. Whoever finds its commit record takes that for the decision, unless the client
-// could report before that its own statement had ended the branch.
+// several, which decides. Recovery takes its commit record for the decision, unless the client could
+// report before that its own statement had ended the branch.
 func (e *entry) typedDecision() bool {
 	w := e.wayOf()
 	return e.Typed == typedCommit && e.TypedAt == e.Last && !w.alone() && w.decider == byBranch

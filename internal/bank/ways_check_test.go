@@ -124,8 +124,8 @@ func TestAnswersOfEachWay(t *testing.T) {
 	}
 }
 
-// TestTypedCommitOfTheLast: whoever finds the commit record of the branch that decides takes a typed COMMIT for the
-// decision. The heuristic outcome of the other branch has to show what that one has lost.
+// TestTypedCommitOfTheLast: recovery takes the commit record of the branch that decides for the decision, also when a
+// COMMIT was typed. The heuristic outcome of the other branch has to show what that one has lost.
 func TestTypedCommitOfTheLast(t *testing.T) {
 	committed, mixed := txn.Info{State: txn.Committed}, txn.Info{State: txn.Committed, Heuristic: txn.HeuristicMixed}
 	for _, c := range []struct {
