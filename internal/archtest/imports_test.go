@@ -36,7 +36,10 @@ var importRules = []importRule{
 	{"adaptive/...", []string{"adaptive"}, "any Go server can use the pool"},
 
 	{"participant", []string{"txn", "txn/admin"}, "the contract of a participant, in the types of `txn`"},
+	{"participant/internal/calls", nil, "it ends the calls to a participant that is closed, and names it in errors"},
+	{"participant/internal/dbsettings", []string{"participant", "participant/internal/excerpt", "txn", "txn/admin"}, "the settings that databases with marker rows have in common"},
 	{"participant/internal/excerpt", []string{"internal/textutil"}, "it shortens texts for error messages"},
+	{"participant/internal/prune/...", []string{"participant", "txn"}, "which marker rows are not needed any more; the statements are the drivers'"},
 	{"participant/mariadb/...", []string{"participant", "participant/internal/...", "participant/mariadb/internal/...", "txn", "txn/admin"}, "one driver and its parts: it depends neither on other drivers nor on recovery"},
 	{"participant/postgres/...", []string{"participant", "participant/internal/...", "participant/postgres/internal/...", "txn", "txn/admin"}, "one driver and its parts: it depends neither on other drivers nor on recovery"},
 	{"participant/...", []string{"participant", "txn", "txn/admin", "internal/textutil"}, "one driver each: it depends neither on other drivers nor on recovery"},
