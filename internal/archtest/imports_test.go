@@ -24,7 +24,8 @@ var importRules = []importRule{
 	{"txn", []string{"txn/internal/workdeadline"}, "shared types, and what applications call"},
 	{"txn/admin", []string{"txn"}, "what operators read and order; applications do without it"},
 	{"txn/async", []string{"txn"}, "calls without a goroutine each: node makes them, and server answers by them"},
-	{"txn/machine", []string{"txn", "txn/admin", "timeout/survival", "timeout/hashbelt"}, "the replicated state machine: the shared types, and the structures that are part of its state"},
+	{"txn/machine", []string{"txn", "txn/admin", "txn/machine/internal/...", "timeout/survival", "timeout/hashbelt"}, "the replicated state machine: the shared types, and the structures that are part of its state"},
+	{"txn/machine/internal/slab", nil, "it holds items and strings, and does not know what they are"},
 	{"txn/txntest", []string{"txn", "txn/admin", "txn/machine", "timeout/...", "internal/random", "internal/textutil"}, "an in-memory manager for tests of applications: the state machine without a log"},
 	{"txn/txnhttp", []string{"txn"}, "it carries a transaction from service to service, with any `txn.Manager`"},
 

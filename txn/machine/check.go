@@ -39,8 +39,8 @@ func (m *Machine) CheckInvariants() error {
 	a.unfinished = make([]int, len(m.participants.list))
 	v := m.stateView()
 	var t Transaction
-	for i := uint32(1); i < m.txs.used; i++ {
-		r := m.txs.at(i)
+	for i := uint32(1); i < m.txs.Used(); i++ {
+		r := m.txs.At(i)
 		if r.id.IsZero() {
 			continue
 		}
@@ -62,7 +62,7 @@ type recount struct {
 }
 
 func (a *recount) add(m *Machine, i uint32, t *Transaction) error {
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	a.txs++
 	a.branches += len(t.Branches)
 	open := 0
@@ -143,8 +143,8 @@ func checkDecision(r *record, t *Transaction) error {
 
 func (a *recount) compare(m *Machine) error {
 	c := m.Counts()
-	if a.txs != m.txs.len() || a.txs != len(m.index) || a.branches != m.branches.len() {
-		return fmt.Errorf("%d transactions and %d branches in the slabs, %d in the index, counted %d and %d", m.txs.len(), m.branches.len(), len(m.index), a.txs, a.branches)
+	if a.txs != m.txs.Len() || a.txs != len(m.index) || a.branches != m.branches.Len() {
+		return fmt.Errorf("%d transactions and %d branches in the slabs, %d in the index, counted %d and %d", m.txs.Len(), m.branches.Len(), len(m.index), a.txs, a.branches)
 	}
 	if a.withDeadline+a.delegated != c.Undecided || a.delegated != c.Delegated || a.completing != c.Completing || a.heuristics != c.Heuristics || a.retained != m.retained.ring.Len() {
 		return fmt.Errorf("counts %+v, kept %d; counted %+v", c, m.retained.ring.Len(), *a)
@@ -168,7 +168,7 @@ func (a *recount) compare(m *Machine) error {
 func (m *Machine) checkDeadlines() error {
 	seen := 0
 	for id, end := range m.deadlines.All() {
-		r := m.txs.at(uint32(id))
+		r := m.txs.At(uint32(id))
 		joins := survival.Index{Survival: int64(end - m.tick)}
 		if index := r.survivalIndex(m.tick); !r.hasDeadline() || !index.Equal(joins) {
 			return fmt.Errorf("%v in state %v, survival index %v, expiry %d, is in the group of tick %d, which %v joins",

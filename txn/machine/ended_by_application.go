@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
 )
 
 // EndedByApplication reports whether a branch was ended by statements of the application's own.
@@ -20,36 +21,36 @@ func (m *Machine) markEndedByApplication(c EndedByApplication) Result {
 	if !ok {
 		return Result{Code: NotFound}
 	}
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	k := m.branch(r, c.Branch)
 	switch {
 	case k == 0:
 		return m.refuse(i, BadVote, c.Branch)
 	case len(c.Reason) > txn.MaxReason:
 		return m.answer(i, Malformed)
-	case m.branches.at(k).vote == txn.VoteEndedByApplication:
+	case m.branches.At(k).vote == txn.VoteEndedByApplication:
 		return m.answer(i, OK)
 	case r.state.Commits():
 		return m.answer(i, Decided)
 	}
-	r = m.txs.edit(i)
+	r = m.txs.Edit(i)
 	r.flags |= endedByApplication
 	if r.is(delegated) && r.count > 1 { // its client, which alone commits the branch that decides, does so no more
 		decider, _ := m.decider(r)
 		r = m.undelegate(i)
-		m.branches.edit(decider).vote = 0
+		m.branches.Edit(decider).vote = 0
 	}
-	m.branches.edit(k).vote = txn.VoteEndedByApplication
+	m.branches.Edit(k).vote = txn.VoteEndedByApplication
 	switch {
 	case r.is(delegated) && r.state == txn.Active:
-		r.reason = storeString(&m.strings, c.Reason)
+		r.reason = slab.Store(&m.strings, c.Reason)
 		m.deadlines.Cancel(uint64(i), r.deadline)
 		m.findOut(i, txn.CauseVoteNo)
 	case r.is(delegated):
 		m.fx.Pending = append(m.fx.Pending, r.id) // its application will not report its end
 	case !r.state.Decided():
 		if r.cause == 0 { // otherwise the reason is that of the cause
-			r.reason = storeString(&m.strings, c.Reason)
+			r.reason = slab.Store(&m.strings, c.Reason)
 		}
 		m.deadlines.Cancel(uint64(i), r.deadline)
 		m.decideRollback(i, cmp.Or(r.cause, txn.CauseVoteNo))

@@ -233,7 +233,7 @@ func checkHistories(t *testing.T, draw func(*rapid.T, survival.Tick) Command) {
 func dueAt(m *Machine, tick survival.Tick) (ids []txn.ID) {
 	for slot, end := range m.deadlines.All() {
 		if end <= tick {
-			ids = append(ids, m.txs.at(uint32(slot)).id)
+			ids = append(ids, m.txs.At(uint32(slot)).id)
 		}
 	}
 	return ids
@@ -248,8 +248,8 @@ func compare(t *rapid.T, m *Machine, model *model) {
 	}
 	compareCluster(t, m, model)
 	compareSessions(t, m, model)
-	if m.txs.len()+m.retained.ring.Len() != len(model.txs) {
-		t.Fatalf("%d records and %d outcomes; the model has %d", m.txs.len(), m.retained.ring.Len(), len(model.txs))
+	if m.txs.Len()+m.retained.ring.Len() != len(model.txs) {
+		t.Fatalf("%d records and %d outcomes; the model has %d", m.txs.Len(), m.retained.ring.Len(), len(model.txs))
 	}
 	for id, want := range model.txs {
 		got, ok := m.Get(id)

@@ -73,8 +73,8 @@ func TestDelegatedIsLeftToItsBranch(t *testing.T) {
 			t.Errorf("%s: at the end, counts %+v; want %+v", name, got, want)
 		}
 		m.Apply(Entry{Tick: 1 << 40})
-		if m.strings.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
-			t.Errorf("%s: left behind: %d cells, %d branches, %d records", name, m.strings.len(), m.branches.len(), m.txs.len())
+		if m.strings.Len() != 0 || m.branches.Len() != 0 || m.txs.Len() != 0 {
+			t.Errorf("%s: left behind: %d cells, %d branches, %d records", name, m.strings.Len(), m.branches.Len(), m.txs.Len())
 		}
 	}
 }
@@ -148,8 +148,8 @@ func TestProofAfterTheEnd(t *testing.T) {
 				t.Error(err)
 			}
 			x, ok := m.Get(id)
-			if !ok || m.txs.len() != 1 || x.State != txn.Committed || x.Heuristic != txn.HeuristicMixed || x.Branches[1].Detail != found.Detail {
-				t.Errorf("left: %d, and %+v", m.txs.len(), x)
+			if !ok || m.txs.Len() != 1 || x.State != txn.Committed || x.Heuristic != txn.HeuristicMixed || x.Branches[1].Detail != found.Detail {
+				t.Errorf("left: %d, and %+v", m.txs.Len(), x)
 			}
 			do(t, m, Forget{ID: id, By: "ann", Reason: "paid by hand"})
 			m.Apply(Entry{Tick: 1<<30 + 100})
@@ -157,8 +157,8 @@ func TestProofAfterTheEnd(t *testing.T) {
 				t.Error("its retention did not begin when it was forgotten")
 			}
 			m.Apply(Entry{Tick: 1 << 31})
-			if m.strings.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
-				t.Errorf("left behind: %d cells, %d branches, %d records", m.strings.len(), m.branches.len(), m.txs.len())
+			if m.strings.Len() != 0 || m.branches.Len() != 0 || m.txs.Len() != 0 {
+				t.Errorf("left behind: %d cells, %d branches, %d records", m.strings.Len(), m.branches.Len(), m.txs.Len())
 			}
 		})
 	}
@@ -233,7 +233,7 @@ func TestResolveAgainIsNoOtherWord(t *testing.T) {
 	if o := outcomeOf(t, m); o.State != txn.RollingBack || o.Cause != txn.CauseOperator || len(fx.Pending) != 0 {
 		t.Errorf("%+v, %+v", o, fx)
 	}
-	if n := len(m.Audit()); n != 4 { // three participants were registered
+	if n := len(m.Audit()); n != 5 { // four participants were registered
 		t.Errorf("%d audit records: %+v", n, m.Audit())
 	}
 	word.Reason = "the database is gone for good"
@@ -252,7 +252,7 @@ func TestResolveSaysWhoSaidIt(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	var got []string
-	for _, a := range m.Audit()[3:] {
+	for _, a := range m.Audit()[4:] {
 		s := a.Public()
 		got = append(got, strings.Join([]string{s.Action, s.ID.String(), s.Branch, s.Subject, s.By, s.Reason}, "|"))
 	}

@@ -134,8 +134,8 @@ func TestNothingIsLeftOfSeveral(t *testing.T) {
 	} {
 		m := (scenario{name: name, make: history}).build(t)
 		m.Apply(Entry{Tick: 1 << 40})
-		if n := m.Counts(); n.Undecided+n.Completing+n.Finished+n.Heuristics != 0 || m.strings.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
-			t.Errorf("%s: %+v, and %d cells, %d branches, %d records", name, n, m.strings.len(), m.branches.len(), m.txs.len())
+		if n := m.Counts(); n.Undecided+n.Completing+n.Finished+n.Heuristics != 0 || m.strings.Len() != 0 || m.branches.Len() != 0 || m.txs.Len() != 0 {
+			t.Errorf("%s: %+v, and %d cells, %d branches, %d records", name, n, m.strings.Len(), m.branches.Len(), m.txs.Len())
 		}
 	}
 }
