@@ -13,7 +13,8 @@ func enlistAt(participant string, decides, revokes bool) Enlist {
 }
 
 // TestALateEnlistmentMovesNoAppointment: enlistments are sent again when their answer is lost, and copies arrive late. One that has
-// been carried out gives no appointment, and takes none that came after it.
+// been carried out gives no appointment, and takes none that came after it. It is refused when its client would take its
+// branch for appointed otherwise.
 func TestALateEnlistmentMovesNoAppointment(t *testing.T) {
 	none := Begin{ID: one, Expiry: 10, Timeout: 1}
 	bank, stock, post := enlistAt("bank", true, false), enlistAt("stock", true, true), enlistAt("post", true, true)
@@ -31,7 +32,18 @@ func TestALateEnlistmentMovesNoAppointment(t *testing.T) {
 		"begun with two":               {[]Command{lastDecides, bank, stock}, 2},
 		"begun with two, revoked":      {[]Command{lastDecides, revoked2, bank, stock, lastDecides}, 0},
 	} {
-		m := (scenario{name: name, make: c.history}).build(t)
+		m := (scenario{name: name}).build(t)
+		for _, e := range c.history {
+			if r := m.Apply(Entry{Commands: []Command{e}}).Results[0]; r.Code != OK && r.Code != NotSoleBranch {
+				t.Errorf("%s: %T: code %d", name, e, r.Code)
+			} else if e, ok := e.(Enlist); ok && e.Branch.Decides {
+				x, _ := m.Get(one)
+				decider := x.Decider()
+				if decides := decider != 0 && x.Branches[decider-1].Participant == e.Branch.Participant; decides != (r.Code == OK) {
+					t.Errorf("%s: %s is to decide: code %d; decides: %v", name, e.Branch.Participant, r.Code, decides)
+				}
+			}
+		}
 		for where, m := range map[string]*Machine{"applied": m, "restored": copied(t, m)} {
 			x, _ := m.Get(one)
 			if x.Decider() != c.decider || x.Appointed() != (c.decider != 0) {
