@@ -64,6 +64,8 @@ func register(ctx context.Context, c interface{ Admin() admin.Calls }, p *pools)
 	return errors.Join(
 		c.Admin().AddParticipant(ctx, admin.Participant{Name: bankName, Kind: postgres.Kind, Settings: map[string]string{"dsn": p.pgDSN}}, "", ""),
 		c.Admin().AddParticipant(ctx, admin.Participant{Name: stockName, Kind: mariadb.Kind, Settings: map[string]string{"dsn": p.myDSN}}, "", ""),
+		c.Admin().TestParticipant(ctx, bankName), // it creates the marker table, which otherwise takes seconds
+		c.Admin().TestParticipant(ctx, stockName),
 	)
 }
 
