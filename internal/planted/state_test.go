@@ -146,7 +146,7 @@ var ofTheState = []plant{
 		breaks: "no branch is left behind by the commit of the one that decides",
 		file:   "txn/machine/delegate.go",
 		old:    "if k != decider {\n\t\t\tb.vote, b.state = txn.VotePrepared, txn.BranchPrepared",
-		bug:    "if k == decider {\n\t\t\tb.state = txn.BranchPrepared",
+		bug:    "if k == 0 {\n\t\t\tb.vote, b.state = txn.VotePrepared, txn.BranchPrepared",
 		pkg:    "txn/machine", test: "TestTheEndOfTheDeciderDecides", says: "Vote:none State:enlisted",
 	},
 	{
@@ -155,7 +155,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/appoint.go",
 		old:    "decider <= id {",
 		bug:    "decider >= id {",
-		pkg:    "txn/machine", test: "TestALateEnlistmentMovesNoAppointment", says: "revoked before, applied: none decides",
+		pkg:    "txn/machine", test: "TestALateEnlistmentMovesNoAppointment", says: "revoked before, applied: b0 decides",
 	},
 	{
 		name:   "an enlistment that is repeated takes its own appointment back",
@@ -163,7 +163,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/begin.go",
 		old:    "res.Code == OK && c.Branch.Revokes && !c.Branch.Decides {",
 		bug:    "res.Code == OK && c.Branch.Revokes {",
-		pkg:    "txn/machine", test: "TestALateEnlistmentMovesNoAppointment", says: "moved, and all come again, applied: none decides",
+		pkg:    "txn/machine", test: "TestALateEnlistmentMovesNoAppointment", says: "moved, and all come again, applied: b0 decides",
 	},
 	{
 		name:   "the end of another branch is taken for the decision",
