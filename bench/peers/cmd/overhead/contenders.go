@@ -43,10 +43,13 @@ var all = []*contender{
 	{Key: "outbox", Name: "manual outbox", Beside: "manual", Place: nowhere, work: outboxOf},
 	{Key: "server", Name: "txmgr server", Beside: "manual", Place: process, work: through((*txmgr).pair)},
 	{Key: "server-decision", Name: "txmgr server, on decision", Beside: "manual", Place: process, work: through((*txmgr).decision)},
+	{Key: "server-last", Name: "txmgr server, the last decides", Beside: "manual", Place: process, work: through((*txmgr).last)},
 	{Key: "embedded", Name: "txmgr embedded", Beside: "manual", Place: embedded, work: through((*txmgr).pair)},
 	{Key: "embedded-decision", Name: "txmgr embedded, on decision", Beside: "manual", Place: embedded, work: through((*txmgr).decision)},
+	{Key: "embedded-last", Name: "txmgr embedded, the last decides", Beside: "manual", Place: embedded, work: through((*txmgr).last)},
 	{Key: "three", Name: "txmgr, three servers", Beside: "manual", Place: cluster, work: through((*txmgr).pair)},
 	{Key: "three-decision", Name: "txmgr, three servers, on decision", Beside: "manual", Place: cluster, work: through((*txmgr).decision)},
+	{Key: "three-last", Name: "txmgr, three servers, the last decides", Beside: "manual", Place: cluster, work: through((*txmgr).last)},
 
 	{Key: "pg", Name: "PostgreSQL, plain COMMIT", Place: nowhere, work: by((*manualCommit).plainPG)},
 	{Key: "pg-marker", Name: "PostgreSQL, with a marker row", Beside: "pg", Place: nowhere, work: by((*manualCommit).markedPG)},

@@ -23,6 +23,7 @@ func newTxmgr(m txn.Manager, p *pools) *txmgr {
 var (
 	transfer   = txn.Options{Name: "transfer"}
 	onDecision = txn.Options{Name: "transfer", ReturnOnDecision: true}
+	onLast     = txn.Options{Name: "transfer", LastDecides: true}
 )
 
 func (t *txmgr) pair(ctx context.Context, worker int) error { return t.both(ctx, transfer, worker) }
@@ -31,6 +32,9 @@ func (t *txmgr) pair(ctx context.Context, worker int) error { return t.both(ctx,
 func (t *txmgr) decision(ctx context.Context, worker int) error {
 	return t.both(ctx, onDecision, worker)
 }
+
+// last is pair that MariaDB decides, whose branch is the last one.
+func (t *txmgr) last(ctx context.Context, worker int) error { return t.both(ctx, onLast, worker) }
 
 func (t *txmgr) both(ctx context.Context, o txn.Options, worker int) error {
 	return txn.Run(ctx, t.coordinator, o, func(ctx context.Context, tx *txn.Tx) error {
