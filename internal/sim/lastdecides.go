@@ -15,6 +15,7 @@ type lastDecides struct {
 	*app
 
 	r        *txRecord
+	cluster  string
 	branches []*openBranch // in the order of their ids; the last one decides, if appointed is true
 	decides  bool
 	post     bool // the service has a branch, too, which the coordinator prepares: then no branch decides
@@ -41,8 +42,8 @@ type onePhaseResource interface {
 }
 
 // runLastDecides runs one transaction, and records what its application learns.
-func (a *app) runLastDecides(ctx context.Context, r *txRecord) {
-	l := &lastDecides{app: a, r: r}
+func (a *app) runLastDecides(ctx context.Context, r *txRecord, cluster string) {
+	l := &lastDecides{app: a, r: r, cluster: cluster}
 	a.w.countFault("last branch decides")
 	state := l.run(ctx)
 	for _, b := range l.branches {
@@ -155,10 +156,11 @@ func (l *lastDecides) openStock(ctx context.Context) (*openBranch, error) {
 		return nil, err
 	}
 	b := &openBranch{onePhaseResource: s, server: &l.w.maria.server, holds: l.w.maria.holds}
-	if err = l.enlist(ctx, b, "stock", s.text()); err == nil {
-		err = s.begin(ctx, b.branch.XID)
+	// The row comes first: it has to be in place before the branch is appointed.
+	if err := s.begin(ctx, txn.XID(l.cluster, l.r.id, txn.BranchID(len(l.branches)+1))); err != nil {
+		return b, err
 	}
-	return b, err
+	return b, l.enlist(ctx, b, "stock", s.text())
 }
 
 // commitLast commits the branch that decides, and then the others. One report tells all ends.

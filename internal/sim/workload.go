@@ -70,9 +70,9 @@ func (a *app) runTransaction() {
 	ctx, cancel := context.WithTimeout(a.w.ctx, 40*time.Second)
 	defer cancel()
 	defer r.finished.Store(true)
-	if !a.hangs && a.names.oneIn(4) {
+	if cluster, known := a.w.history.cluster.Load().(string); known && !a.hangs && a.names.oneIn(4) {
 		r.last = true
-		a.runLastDecides(ctx, r)
+		a.runLastDecides(ctx, r, cluster)
 		return
 	}
 	m, o := a.naming(r)
