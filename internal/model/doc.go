@@ -23,6 +23,8 @@
 //     commit; and the same with a begin that is not awaited (ANNOUNCED).
 //   - announced.pml: a single branch that is appointed in a begin that is not awaited, and
 //     decides by its one-phase commit; with a second branch, or application, it is revoked first.
+//   - moved.pml: planned: the begin appoints branch 1, and the enlistment of branch 2 moves the appointment to that one,
+//     before anything prepares; with read-only votes, and with a look at the row of the branch that decides.
 //   - sharedid.pml: planned: the appointment of that participant, and a second application.
 //
 // docs/protocol.md maps the steps of the models to functions of the code.
