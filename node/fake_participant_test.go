@@ -133,6 +133,21 @@ func (d *fakeParticipant) ResolveOutcome(_ context.Context, b participant.Branch
 	return participant.Result{Outcome: d.ended[b.XID], Detail: "the desk's own book"}, nil
 }
 
+// ReadOutcome implements [participant.OutcomeReader].
+func (d *fakeParticipant) ReadOutcome(_ context.Context, b participant.Branch) (participant.Result, bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	end := d.ended[b.XID]
+	return participant.Result{Outcome: end, Detail: "the desk's own book"}, d.down == nil && end != 0, d.down
+}
+
+// holds reports whether a branch is prepared.
+func (d *fakeParticipant) holds(xid string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.prepared[xid]
+}
+
 // voter is a fakeParticipant that the coordinator asks for votes.
 type voter struct {
 	*fakeParticipant

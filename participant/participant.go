@@ -132,6 +132,18 @@ type OutcomeResolver interface {
 	ResolveOutcome(ctx context.Context, b Branch) (Result, error)
 }
 
+// OutcomeReader is implemented by an [OutcomeResolver] that can look for the proof of an outcome
+// without any effect on a branch that is still open.
+type OutcomeReader interface {
+	// ReadOutcome reports how the branch ended if that is proved already: known is true, and the
+	// outcome, which is durable, is [Committed] or [RolledBack]. In all other cases known is false,
+	// also if the branch has ended and only ResolveOutcome could tell how: that there is no proof
+	// proves nothing. It ends no connection, keeps no branch from committing, and does not wait
+	// for the application's transaction. An error means that the participant could not be asked,
+	// or has not the records that were written by the application.
+	ReadOutcome(ctx context.Context, b Branch) (result Result, known bool, err error)
+}
+
 // Driver makes a Participant from its registration. cluster is the cluster id in the XIDs that
 // it may change.
 type Driver func(ctx context.Context, p admin.Participant, cluster string) (Participant, error)

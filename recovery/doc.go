@@ -51,7 +51,9 @@
 // A transaction whose decision was delegated to its only branch is left to the application until
 // its deadline; then the outcome is resolved: see [participant.OutcomeResolver]. Until then it
 // costs no question, record or call, except one question after Config.ClientGrace, by which time
-// it is ordinarily finished.
+// it is ordinarily finished. An appointed branch is resolved at the deadline, or when a rollback is asked for, and the others are
+// left alone until then. A sweep that finds one of them prepared for longer than Config.ClientGrace has the appointed one asked
+// ([participant.OutcomeReader]), and reports a commit that is proved, in case the client died after it.
 //
 // The files are prefixed by their part in this: plan (what has to be done, and when), queue (the
 // lanes), call (the pools and the attempts), report (the results, for the log and for operators),
@@ -81,7 +83,7 @@
 //     driven by nothing, or does not know the transaction. Since begin and enlist are logged
 //     before a branch can prepare, a live transaction is always known to a log read after the
 //     first scan; and a branch that is still prepared at the second scan was not finished
-//     meanwhile.
+//     meanwhile. An appointed branch may be asked at any time: of the answers only a proved commit counts, which stays true.
 //  6. A branch that ended otherwise than decided is reported as a heuristic outcome, never as
 //     done.
 //  7. A branch of a transaction that the log does not know is rolled back (presumed abort) unless

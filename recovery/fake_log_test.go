@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -132,6 +133,9 @@ func (l *fakeLog) Pending(id txn.ID) (plan.PendingTx, bool) {
 		if b.finished || (x.state == txn.Preparing && b.vote != 0 && b.vote != txn.VoteDelegated) {
 			continue
 		}
+		if x.state == txn.Preparing && x.cause != 0 && b != x.decider() {
+			continue // only its end counts
+		}
 		w.Branches = append(w.Branches, plan.Branch{Participant: b.participant, Branch: x.branch(id, i)})
 	}
 	return w, true
@@ -172,7 +176,7 @@ func (l *fakeLog) applyLocked(id txn.ID, rs []plan.BranchResult) error {
 	}
 	for _, rep := range rs {
 		b := x.branches[rep.Branch-1]
-		x.endDelegated(b, rep.State)
+		l.endDelegatedLocked(id, x, b, rep.State)
 		switch {
 		case rep.Vote != 0:
 			if x.state == txn.Preparing {
@@ -190,14 +194,16 @@ func (l *fakeLog) applyLocked(id txn.ID, rs []plan.BranchResult) error {
 	return nil
 }
 
-// endDelegated makes the end of a branch the decision that was delegated to it.
-func (x *fakeTx) endDelegated(b *fakeBranch, end txn.BranchState) {
-	if x.state != txn.Preparing || b.vote != txn.VoteDelegated {
+// endDelegatedLocked makes the end of a branch that decides the decision.
+func (l *fakeLog) endDelegatedLocked(id txn.ID, x *fakeTx, b *fakeBranch, end txn.BranchState) {
+	if x.state.Decided() || b.vote != txn.VoteDelegated {
 		return
 	}
-	x.state, x.cause = txn.RollingBack, txn.CauseVoteNo
-	if end == txn.BranchCommitted {
+	if x.state, x.cause = txn.RollingBack, cmp.Or(x.cause, txn.CauseVoteNo); end == txn.BranchCommitted {
 		x.state, x.cause = txn.Committing, 0
+	}
+	if len(x.branches) > 1 { // the others are to be driven
+		l.decideLocked(id, x, x.state, x.cause)
 	}
 }
 
@@ -205,6 +211,30 @@ func (x *fakeTx) endDelegated(b *fakeBranch, end txn.BranchState) {
 func (l *fakeLog) delegate(id txn.ID, timeout time.Duration, participant string) {
 	x := l.put(id, txn.Preparing, participant)
 	l.with(func() { x.deadline, x.branches[0].vote = time.Now().Add(timeout), txn.VoteDelegated })
+}
+
+// appoint puts an active transaction whose last branch decides; the others are prepared.
+func (l *fakeLog) appoint(id txn.ID, participants ...string) {
+	x := l.put(id, txn.Active, participants...)
+	l.with(func() {
+		x.own = true
+		last := len(participants) - 1
+		x.branches[last].vote = txn.VoteDelegated
+		for i, name := range participants[:last] {
+			l.parts[name].(*fakeParticipant).prepare(txn.XID(cluster, id, txn.BranchID(i+1)))
+		}
+	})
+}
+
+// findOut makes the deadline, or a rollback, have the end of the appointed branch found out.
+func (l *fakeLog) findOut(id txn.ID, cause txn.Cause) { l.decide(id, txn.Preparing, cause) }
+
+// decider is the branch of an undecided transaction that decides by its own end; nil for none.
+func (x *fakeTx) decider() *fakeBranch {
+	if i := slices.IndexFunc(x.branches, func(b *fakeBranch) bool { return b.vote == txn.VoteDelegated }); i >= 0 && !x.state.Decided() {
+		return x.branches[i]
+	}
+	return nil
 }
 
 // advanceLocked decides when all have voted, and finishes when all have ended.
@@ -259,7 +289,7 @@ func (l *fakeLog) ack(id txn.ID) {
 	x := l.txs[id]
 	for _, b := range x.branches {
 		if !b.web {
-			x.endDelegated(b, txn.BranchCommitted)
+			l.endDelegatedLocked(id, x, b, txn.BranchCommitted)
 			b.finished = true
 		}
 	}
@@ -281,6 +311,9 @@ func (l *fakeLog) Lookup(_ context.Context, keys []plan.Key) ([]plan.BranchStatu
 			continue
 		}
 		known[i].State = x.state
+		if d := x.decider(); d != nil && x.state == txn.Active {
+			known[i].Decider = plan.Branch{Participant: d.participant, Branch: x.branch(k.TX, slices.Index(x.branches, d))}
+		}
 		for _, b := range x.branches {
 			known[i].Heuristic = max(known[i].Heuristic, b.hazard)
 		}

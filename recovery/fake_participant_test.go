@@ -36,7 +36,7 @@ type fakeParticipant struct {
 	checks   []time.Time
 }
 
-// recordedCall is one call of Commit, Rollback, Prepare or ResolveOutcome.
+// recordedCall is one call of Commit, Rollback, Prepare, ResolveOutcome or ReadOutcome.
 type recordedCall struct {
 	verb    plan.Action
 	branch  participant.Branch
@@ -74,6 +74,13 @@ func (p *fakeParticipant) prepare(xid string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.prepared[xid] = true
+}
+
+// setEnd makes a branch one that its application has ended, as far as there is proof.
+func (p *fakeParticipant) setEnd(xid string, e participant.BranchOutcome) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended[xid] = e
 }
 
 func (p *fakeParticipant) setFault(f func(recordedCall) fault) {
@@ -130,7 +137,7 @@ func (p *fakeParticipant) act(ctx context.Context, verb plan.Action, b participa
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f == forget && verb != plan.ResolveOutcome {
+	if f == forget && verb < plan.ResolveOutcome {
 		delete(p.prepared, b.XID)
 		delete(p.ended, b.XID)
 	}
@@ -199,6 +206,17 @@ func (p *fakeParticipant) ResolveOutcome(ctx context.Context, b participant.Bran
 		}
 	})
 	return res, err
+}
+
+// ReadOutcome reports what is proved, and changes nothing.
+func (p *fakeParticipant) ReadOutcome(ctx context.Context, b participant.Branch) (res participant.Result, known bool, err error) {
+	err = p.act(ctx, plan.ReadOutcome, b, func(f fault) {
+		res = participant.Result{Outcome: p.ended[b.XID], Detail: "model"}
+		if f == lie {
+			res.Outcome = 77
+		}
+	})
+	return res, err == nil && res.Outcome != 0, err
 }
 
 func (p *fakeParticipant) Prepared(ctx context.Context, _ string) ([]participant.Prepared, error) {

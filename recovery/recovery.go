@@ -46,6 +46,7 @@ type lifetime struct {
 type visits struct {
 	scanner scan.Scanner
 	probing chan struct{} // one element for each probe under way
+	reading sync.Map      // of ids: the transactions whose deciders are being asked
 }
 
 // backoffs are the waits after failures.
@@ -76,7 +77,7 @@ func New(cfg Config, log Log) *Recovery {
 		},
 		life: lifetime{epoch: time.Now()},
 		visits: visits{
-			scanner: scan.Scanner{Log: log, Cluster: cfg.Cluster, CallTimeout: cfg.CallTimeout, Limit: cfg.SweepLimit, Rand: cfg.Rand},
+			scanner: scan.Scanner{Log: log, Cluster: cfg.Cluster, CallTimeout: cfg.CallTimeout, Grace: max(0, cfg.ClientGrace), Limit: cfg.SweepLimit, Rand: cfg.Rand},
 			probing: make(chan struct{}, maxProbes),
 		},
 		pending:  pendingTxs{transactions: make(map[txn.ID]txProgress)},

@@ -42,6 +42,7 @@ func (r *Recovery) Sweep(ctx context.Context, name string, apply bool) ([]admin.
 	}
 	sweepTasks := newSweepTasks(found.Orphans)
 	if apply {
+		r.readDeciders(found.Deciders)
 		r.runSweepTasks(ctx, name, sweepTasks)
 	}
 	return scanResults(sweepTasks, found.Left), nil

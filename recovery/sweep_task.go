@@ -14,7 +14,7 @@ import (
 	"github.com/txmgr/txmgr/recovery/scan"
 )
 
-// sweepTask is one orphan that a sweep wants to end. It is queued in the
+// sweepTask is one orphan that a sweep wants to end, or an appointed branch of which it wants to know whether it has committed. It is queued in the
 // participant's lane with less weight than pending work, and is tried once: the next
 // sweep finds what is left.
 type sweepTask struct {
@@ -123,6 +123,9 @@ func (r *Recovery) runSweepTask(l *lane, j *sweepTask, probe bool) error {
 		if j.Result.State != 0 {
 			r.addReportLocked(j.Branch.TX, reportEntry{BranchResult: a.report})
 		}
+	case j.Action == plan.ReadOutcome && a.report.State != 0:
+		r.recordSweepAttemptLocked(j, a, text)
+		r.addReportLocked(j.Branch.TX, reportEntry{BranchResult: a.report})
 	default:
 		j.Result.Done = true
 	}
@@ -138,7 +141,7 @@ func (r *Recovery) recordSweepAttemptLocked(j *sweepTask, a attemptResult, text 
 
 func (r *Recovery) attemptSweepTask(ctx context.Context, name string, j *sweepTask) (plan.BranchResult, error) {
 	p, err := r.log.Participant(ctx, name)
-	if err == nil && j.Result.State == 0 {
+	if err == nil && j.Action == plan.Rollback && j.Result.State == 0 {
 		err = call.CheckCommitRecord(ctx, p, j.Branch)
 	}
 	var rep plan.BranchResult

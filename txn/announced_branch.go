@@ -32,7 +32,7 @@ func (a *announcer) enlist(e Enlistment) (b Branch, named bool, err error) {
 	br := a.nameLocked(e.Participant)
 	b = br.Branch
 	br.enlistment, br.opening, br.unsent = e, true, true
-	if len(a.branches) > 1 {
+	if len(a.branches) > 1 && !a.n.Options.LastDecides {
 		a.noDeciderLocked()
 		a.hurryLocked()
 		a.sendLocked(false)
@@ -65,8 +65,7 @@ func (a *announcer) nameLocked(participant string) *announcedBranch {
 }
 
 // opened says that the resource of a branch has been opened, or could not be. onePhase says that it can
-// commit its branch in one phase, and prove that afterwards: the first branch is then appointed, if the
-// coordinator knows of that.
+// commit its branch in one phase, and prove that afterwards: the branch may then be appointed.
 func (a *announcer) opened(participant string, onePhase bool) {
 	if a == nil {
 		return
@@ -87,11 +86,9 @@ func (a *announcer) opened(participant string, onePhase bool) {
 	default: // its number is given out: it stays without a vote
 		b.enlistment, b.unsent = Enlistment{Participant: participant}, true
 	}
-	switch {
-	case len(a.branches) > 1:
-		a.noDeciderLocked()
-	case onePhase && a.n.Appoints && !a.beginLeft && !a.shared:
-		b.enlistment.Decides, a.appointed = true, true
+	a.appointLocked(b.ID, onePhase)
+	if len(a.branches) > 1 {
+		a.hurryLocked()
 	}
 	a.sendLocked(!a.begun && len(a.branches) == 1 && a.n.Hints.of(a.n.Options.Name).Load())
 }
@@ -104,7 +101,7 @@ func (a *announcer) sendableLocked(i int) bool {
 
 // hasNextLocked reports whether there is something to send.
 func (a *announcer) hasNextLocked() bool {
-	if a.awaited && (!a.begun || a.revoked) {
+	if a.awaited && (!a.begun || a.toRevokeLocked()) {
 		return true
 	}
 	for i := range a.branches {
@@ -138,14 +135,10 @@ func (a *announcer) takeLocked() (batch []Enlistment) {
 		b := &a.branches[i]
 		b.unsent, b.sent = false, true
 		size += len(b.enlistment.Payload) + MaxSessionRef
-		batch = append(batch, b.enlistment)
+		batch = append(batch, a.appointedLocked(b.ID, b.enlistment))
 	}
-	if a.revoked && a.begun {
-		if len(batch) == 0 {
-			batch = append(batch, a.branches[0].enlistment)
-		}
-		batch[0].Decides, batch[0].Revokes = false, true
-		a.revoked = false
+	if a.toRevokeLocked() && len(batch) == 0 {
+		batch = append(batch, a.appointedLocked(a.told, a.branches[a.told-1].enlistment))
 	}
 	return batch
 }

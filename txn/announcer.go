@@ -61,7 +61,7 @@ func (a *announcer) await(ctx context.Context) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := context.Cause(ctx); a.appointed && err != nil {
+	if err := context.Cause(ctx); a.decider != 0 && err != nil {
 		return err // too late for another way to commit
 	}
 	a.revokeLocked()
@@ -109,7 +109,7 @@ func (a *announcer) finish(ctx context.Context) (known bool) {
 	if a.over = len(a.branches) == 0; a.over {
 		_ = a.awaitSentLocked(ctx) // the id may have been asked for at this moment
 	} else {
-		if !a.branches[0].sent {
+		if a.told == 0 {
 			a.noDeciderLocked()
 		}
 		_ = a.sendAllLocked(ctx)

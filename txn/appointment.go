@@ -1,26 +1,57 @@
 package txn
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
-// appointment is the part of an announcer about a branch that decides: the first one, as long as it is
-// the only one and no other application knows the id. It is a part of the begin: a coordinator that has
-// begun the transaction without it rolls that back at the deadline.
+// appointment is the part of an announcer about the branch that decides: the first one, as long as it is
+// the only one, or with [Options.LastDecides] the last one; and none once another application knows the id. The first
+// one is appointed in the begin, or not at all: it commits without waiting, and a coordinator that has
+// begun the transaction without it rolls that back at the deadline. The last one waits for the others.
 type appointment struct {
-	beginLeft bool               // with or without it: nothing is appointed any more
-	appointed bool               // the coordinator has been told, or will be
-	revoked   bool               // the coordinator has to be told: with the next enlistment, or by itself before anyone goes on
+	beginLeft bool               // with or without an appointment
+	decider   BranchID           // the branch that is to decide
+	told      BranchID           // the one that the coordinator has been told last: with the next enlistment, or by itself before anyone goes on, it is told of another one, or of none
 	decided   bool               // the commit has begun: nothing is revoked any more
 	ended     []CompletionReport // how the branch ended, to be told after the begin
 }
 
+// appointLocked decides, when the resource of a branch has been opened, which one is to decide. A branch is appointed by its
+// first enlistment, or never: the coordinator would not take a repeat for an appointment.
+func (a *announcer) appointLocked(id BranchID, onePhase bool) {
+	mayDecide := onePhase && a.n.Appoints && !a.shared && !a.branches[id-1].sent
+	switch {
+	case len(a.branches) > 1 && !a.n.Options.LastDecides:
+		a.noDeciderLocked()
+	case len(a.branches) > 1 && int(id) < len(a.branches): // a later one is asked
+	case mayDecide && (len(a.branches) > 1 || !a.beginLeft):
+		a.decider = id
+	default:
+		a.revokeLocked()
+	}
+}
+
+// appointedLocked returns an enlistment as it is sent now, with what it says about the branch that decides.
+func (a *announcer) appointedLocked(id BranchID, e Enlistment) Enlistment {
+	e.Decides, e.Revokes = id == a.decider, a.told != 0
+	switch {
+	case e.Decides:
+		a.told = id
+	case e.Revokes:
+		a.told = 0
+	}
+	return e
+}
+
+// toRevokeLocked reports whether the coordinator takes a branch for the one that decides, and it is not.
+func (a *announcer) toRevokeLocked() bool { return a.told != 0 && a.told != a.decider }
+
 // revokeLocked takes the appointment back, unless the branch is being committed already.
 func (a *announcer) revokeLocked() {
-	if !a.appointed || a.decided {
-		return
+	if !a.decided {
+		a.decider = 0
 	}
-	a.appointed = false
-	a.branches[0].enlistment.Decides = false
-	a.revoked = a.branches[0].sent
 }
 
 // decide reports whether the only branch may be committed in one phase, without waiting for the
@@ -31,7 +62,7 @@ func (a *announcer) decide() bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.appointed || a.err != nil {
+	if a.decider == 0 || len(a.branches) != 1 || a.err != nil {
 		return false
 	}
 	a.decided = true
@@ -40,14 +71,42 @@ func (a *announcer) decide() bool {
 	return true
 }
 
-// decides reports whether the coordinator takes the end of the first branch for the decision.
-func (a *announcer) decides() bool {
+// awaitLast returns the last of several branches if it is to decide, when the coordinator has begun the transaction
+// and knows all that; zero when [announcer.await] has to be called instead.
+func (a *announcer) awaitLast(ctx context.Context) (BranchID, error) {
 	if a == nil {
-		return false
+		return 0, nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.appointed && a.err == nil
+	if a.decider == 0 || len(a.branches) < 2 {
+		return 0, nil
+	}
+	a.learnLocked()
+	err := cmp.Or(a.sendAllLocked(ctx), a.unsentLocked())
+	return a.decider, err
+}
+
+// decideLast reports whether the last branch, which was awaited, may be committed now that all others are prepared. Nothing
+// can revoke that any more; otherwise the appointment was revoked meanwhile.
+func (a *announcer) decideLast() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.decided = a.decider != 0 && a.told == a.decider && a.err == nil
+	return a.decided
+}
+
+// appointed is the branch whose end the coordinator takes for the decision; zero for none.
+func (a *announcer) appointed() BranchID {
+	if a == nil {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.err != nil || a.toRevokeLocked() {
+		return 0
+	}
+	return a.decider
 }
 
 // close ends what is on its way.
@@ -61,10 +120,10 @@ func (a *announcer) close() {
 
 // report tells the coordinator how the appointed branch ended, without waiting: after the begin, if that
 // is on its way. What is not sent by then is given up.
-func (a *announcer) report(end CompletionReport) {
+func (a *announcer) report(ends ...CompletionReport) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.ended = append(a.ended, end)
+	a.ended = append(a.ended, ends...)
 	a.sendLocked(false)
 	if a.sending == nil {
 		a.reportLocked()

@@ -44,6 +44,9 @@ func (tx *Tx) commit(ctx, work context.Context, enrollments []*enrollment) error
 			return err
 		}
 	}
+	if done, err := tx.lastDecides(ctx, work, enrollments); done {
+		return err
+	}
 	votes, err := tx.prepare(ctx, work, enrollments)
 	if err != nil {
 		return err
@@ -56,12 +59,9 @@ func (tx *Tx) commit(ctx, work context.Context, enrollments []*enrollment) error
 	defer cancel()
 	_, err = tx.m.Commit(decision, tx.begin.ID, CommitRequest{Votes: votes.Votes, ClientCompletes: votes.ClientCompletes})
 	switch {
-	case err == nil && tx.returnOnDecision:
-		tx.setDecision(Committing) // the caller may look at once
-		go tx.completeCommit(ctx)
-		return nil
 	case err == nil:
-		tx.completeCommit(ctx)
+		tx.setDecision(Committing) // the caller may look at once
+		tx.afterDecision(false, func() { tx.reportCompletion(ctx, tx.completeResources(ctx, Committing)) })
 		return nil
 	case isRolledBack(err):
 		return tx.followRollback(ctx, err)
@@ -71,9 +71,14 @@ func (tx *Tx) commit(ctx, work context.Context, enrollments []*enrollment) error
 	return tx.releaseInDoubt(err)
 }
 
-// completeCommit commits the resources and reports them, also when the caller's context has ended.
-func (tx *Tx) completeCommit(ctx context.Context) {
-	tx.reportCompletion(ctx, tx.completeResources(ctx, Committing))
+// afterDecision commits and reports the resources, also when the caller's context has ended. The caller does not wait for that
+// with [Options.ReturnOnDecision], unless nothing is left but the report.
+func (tx *Tx) afterDecision(nothingLeft bool, complete func()) {
+	if tx.returnOnDecision && !nothingLeft {
+		go complete()
+	} else {
+		complete()
+	}
 }
 
 // followRollback completes the resources after the coordinator has answered that the
@@ -111,15 +116,7 @@ func (tx *Tx) prepare(ctx, work context.Context, enrollments []*enrollment) (Vot
 		err = tx.announcer.await(work) // what is prepared, the coordinator knows
 	}
 	if err == nil {
-		inParallel(enrollments, func(en *enrollment) {
-			if en.resource != nil { // without a resource the coordinator knows whether the branch was enlisted, and then misses its vote
-				en.vote, en.prepareErr = en.resource.Prepare(work)
-				if en.vote == VoteEndedByApplication && !errors.Is(en.prepareErr, ErrEndedByApplication) {
-					en.prepareErr = errors.Join(ErrEndedByApplication, en.prepareErr)
-				}
-				en.noteEndedByApplication(en.prepareErr)
-			}
-		})
+		inParallel(enrollments, func(en *enrollment) { en.prepare(work) })
 		no, err = checkVotes(enrollments)
 	}
 	if err == nil {
@@ -129,6 +126,19 @@ func (tx *Tx) prepare(ctx, work context.Context, enrollments []*enrollment) (Vot
 		return yesVotes(enrollments), nil
 	}
 	return Votes{}, tx.abort(ctx, "commit", tx.timedOut(work), no, err)
+}
+
+// prepare takes the vote of the resource, unless it has voted. Without a resource the coordinator knows whether the branch was
+// enlisted, and then misses its vote.
+func (en *enrollment) prepare(ctx context.Context) {
+	if en.resource == nil || en.vote != 0 {
+		return
+	}
+	en.vote, en.prepareErr = en.resource.Prepare(ctx)
+	if en.vote == VoteEndedByApplication && !errors.Is(en.prepareErr, ErrEndedByApplication) {
+		en.prepareErr = errors.Join(ErrEndedByApplication, en.prepareErr)
+	}
+	en.noteEndedByApplication(en.prepareErr)
 }
 
 // waitAllOpened waits until no resource is being opened any more.
@@ -258,7 +268,9 @@ func (tx *Tx) abortAfterVotes(ctx context.Context, why error) error {
 // releaseInDoubt leaves every branch as it is, for the coordinator to finish.
 func (tx *Tx) releaseInDoubt(why error) error {
 	for _, en := range tx.setDecision(0) {
-		en.resource.Release()
+		if !en.decided {
+			en.resource.Release()
+		}
 	}
 	return tx.inDoubtError(why)
 }
@@ -278,6 +290,8 @@ func (tx *Tx) completeResources(ctx context.Context, to State) (reports []Comple
 	enrollments := tx.setDecision(to)
 	inParallel(enrollments, func(en *enrollment) {
 		switch {
+		case en.decided:
+			return // and was released
 		case to == RollingBack && en.rollback(ctx):
 			en.outcome = BranchRolledBack
 		case to == Committing && en.vote == VotePrepared && en.resource.Commit(ctx) == nil:
@@ -315,8 +329,8 @@ func (tx *Tx) reportRollback(ctx context.Context, no Votes, reports []Completion
 	if !tx.announced(ctx) {
 		return tx.mergeOutcome(Outcome{Cause: CauseClient}), nil
 	}
-	if own := tx.noOfDecider(reports); own != nil {
-		no.Votes, reports = own, nil
+	if decider := tx.announcer.appointed(); decider != 0 && tx.applicationEndError() == nil {
+		no.Votes, reports = noOf(decider, reports)
 	}
 	if len(no.Votes) > 0 {
 		out, err = tx.m.Vote(ctx, tx.begin.ID, no)
@@ -336,13 +350,17 @@ func (tx *Tx) reportRollback(ctx context.Context, no Votes, reports []Completion
 	return tx.mergeOutcome(out), nil
 }
 
-// noOfDecider is the vote of a branch that decides, and has surely rolled back; nil when there is none. Without it the
-// coordinator would have to find that out.
-func (tx *Tx) noOfDecider(reports []CompletionReport) []BranchVote {
-	if len(reports) == 1 && tx.announcer.decides() && tx.applicationEndError() == nil {
-		return []BranchVote{{reports[0].Branch, VoteNo}}
+// noOf is the vote of a branch that decides, when it has surely rolled back; without it the coordinator has to find that out.
+// The vote is its report, too: left are the other ones.
+func noOf(decider BranchID, reports []CompletionReport) (no []BranchVote, left []CompletionReport) {
+	for _, r := range reports {
+		if r.Branch == decider {
+			no = append(no, BranchVote{decider, VoteNo})
+		} else {
+			left = append(left, r)
+		}
 	}
-	return nil
+	return no, left
 }
 
 // announced reports whether the coordinator has to be told of the end of the transaction. It need

@@ -45,6 +45,14 @@ type Options struct {
 	// [UntilFinished], and to Get. A resource that panics then ends the process. It makes no difference to a rollback, nor to a commit in one
 	// phase, which is the decision. It is not sent.
 	ReturnOnDecision bool
+	// LastDecides lets the last of several branches decide, in the order of [Join], if its resource can
+	// commit in one phase and prove that afterwards ([OnePhaseCommitter]): all others prepare, it
+	// commits, and that is the decision; the others then commit. That saves the wait for the
+	// coordinator's log and a prepare. In exchange, when that database fails in the middle of its commit, the
+	// others keep their locks until it is back and can be asked, or an operator says how it ended. Where it
+	// cannot be, the log decides as otherwise: when the last resource cannot do so, a branch votes [VoteReadOnly], others
+	// know the id, the coordinator asks for votes itself ([Tx.Enlist]), or the begin is awaited. It is not sent.
+	LastDecides bool
 }
 
 // Enlistment asks for a branch at a participant. Enlisting the same participant twice returns
@@ -60,12 +68,15 @@ type Enlistment struct {
 	// enlistment that arrives late changes nothing. At most 16 references of a branch may be
 	// replaced.
 	SessionRef string
-	// Decides appoints the branch, which must be the transaction's only one: its own end, reported by ReportCompletion, is the
-	// decision, and the application may commit it in one phase at any time from now on, without asking. At the deadline, and at
+	// Decides appoints the branch: its own end, reported by ReportCompletion, is the decision. The application may commit it
+	// in one phase without asking, as soon as all other branches have voted [VotePrepared] behind enlistments that were
+	// answered; the only branch of a transaction at any time from now on. At the deadline, and at
 	// a rollback, the coordinator finds out how the branch ended. What proves that has to be in place before this is sent:
-	// see [OnePhaseCommitter]; and the coordinator must know of it: see [BeginResult.Appoints]. [ErrConflict]: there are other branches, or the coordinator prepares the participant.
+	// see [OnePhaseCommitter]; and the coordinator must know of it: see [BeginResult.Appoints]. [ErrConflict]: another branch
+	// decides, one has voted, or the coordinator prepares one.
 	Decides bool
-	// Revokes says that no branch decides by its own end any more. While one does, only the application that appointed it
+	// Revokes says that no branch that was enlisted before decides by its own end any more, nor this one unless Decides is
+	// set, too. While one decides, only the application that appointed it
 	// must say so, before it commits it, and other enlistments of another participant are refused with [ErrConflict].
 	Revokes bool
 }

@@ -42,57 +42,67 @@ func (tx *Tx) onePhase(ctx, work context.Context, en *enrollment) (done bool, er
 		}
 		return true, tx.rollbackSole(ctx, err)
 	}
-	return true, tx.commitOnePhase(ctx, en, func(end CompletionReport) { tx.reportDecision(ctx, end) })
+	return true, tx.commitOnePhase(ctx, en, func(ends ...CompletionReport) { tx.reportDecision(ctx, ends) })
 }
 
-// commitOnePhase makes the decision by committing the branch. It is not cancelled half way: a
-// commit that is on its way to the participant may arrive.
-func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment, report func(CompletionReport)) error {
-	tx.setDecision(Committing)
+// commitOnePhase makes the decision by committing the branch; the others, if there are any, are prepared, and follow it. It is
+// not cancelled half way: a commit that is on its way to the participant may arrive.
+func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment, report func(...CompletionReport)) error {
+	alone := len(tx.setDecision(Committing)) == 1
 	ctx, cancel := detachedContext(ctx)
 	defer cancel()
 	end, err := en.resource.(OnePhaseCommitter).CommitOnePhase(ctx)
 	en.resource.Release()
+	en.decided = true
 	en.noteEndedByApplication(err)
 	switch end {
 	case BranchCommitted:
-		report(CompletionReport{en.branch.ID, end})
+		en.outcome = end
+		tx.afterDecision(alone, func() { report(tx.completeResources(ctx, Committing)...) })
 		return nil
 	case BranchRolledBack:
-		tx.setDecision(RollingBack)
-		report(CompletionReport{en.branch.ID, end})
+		en.outcome = end
+		report(tx.completeResources(ctx, RollingBack)...)
 		return withCause(tx.rolledBack("commit", Outcome{Cause: CauseVoteNo}), fmt.Errorf("%s: %w", en.participant, err))
 	}
 	tx.setDecision(0)
 	if tx.applicationEndError() != nil {
-		return tx.reportEndedByApplication(ctx, "commit", Votes{}, nil, nil)
+		return tx.reportEndedByApplication(ctx, "commit", Votes{}, tx.completeResources(ctx, RollingBack), nil)
 	}
-	err = fmt.Errorf("%s: %w", en.participant, err)
+	return tx.findOut(ctx, fmt.Errorf("%s: %w", en.participant, err))
+}
+
+// findOut has the coordinator find out how the branch ended that decides, and follows that.
+func (tx *Tx) findOut(ctx context.Context, why error) error {
 	defer tx.announcer.close()
-	if tx.announcer.decides() && tx.announcer.begin(ctx, false) == nil {
+	if tx.announcer.appointed() != 0 && tx.announcer.begin(ctx, false) == nil {
 		_, _ = tx.m.Rollback(ctx, tx.begin.ID, "the answer to its one-phase commit was lost") // has its end found out now, not at the deadline
 	}
-	info, waited := tx.m.Wait(ctx, tx.begin.ID, UntilDecided)
+	info, err := tx.m.Wait(ctx, tx.begin.ID, UntilDecided)
 	switch {
-	case waited == nil && info.Heuristic != 0:
-		return withCause(&Error{Op: "commit", ID: tx.begin.ID, State: info.State, Err: ErrHeuristic, Detail: "the end of its branch is unknown; look at the data"}, err)
-	case waited == nil && info.State.Commits():
-		tx.setDecision(Committing)
-		return nil
-	case waited == nil && info.State.Decided():
-		tx.setDecision(RollingBack)
-		return withCause(tx.rolledBack("commit", info.Outcome()), err)
+	case err != nil || !info.State.Decided():
+		return tx.releaseInDoubt(why)
+	case info.State.Commits():
+		tx.reportCompletion(ctx, tx.completeResources(ctx, Committing))
+	default:
+		tx.reportCompletion(ctx, tx.completeResources(ctx, RollingBack))
 	}
-	return tx.inDoubtError(err)
+	switch {
+	case info.Heuristic != 0:
+		return withCause(&Error{Op: "commit", ID: tx.begin.ID, State: info.State, Err: ErrHeuristic, Detail: "the end of the branch that decides is unknown; look at the data"}, why)
+	case info.State.Commits():
+		return nil
+	}
+	return withCause(tx.rolledBack("commit", info.Outcome()), why)
 }
 
 // reportDecision reports the end of the branch to which the decision was delegated. It waits for
 // the answer, although its caller knows the outcome: others learn it from the coordinator, which
 // asks the participant only after the deadline if the report is lost.
-func (tx *Tx) reportDecision(ctx context.Context, end CompletionReport) {
+func (tx *Tx) reportDecision(ctx context.Context, ends []CompletionReport) {
 	ctx, cancel := detachedContext(ctx)
 	defer cancel()
-	_ = tx.m.ReportCompletion(ctx, tx.begin.ID, end)
+	_ = tx.m.ReportCompletion(ctx, tx.begin.ID, ends...)
 }
 
 // rollbackSole rolls the only branch back, and with it the transaction, whether the decision

@@ -32,8 +32,8 @@ type Resource interface {
 }
 
 // OnePhaseCommitter is implemented by a [Resource] that can commit its branch alone, without a
-// prepare, when it is the transaction's only one. The decision is delegated to the branch: either the
-// enlistment appoints it ([Enlistment.Decides]), which is sent when the resource has been opened, and not awaited,
+// prepare, when it is the transaction's only one, or the last one of several that decides ([Options.LastDecides]). The decision is delegated to the branch: either the
+// enlistment appoints it ([Enlistment.Decides]), which is sent when the resource has been opened,
 // or the coordinator has delegated it by a call before the commit. When the application does not report how the branch
 // ended, the coordinator finds out.
 type OnePhaseCommitter interface {
@@ -123,7 +123,7 @@ func isOnePhase(s Resource) bool {
 }
 
 // enrollment is a participant's entry in a transaction. Its opener writes branch and resource
-// before it closes opened, resource under the lock of the transaction; the last four fields
+// before it closes opened, resource under the lock of the transaction; the last five fields
 // belong to the caller that ends the transaction.
 type enrollment struct {
 	participant        string
@@ -134,6 +134,7 @@ type enrollment struct {
 	prepareErr         error                 // of Prepare
 	endedByApplication atomic.Pointer[error] // the error of the resource whose branch was ended by the application
 	outcome            BranchState           // zero: left to the coordinator
+	decided            bool                  // its commit in one phase was tried: only its outcome is left
 }
 
 // waitOpened returns when opening has ended. When it has, a context that has ended makes no

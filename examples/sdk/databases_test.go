@@ -132,3 +132,38 @@ func Example_returnOnDecision() {
 	// committed true <nil>
 	// balance 90, items 2, letters 0
 }
+
+// Example_lastDecides has the last of two databases decide.
+func Example_lastDecides() {
+	reset()
+	m, err := client.Dial(address)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	bank, stock := postgres.New("bank", pool), mariadb.New("stock", db)
+
+	var tx *txn.Tx
+	order := func(ctx context.Context, now *txn.Tx) error {
+		tx = now
+		if _, err := bank.Exec(ctx, tx, `UPDATE account SET balance = balance - 10 WHERE id = 1`); err != nil {
+			return err
+		}
+		_, err := stock.Exec(ctx, tx, `UPDATE item SET n = n - 1 WHERE id = 7`)
+		return err
+	}
+	for range 2 { // the first one is begun by a call: the log decides it
+		err = txn.Run(context.Background(), m, txn.Options{Name: "order", LastDecides: true}, order)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	info, err := m.Wait(context.Background(), tx.ID(), txn.UntilFinished)
+	fmt.Println(info.State, info.Branches[0].Vote, info.Branches[1].Vote, err)
+	show()
+	// Output:
+	// committed prepared delegated <nil>
+	// balance 80, items 1, letters 0
+}

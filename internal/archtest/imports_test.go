@@ -24,7 +24,8 @@ var importRules = []importRule{
 	{"txn", []string{"txn/internal/workdeadline"}, "shared types, and what applications call"},
 	{"txn/admin", []string{"txn"}, "what operators read and order; applications do without it"},
 	{"txn/async", []string{"txn"}, "calls without a goroutine each: node makes them, and server answers by them"},
-	{"txn/machine", []string{"txn", "txn/admin", "timeout/survival", "timeout/hashbelt"}, "the replicated state machine: the shared types, and the structures that are part of its state"},
+	{"txn/machine", []string{"txn", "txn/admin", "txn/machine/internal/...", "timeout/survival", "timeout/hashbelt"}, "the replicated state machine: the shared types, and the structures that are part of its state"},
+	{"txn/machine/internal/slab", nil, "it holds items and strings, and does not know what they are"},
 	{"txn/txntest", []string{"txn", "txn/admin", "txn/machine", "timeout/...", "internal/random", "internal/textutil"}, "an in-memory manager for tests of applications: the state machine without a log"},
 	{"txn/txnhttp", []string{"txn"}, "it carries a transaction from service to service, with any `txn.Manager`"},
 
@@ -36,7 +37,10 @@ var importRules = []importRule{
 	{"adaptive/...", []string{"adaptive"}, "any Go server can use the pool"},
 
 	{"participant", []string{"txn", "txn/admin"}, "the contract of a participant, in the types of `txn`"},
+	{"participant/internal/calls", nil, "it ends the calls to a participant that is closed, and names it in errors"},
+	{"participant/internal/dbsettings", []string{"participant", "participant/internal/excerpt", "txn", "txn/admin"}, "the settings that databases with marker rows have in common"},
 	{"participant/internal/excerpt", []string{"internal/textutil"}, "it shortens texts for error messages"},
+	{"participant/internal/prune/...", []string{"participant", "txn"}, "which marker rows are not needed any more; the statements are the drivers'"},
 	{"participant/mariadb/...", []string{"participant", "participant/internal/...", "participant/mariadb/internal/...", "txn", "txn/admin"}, "one driver and its parts: it depends neither on other drivers nor on recovery"},
 	{"participant/postgres/...", []string{"participant", "participant/internal/...", "participant/postgres/internal/...", "txn", "txn/admin"}, "one driver and its parts: it depends neither on other drivers nor on recovery"},
 	{"participant/...", []string{"participant", "txn", "txn/admin", "internal/textutil"}, "one driver each: it depends neither on other drivers nor on recovery"},

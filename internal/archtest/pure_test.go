@@ -16,7 +16,7 @@ func pure(dir string) bool {
 }
 
 // purePackages are those outside timeout.
-var purePackages = []string{"adaptive/costa", "txn", "txn/internal/workdeadline", "txn/machine", "recovery/breaker", "recovery/plan", "recovery/queue"}
+var purePackages = []string{"adaptive/costa", "txn", "txn/internal/workdeadline", "txn/machine", "txn/machine/internal/slab", "recovery/breaker", "recovery/plan", "recovery/queue"}
 
 // impurePackages are the timeout packages that have a goroutine and a clock; the others are only
 // data structures.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/txmgr/txmgr/client"
 	"github.com/txmgr/txmgr/internal/rig"
+	"github.com/txmgr/txmgr/txn"
 )
 
 // TestBank: see the package's documentation.
@@ -38,6 +40,13 @@ func TestBank(t *testing.T) {
 	b.awaitPruned()
 	b.checkThroughput(d)
 	t.Logf("transfers: %s", rig.FormatCounts(b.history.countBy(byOutcome)))
+	counts := countWays(b.history.all(), b.unknown)
+	for _, w := range ways {
+		t.Logf("%s: %s", w.name, rig.FormatCounts(counts[w.name]))
+	}
+	if never := counts.neverCommitted(); d >= time.Minute && len(never) > 0 {
+		t.Errorf("nothing was committed in these ways: %s", strings.Join(never, "; "))
+	}
 	t.Logf("by kind: %s", rig.FormatCounts(b.history.countBy(func(e *entry) string { return e.Kind })))
 	t.Logf("faults: %s", b.events.Counts())
 	heuristics := b.heuristicCases.count(func(p heuristicCase) bool { return p.want != 0 })
@@ -171,15 +180,16 @@ func (p *heuristicCases) count(is func(heuristicCase) bool) (n int) {
 	return n
 }
 
-// awaitPruned waits until no commit record is left of branches that have ended.
+// awaitPruned waits until no commit record is left of branches that have ended, but those of
+// transfers that the coordinator does not know: they are kept as long as their begin may come.
 func (b *testEnv) awaitPruned() {
 	ctx, cancel := context.WithTimeout(b.t.Context(), drainTimeout)
 	defer cancel()
 	b.eventually(ctx, "the evidence has been cleared away", func() error {
 		for place, db := range map[string]*sql.DB{inSavings: b.savings, inBank: b.bank} {
-			n, err := b.number(db, "SELECT count(*) FROM txmgr_branch")
-			if err == nil && n > 0 {
-				err = fmt.Errorf("%s: %d rows of proof are left", place, n)
+			left, err := b.texts(db, "SELECT xid FROM txmgr_branch")
+			if err == nil {
+				err = checkProofs(place, left, b.unknown)
 			}
 			if err != nil {
 				return err
@@ -187,6 +197,25 @@ func (b *testEnv) awaitPruned() {
 		}
 		return nil
 	})
+}
+
+// checkProofs checks that the commit records that are left in one place are those of transfers that
+// the coordinator does not know. A typed ROLLBACK has removed its own.
+func checkProofs(place string, left []string, unknown map[txn.ID]*entry) error {
+	proved := map[txn.ID]bool{}
+	for _, xid := range left {
+		_, id, _, ok := txn.ParseXID(xid)
+		if e := unknown[id]; !ok || e == nil || !slices.Contains(e.takesPart(), place) {
+			return fmt.Errorf("%s: of %d commit records one is left of a transaction that is known: %s", place, len(left), xid)
+		}
+		proved[id] = true
+	}
+	for id, e := range unknown {
+		if slices.Contains(e.wayOf().places, place) && e.Kind != kindTyped && !proved[id] {
+			return fmt.Errorf("%s: the commit record of %v is gone, and its begin may still come", place, id)
+		}
+	}
+	return nil
 }
 
 // printDiagnostics prints what is needed to find the cause of a failure.

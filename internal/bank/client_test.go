@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -154,10 +155,10 @@ func (t *transferClient) work(ctx context.Context, n uint64) {
 	for ctx.Err() == nil {
 		tr := draw(r, rig.NewID())
 		t.report(report{Begin: &tr})
-		outcome, detail := t.attempt(&tr, r.Uint64())
-		t.report(report{End: &transferEnd{tr.ID, outcome, detail}})
+		end := t.attempt(&tr, r.Uint64())
+		t.report(report{End: &end})
 		rest := 5 * time.Millisecond
-		if outcome != outcomeOK {
+		if end.Outcome != outcomeOK {
 			rest = between(r, 10*time.Millisecond, 100*time.Millisecond) // something may be down
 		}
 		rig.Sleep(ctx, rest)
@@ -177,11 +178,13 @@ func (t *transferClient) report(r report) {
 	}
 }
 
-// attempt makes a transfer, and returns its outcome.
-func (t *transferClient) attempt(tr *transfer, seed uint64) (outcome, detail string) {
+// attempt makes a transfer, and returns its end.
+func (t *transferClient) attempt(tr *transfer, seed uint64) (end transferEnd) {
+	p := &planned{id: tr.ID}
+	end.ID = tr.ID
 	defer func() {
 		if x := recover(); x == errPanic {
-			outcome = outcomePanicked
+			end.Outcome = outcomePanicked
 		} else if x != nil {
 			panic(x)
 		}
@@ -191,46 +194,84 @@ func (t *transferClient) attempt(tr *transfer, seed uint64) (outcome, detail str
 	if tr.Kind == kindCancelled {
 		defer time.AfterFunc(time.Duration(seed%uint64(60*time.Millisecond)), cancel).Stop()
 	}
-	err := txn.Run(context.WithValue(ctx, plannedID{}, tr.ID), namer{t.m}, txn.Options{Name: tr.Kind, Timeout: tr.Timeout}, func(ctx context.Context, tx *txn.Tx) error {
-		return t.transfer(ctx, tx, tr, seed)
+	o := tr.wayOf().options
+	o.Name, o.Timeout = tr.Kind, tr.Timeout
+	err := txn.Run(context.WithValue(ctx, plannedKey{}, p), namer{t.m}, o, func(ctx context.Context, tx *txn.Tx) error {
+		err := t.transfer(ctx, tx, tr, seed)
+		end.Failed = err != nil
+		return err
 	})
-	outcome = outcomeOther
+	end.Outcome = outcomeOther
 	inDoubt := errors.Is(err, txn.ErrInDoubt) || errors.Is(err, txn.ErrHeuristic) && tr.Kind == kindTyped
 	switch rolledBack, byHand := errors.Is(err, txn.ErrRolledBack), errors.Is(err, txn.ErrEndedByApplication); {
 	case err == nil:
-		return outcomeOK, ""
+		end.Outcome, end.Decider = outcomeOK, p.decider()
+		return end
 	case rolledBack && (inDoubt || byHand), byHand && tr.Kind != kindTyped:
 	case byHand:
-		outcome = outcomeEndedByApp
+		end.Outcome = outcomeEndedByApp
 	case rolledBack:
-		outcome = outcomeRolledBack
+		end.Outcome = outcomeRolledBack
 	case inDoubt:
-		outcome = outcomeInDoubt
+		end.Outcome = outcomeInDoubt
 	case errors.Is(err, txn.ErrUnavailable):
-		outcome = outcomeUnavailable
+		end.Outcome = outcomeUnavailable
 	}
-	detail = err.Error()
-	return outcome, detail[:min(len(detail), 500)] // a line is written with one write
+	detail := err.Error()
+	end.Detail = detail[:min(len(detail), 500)] // a line is written with one write
+	return end
 }
 
 // namer is the client, with the id of a transfer, which was reported before, in place of a new one:
-// the transaction is named without a call, and its begin sent behind the work.
+// the transaction is named without a call, and its begin sent behind the work. It notes which call
+// asks for the decision.
 type namer struct{ *client.Client }
 
-// plannedID is the key of the id in a context.
-type plannedID struct{}
+// planned is what the context of a transfer carries.
+type planned struct {
+	id                txn.ID
+	asked, delegating atomic.Bool // the coordinator was asked to decide, or to delegate the decision
+}
+
+// plannedKey is its key.
+type plannedKey struct{}
+
+func plannedOf(ctx context.Context) *planned { return ctx.Value(plannedKey{}).(*planned) }
+
+// decider is who decided, if it was decided to commit.
+func (p *planned) decider() decider {
+	switch {
+	case p.asked.Load():
+		return byLog
+	case p.delegating.Load():
+		return byDelegate
+	}
+	return byBranch
+}
 
 // NameTransaction implements [txn.Namer].
 func (n namer) NameTransaction(ctx context.Context, o txn.Options) (named txn.Naming, ok bool) {
 	named, ok = n.Client.NameTransaction(ctx, o)
-	named.Options.ID = ctx.Value(plannedID{}).(txn.ID)
+	named.Options.ID = plannedOf(ctx).id
 	return named, ok
 }
 
 // Begin implements [txn.Manager].
 func (n namer) Begin(ctx context.Context, o txn.Options) (txn.BeginResult, error) {
-	o.ID = ctx.Value(plannedID{}).(txn.ID)
+	o.ID = plannedOf(ctx).id
 	return n.Client.Begin(ctx, o)
+}
+
+// Commit implements [txn.Manager].
+func (n namer) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.Outcome, error) {
+	plannedOf(ctx).asked.Store(true)
+	return n.Client.Commit(ctx, id, c)
+}
+
+// Delegate implements [txn.Manager].
+func (n namer) Delegate(ctx context.Context, id txn.ID, b txn.BranchID) (txn.Outcome, error) {
+	plannedOf(ctx).delegating.Store(true)
+	return n.Client.Delegate(ctx, id, b)
 }
 
 // errPanic is the value with which transfers panic.

@@ -1,6 +1,7 @@
 package bank
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"github.com/txmgr/txmgr/internal/faultproxy"
 	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
 
@@ -51,12 +53,13 @@ type testEnv struct {
 	heuristicCases heuristicCases
 	lockDelays     lockDelays
 	foreign        []string
-	typed          map[string]int // effects of typed statements, by place and statement
+	typed          map[string]int    // effects of typed statements, by place and statement
+	unknown        map[txn.ID]*entry // transfers that are in the databases and that the coordinator does not know
 }
 
 func newTestEnv(t *testing.T, seed uint64) *testEnv {
 	return &testEnv{
-		t: t, seed: seed, dir: t.TempDir(), proxies: map[string]*faultproxy.Proxy{}, history: newHistory(), begun: time.Now(),
+		t: t, seed: seed, dir: t.TempDir(), proxies: map[string]*faultproxy.Proxy{}, history: newHistory(), unknown: map[txn.ID]*entry{}, begun: time.Now(),
 		vaultPostgres: newRand(seed, 'v').IntN(2) == 0,
 	}
 }
@@ -86,6 +89,7 @@ func (b *testEnv) open() {
 	b.startCoordinator()
 	b.startVault()
 	b.register()
+	b.awaitMarkerTables()
 	b.newClients()
 }
 
@@ -121,4 +125,16 @@ func (b *testEnv) register() {
 	status, err := b.m.Admin().Status(b.t.Context())
 	b.must(err)
 	b.cluster = status.Cluster
+}
+
+// awaitMarkerTables waits until the coordinator has created the tables in which branches prove their
+// ends. A client that does not find PostgreSQL's does not look again for five seconds.
+func (b *testEnv) awaitMarkerTables() {
+	ctx, cancel := context.WithTimeout(b.t.Context(), rig.WaitTimeout)
+	defer cancel()
+	b.must(rig.Retry(ctx, func() error {
+		_, errBank := b.number(b.bank, "SELECT count(*) FROM txmgr_branch")
+		_, errSavings := b.number(b.savings, "SELECT count(*) FROM txmgr_branch")
+		return errors.Join(errBank, errSavings)
+	}))
 }

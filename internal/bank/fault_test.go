@@ -30,6 +30,13 @@ var faults = []fault{
 	{"kill a teller", func(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
 		return restart(ctx, b.clients[r.IntN(clientCount)], r)
 	}},
+	{"kill the coordinator, and a teller", func(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
+		// Begins are on their way, and are not repeated: what has committed without them stays unknown.
+		b.coordinator.Kill()
+		rig.Sleep(ctx, between(r, 0, 300*time.Millisecond))
+		what, err := restart(ctx, b.clients[r.IntN(clientCount)], r)
+		return what, errors.Join(err, b.coordinator.Restart(ctx, 0))
+	}},
 	{"kill PostgreSQL", func(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
 		return b.postgres.restart(ctx, r)
 	}},

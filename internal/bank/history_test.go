@@ -19,6 +19,8 @@ type entry struct {
 	transfer
 	outcome string // empty: its client was killed before it could report
 	detail  string
+	failed  bool    // see [transferEnd]
+	decider decider // see [transferEnd]
 }
 
 func newHistory() *history { return &history{byID: map[txn.ID]*entry{}} }
@@ -38,7 +40,7 @@ func (l *history) record(line string) error {
 		l.order = append(l.order, e)
 	case r.End != nil && l.byID[r.End.ID] != nil && l.byID[r.End.ID].outcome == "":
 		e := l.byID[r.End.ID]
-		e.outcome, e.detail = r.End.Outcome, r.End.Detail
+		e.outcome, e.detail, e.failed, e.decider = r.End.Outcome, r.End.Detail, r.End.Failed, r.End.Decider
 	default:
 		return fmt.Errorf("line %q does not follow from those before", line)
 	}

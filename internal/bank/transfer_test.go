@@ -36,10 +36,13 @@ type leg struct {
 type transfer struct {
 	ID      txn.ID        `json:"id"`
 	Kind    string        `json:"kind"`
+	Way     string        `json:"way"` // the name of a [way]
 	Timeout time.Duration `json:"timeout"`
 	Legs    []leg         `json:"legs"`
 	// Reads are places that take part and change nothing.
 	Reads []string `json:"reads,omitempty"`
+	// Last is the place whose branch is opened last, which may decide.
+	Last string `json:"last,omitempty"`
 	// Remote is the place whose legs another client does.
 	Remote string `json:"away,omitempty"`
 	// Typed is the statement that ends the branch at TypedAt past the SDK, and Late is what is done
@@ -72,12 +75,15 @@ var kinds = []struct {
 // draw draws a transfer.
 func draw(r *rand.Rand, id txn.ID) transfer {
 	tr := transfer{ID: id, Kind: drawKind(r), Timeout: between(r, 2*time.Second, 5*time.Second)}
+	way := drawWay(r, tr.Kind)
+	tr.Way = way.name
 	if tr.Kind != kindAbandon && r.IntN(10) < 3 {
 		tr.Timeout = between(r, 8*time.Second, 12*time.Second)
 	}
-	route := drawRoute(r)
-	if (tr.Kind == kindRemote || tr.Kind == kindTyped) && !slices.ContainsFunc(route, func(p string) bool { return p != inVault }) {
-		route = []string{inBank, inSavings}
+	route := drawRoute(r, tr.Kind)
+	if len(way.places) > 0 {
+		route = slices.Clone(way.places)
+		tr.Last = route[r.IntN(len(route))]
 	}
 	if tr.Kind == kindRead {
 		tr.Reads = route
@@ -96,7 +102,7 @@ func draw(r *rand.Rand, id txn.ID) transfer {
 				tr.Remote = l.Place
 			}
 		}
-	case r.IntN(5) == 0:
+	case !way.alone() && r.IntN(5) == 0:
 		for _, p := range places {
 			if !slices.Contains(route, p) {
 				tr.Reads = append(tr.Reads, p)
@@ -116,14 +122,19 @@ func drawKind(r *rand.Rand) string {
 	return kindPlain
 }
 
-// drawRoute chooses one to three places.
-func drawRoute(r *rand.Rand) []string {
+// drawRoute chooses one to three places for a transfer that the log decides. If one is chosen, its
+// branch is none that the client itself could commit.
+func drawRoute(r *rand.Rand, kind string) []string {
 	route := slices.Clone(places)
 	r.Shuffle(len(route), func(i, k int) { route[i], route[k] = route[k], route[i] })
 	switch n := r.IntN(100); {
-	case n < 25:
+	case n < 20 && kind == kindRemote:
+		return places[n%2 : n%2+1]
+	case n < 20 && kind == kindRead:
 		return route[:1]
-	case n < 75:
+	case n < 10 && kind != kindTyped:
+		return []string{inVault}
+	case n < 65:
 		return route[:2]
 	}
 	return route
@@ -155,12 +166,15 @@ func (tr *transfer) at(place string) (legs []leg) {
 	return legs
 }
 
-// takesPart returns the places where the transfer has a branch.
+// takesPart returns the places where the transfer has a branch, in the order of their opening.
 func (tr *transfer) takesPart() (in []string) {
 	for _, p := range places {
 		if len(tr.at(p)) > 0 || slices.Contains(tr.Reads, p) {
 			in = append(in, p)
 		}
+	}
+	if at := slices.Index(in, tr.Last); at >= 0 {
+		in = append(slices.Delete(in, at, at+1), tr.Last)
 	}
 	return in
 }
@@ -186,4 +200,8 @@ type transferEnd struct {
 	ID      txn.ID `json:"id"`
 	Outcome string `json:"outcome"`
 	Detail  string `json:"detail,omitempty"`
+	// Failed says that the function of the transaction returned an error, so that no commit was
+	// requested. Decider is who decided, of a transfer that was committed.
+	Failed  bool    `json:"failed,omitempty"`
+	Decider decider `json:"decider,omitempty"`
 }

@@ -104,8 +104,16 @@ func (k *databaseState) oneSidedLegs(e *entry) []leg {
 	return k.journal[e.ID.String()][e.TypedAt]
 }
 
+// typedDecision reports whether a typed COMMIT may have decided the transfer: its branch was the last of
+// several, which decides. Recovery takes its commit record for the decision, unless the client could
+// report before that its own statement had ended the branch.
+func (e *entry) typedDecision() bool {
+	w := e.wayOf()
+	return e.Typed == typedCommit && e.TypedAt == e.Last && !w.alone() && w.decider == byBranch
+}
+
 // checkTyped describes what is wrong in the databases about a transfer of kindTyped. Its other
-// branches are rolled back in any case.
+// branches are rolled back, unless it decided after they were prepared.
 func (k *databaseState) checkTyped(e *entry) string {
 	there, got := k.journal[e.ID.String()], k.oneSidedLegs(e)
 	want := e.at(e.TypedAt)
@@ -116,6 +124,8 @@ func (k *databaseState) checkTyped(e *entry) string {
 	slices.SortFunc(want, byAccount)
 	slices.SortFunc(got, byAccount)
 	switch {
+	case e.typedDecision() && e.outcome != outcomeOK && e.outcome != outcomeRolledBack && k.complete(e):
+		return ""
 	case len(got) > 0 && !slices.Equal(want, got):
 		return fmt.Sprintf("%s has %v, want %v or nothing", e.TypedAt, got, want)
 	case len(there) > 0 && len(got) == 0 || len(there) > 1:
@@ -131,12 +141,17 @@ func (k *databaseState) checkTyped(e *entry) string {
 }
 
 // compareTyped describes what is wrong in the coordinator's state of a transfer of kindTyped; there
-// tells whether the databases contain something of it.
-func compareTyped(e *entry, info txn.Info, there bool) string {
+// tells whether the databases contain something of it, complete whether all of it.
+func compareTyped(e *entry, info txn.Info, there, complete bool) string {
 	committed := there && e.Typed == typedCommit
 	delegated := info.State == txn.Committed && len(info.Branches) == 1 && info.Heuristic == 0
 	switch {
 	case committed && delegated:
+		return ""
+	case committed && e.typedDecision() && info.State == txn.Committed:
+		if visible := info.Heuristic == txn.HeuristicMixed || info.Heuristic == txn.HeuristicHazard; visible == complete {
+			return fmt.Sprintf("heuristic %v, all of it is in the books: %v: %+v", info.Heuristic, complete, info.Branches)
+		}
 		return ""
 	case info.State != txn.RolledBack && len(e.Legs) > 0:
 		return fmt.Sprintf("%v, in the books: %v", info.State, there)
@@ -162,9 +177,11 @@ func crashed(b txn.BranchInfo) bool {
 }
 
 // expectedTypedHeuristic is the heuristic outcome of a transaction that was rolled back except for
-// the branch that a typed COMMIT committed.
+// the branch that a typed COMMIT committed; or of one that was decided by it before another was prepared.
 func expectedTypedHeuristic(info txn.Info) txn.Heuristic {
 	switch {
+	case info.State == txn.Committed:
+		return info.Heuristic // compareTyped has checked it
 	case slices.ContainsFunc(info.Branches, crashed):
 		return txn.HeuristicHazard
 	case slices.ContainsFunc(info.Branches, func(b txn.BranchInfo) bool { return b.State == txn.BranchRolledBack }):
@@ -198,8 +215,11 @@ func (b *testEnv) expectTyped() {
 			n["of which the coordinator never knew"]++
 		} else if err != nil {
 			b.t.Errorf("%v: %v", e.ID, err)
-		} else if e.Typed == typedCommit && info.State == txn.RolledBack {
+		} else if e.Typed == typedCommit && (info.State == txn.RolledBack || info.Heuristic != 0) {
 			p := heuristicCase{kind: "typed at " + kind, id: e.ID, place: e.TypedAt, typed: true, committed: true, want: expectedTypedHeuristic(info)}
+			if at := slices.IndexFunc(info.Branches, func(b txn.BranchInfo) bool { return b.Heuristic == txn.HeuristicHazard }); at >= 0 {
+				p.place = info.Branches[at].Participant
+			}
 			if p.want == txn.HeuristicHazard {
 				n["of which the server had crashed"]++
 			}

@@ -2,9 +2,11 @@ package crash
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/txmgr/txmgr/client"
@@ -103,8 +106,11 @@ func runApplication() (code int) {
 			return err
 		}
 		step := os.Getenv(applicationStep)
-		if strings.HasPrefix(step, appointedPrefix) {
+		switch {
+		case strings.HasPrefix(step, appointedPrefix):
 			return runAppointed(ctx, c, l, step)
+		case strings.HasPrefix(step, lastPrefix):
+			return runLast(ctx, c, step)
 		}
 		d := &dyingClient{Client: c, step: step}
 		l.returnOnDecision = step == returnedStep
@@ -135,11 +141,21 @@ func runApplication() (code int) {
 type ledgers struct {
 	left, right      *postgres.DB
 	returnOnDecision bool
+	lastDecides      bool
+	timeout          time.Duration // zero: applicationTimeout
 }
 
-func openLedgers(ctx context.Context, left, right string) (l ledgers, err error) {
+// openLedgers opens both. wrap, unless it is nil, makes the connections to the one on a side.
+func openLedgers(ctx context.Context, left, right string, wrap ...func(net.Conn) net.Conn) (l ledgers, err error) {
 	for dsn, db := range map[string]**postgres.DB{left: &l.left, right: &l.right} {
-		pool, err := pgxpool.New(ctx, dsn)
+		config, err := pgxpool.ParseConfig(dsn)
+		if err != nil {
+			return l, err
+		}
+		for _, w := range wrap {
+			config.ConnConfig.AfterNetConnect = func(_ context.Context, _ *pgconn.Config, c net.Conn) (net.Conn, error) { return w(c), nil }
+		}
+		pool, err := pgxpool.NewWithConfig(ctx, config)
 		if err != nil {
 			return l, err
 		}
@@ -154,7 +170,7 @@ func openLedgers(ctx context.Context, left, right string) (l ledgers, err error)
 
 // transfer moves an amount from left to right. after is called after each statement.
 func (l ledgers) transfer(ctx context.Context, m txn.Manager, amount int, after func(tx *txn.Tx, at string) error) error {
-	return txn.Run(ctx, m, txn.Options{Name: "transfer", Timeout: applicationTimeout, ReturnOnDecision: l.returnOnDecision}, func(ctx context.Context, tx *txn.Tx) error {
+	return txn.Run(ctx, m, txn.Options{Name: "transfer", Timeout: cmp.Or(l.timeout, applicationTimeout), ReturnOnDecision: l.returnOnDecision, LastDecides: l.lastDecides}, func(ctx context.Context, tx *txn.Tx) error {
 		if _, err := l.left.Exec(ctx, tx, "UPDATE account SET balance = balance - $1 WHERE id = 1", amount); err != nil {
 			return err
 		}

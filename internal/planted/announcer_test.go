@@ -69,8 +69,8 @@ var ofTheAnnouncer = []plant{
 		name:   "the deadline decides although a branch is appointed",
 		breaks: "only the end of an appointed branch decides",
 		file:   "txn/machine/expiry.go",
-		old:    "if m.txs.at(i).is(delegated) {",
-		bug:    "if m.txs.at(i).is(delegated) && cause != txn.CauseTimeout {",
+		old:    "if m.txs.At(i).is(delegated) {",
+		bug:    "if m.txs.At(i).is(delegated) && cause != txn.CauseTimeout {",
 		pkg:    "txn/machine", test: "TestAppointedAtItsDeadline", says: "the deadline decided",
 	},
 	{

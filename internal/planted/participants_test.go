@@ -42,6 +42,22 @@ var ofParticipants = []plant{
 		pkg:    "participant/mariadb", test: "TestConnectionIsNotTheRecordedOne", says: "sql_mode '': begins with <nil>",
 	},
 	{
+		name:   "mariadb: reading an outcome writes a barrier",
+		breaks: "a branch that is only looked at can be committed",
+		file:   "participant/mariadb/resolve_outcome.go",
+		old:    "return participant.Result{}, false, r.markers.CheckSame(ctx, r.db, t.s.Table)",
+		bug:    "_, _, err := r.markers.WriteBarrier(ctx, r.db, b.XID)\n\t\treturn participant.Result{}, false, err",
+		pkg:    "participant/mariadb", test: "TestReadOutcomeTakesOnlyARowForProof", says: "read as rolled back",
+	},
+	{
+		name:   "pruning ends at a page of names that are not of branches",
+		breaks: "the marker rows of finished transactions are removed",
+		file:   "participant/internal/prune/prune.go",
+		old:    "if err != nil || len(page) == 0 {",
+		bug:    "if err != nil || len(branches(page)) == 0 {",
+		pkg:    "participant/internal/prune", test: "TestRows", says: "left:",
+	},
+	{
 		name:   "postgres: the command tag of PREPARE TRANSACTION is not read",
 		breaks: "a yes means that the work is prepared",
 		file:   "participant/postgres/branch.go",
@@ -153,6 +169,14 @@ var ofParticipants = []plant{
 		old:    "written, err := r.markers.WriteBarrier(ctx, r.pool, xid)",
 		bug:    "written, err := true, error(nil)",
 		pkg:    "participant/postgres", test: "TestBarrierKeepsABranchFromBeginning", says: "begins late: <nil>",
+	},
+	{
+		name:   "postgres: a barrier is read as proof after a restore",
+		breaks: "an outcome that is read is proved",
+		file:   "participant/postgres/resolve_outcome.go",
+		old:    "unproved := result.Outcome == 0 || barrierProvesNothing(result, b)",
+		bug:    "unproved := result.Outcome == 0",
+		pkg:    "participant/postgres", test: "TestReadOutcomeTakesOnlyARowForProof", says: "read as rolled back",
 	},
 	{
 		name:   "web: there is no barrier before a late prepare",

@@ -26,6 +26,22 @@ var ofRecovery = []plant{
 		pkg:    "recovery/plan", test: "TestOrphanAction", says: "{State:active Unfinished:false ",
 	},
 	{
+		name:   "a sweep takes the rollback of an appointed branch for the decision",
+		breaks: "only a proved commit of a branch that is left alone is reported",
+		file:   "recovery/call/call.go",
+		old:    "if err != nil || !known || res.Outcome != participant.Committed {",
+		bug:    "if err != nil || !known {",
+		pkg:    "recovery", test: "TestUndecidedDeciderIsLeftAlone", says: "rolled-back, 2 reports",
+	},
+	{
+		name:   "branches are driven while another one decides",
+		breaks: "branches that wait for the end of the appointed one are left alone",
+		file:   "node/recoverylog/pending.go",
+		old:    "return id == decider",
+		bug:    "return true",
+		pkg:    "node/recoverylog", test: "TestSeveralOfWhichOneDecides", says: "to be found out: {ID:",
+	},
+	{
 		name:   "a sweep rolls back what the log may have forgotten",
 		breaks: "what may have been decided to commit is not rolled back",
 		file:   "recovery/plan/orphan_action.go",

@@ -4,6 +4,14 @@ package planted
 // simulation.
 var forTheSimulation = []plant{
 	{
+		name:   "the deadline decides over the last of several branches, found by chance",
+		breaks: "the branch that was appointed decides, and no other",
+		file:   "txn/machine/expiry.go",
+		old:    "if m.txs.At(i).is(delegated) {\n\t\tm.findOut(i, cause)",
+		bug:    "if r := m.txs.At(i); r.is(delegated) && r.count == 1 {\n\t\tm.findOut(i, cause)",
+		pkg:    "internal/sim", test: "TestSim", says: "violates", env: someSeeds,
+	},
+	{
 		name:   "a follower keeps its own higher count, found by chance",
 		breaks: "no transaction is timed out early after a failover",
 		file:   "node/ticks/clock.go",

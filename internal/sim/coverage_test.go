@@ -42,6 +42,7 @@ func checkCoverage(t *testing.T, runs int, total Outcome) {
 		"bank out of reach", "stock out of reach", "post out of reach",
 		"bank: not there at commit", "stock: kept from beginning", "stock: listed again",
 		"post: commit repeated", "post: prepare after its rollback", "post: ended by hand", "bank: no proof of an end",
+		"last branch decides", "last branch decides: committed", "last branch decides: revoked", "last branch decides: a no", "last branch decides: enlistment again",
 		"client: begin repeated", "client: begin repeated late", "begin refused behind the horizon", "outcome forgotten",
 		"client: commit out of turn", "client: rollback out of turn", "client: done out of turn",
 	)

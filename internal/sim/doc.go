@@ -53,7 +53,8 @@
 //     was undecided there is rolled back by that cause, unless its deadline had passed before.
 //     Delegated and appointed transactions are an exception: their branch decides. Half of the applications
 //     name their transactions without a call, so that a single branch is appointed; where its begin was lost, the log may
-//     not know what it has committed.
+//     not know what it has committed. A quarter of the transactions have several branches, each of which is appointed in place
+//     of the one before: when the last has committed, which is the decision, all others are prepared, or committed already.
 //  12. Every node has the sessions of the log. A session that was reported as ended is not
 //     reported open later.
 //  13. An id that was decided never begins a second transaction, also if its outcome was

@@ -46,7 +46,7 @@ type event struct {
 	state    txn.State // the state in the answer; zero: none
 	timeout  time.Duration
 	forgets  bool // outcomes are forgotten in this run
-	named    bool // the application named the transaction without a call
+	named    bool // the application named the transaction without a call, or its last branch decides
 }
 
 // history is all calls and answers.
@@ -246,7 +246,7 @@ func (h *history) check() (operations int) {
 			continue
 		}
 		if r := h.w.apps[e.id]; r != nil {
-			e.named = r.named
+			e.named = r.named || r.last
 		}
 		if byID[e.id] == nil {
 			order = append(order, e.id)

@@ -17,6 +17,7 @@ type txRecord struct {
 	readOnly map[string]bool
 	typed    bool                        // its service commits the work of prepare itself
 	named    bool                        // the application named it without a call, so that a single branch decides
+	last     bool                        // of several branches the last decides
 	sent     atomic.Pointer[txn.Options] // the begin of a named one, once it was sent
 	reported txn.State                   // the outcome that was reported: [txn.Committed] or [txn.RolledBack]; zero: none
 	finished atomic.Bool                 // its application has done all its work
@@ -69,6 +70,11 @@ func (a *app) runTransaction() {
 	ctx, cancel := context.WithTimeout(a.w.ctx, 40*time.Second)
 	defer cancel()
 	defer r.finished.Store(true)
+	if !a.hangs && a.names.oneIn(4) {
+		r.last = true
+		a.runLastDecides(ctx, r)
+		return
+	}
 	m, o := a.naming(r)
 	err := txn.Run(ctx, m, o, func(ctx context.Context, tx *txn.Tx) error { return a.transfer(ctx, tx, r) })
 	a.w.noteTx(r.id, "application %d was told: %v", a.n, err)

@@ -47,9 +47,11 @@ func (c Calls) resolveAction(t *machine.Transaction, asked []admin.BranchProbe, 
 	unresolved := unresolvedBranches(t, 0)
 	switch {
 	case t.Delegated() && !c.awaitsEnd(t):
-		a.Why = "the decision was delegated to " + t.Branches[0].Participant + ": only that participant can decide"
-	case t.Appointed() && !commit:
-		a.Allowed, a.Why = true, "its only branch decides: this asks "+t.Branches[0].Participant+" now how it ended, and rolls it back if it has not committed"
+		a.Why = "the decision was delegated to " + t.Branches[t.Decider()-1].Participant + ": only that participant can decide"
+	case t.Appointed() && commit:
+		a.Why = decidesText(t) + ": whether it has committed is asked of its participant alone"
+	case t.Appointed():
+		a.Allowed, a.Why = true, decidesText(t)+": this asks its participant now how it ended, and rolls back if it has not committed"
 	case !t.State.Decided() && !t.Delegated() && commit:
 		a.Why = "it is not decided, and only the votes of all branches can commit"
 	case !t.State.Decided() && !t.Delegated():
@@ -74,7 +76,7 @@ func (c Calls) resolveAction(t *machine.Transaction, asked []admin.BranchProbe, 
 func resolveText(t *machine.Transaction, unresolved []txn.BranchID, commit bool) string {
 	var names []string
 	for _, id := range unresolved {
-		names = append(names, fmt.Sprintf("%v at %s", id, t.Branches[id-1].Participant))
+		names = append(names, branchName(t, id))
 	}
 	end, wrong := "rolled back", t.State.Commits()
 	if commit {

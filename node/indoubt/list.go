@@ -23,7 +23,7 @@ const (
 
 // List lists the transactions that an operator may have to look at, at most 1,000, oldest
 // first: those with a heuristic outcome that is not forgotten; and those that are decided, or
-// that are delegated and past their deadline, and that have not completed within 5 seconds or
+// that are delegated and past their deadline or asked how they ended, and that have not completed within 5 seconds or
 // had a failed attempt.
 func (c Calls) List(ctx context.Context) ([]admin.InDoubt, error) {
 	if err := c.Node.RequireReadable(ctx); err != nil {
@@ -94,7 +94,8 @@ func (s *filter) candidate(b machine.Summary) bool {
 		// A decision of an earlier release has no tick, and so counts as made long ago.
 		return !b.State.Finished() && (len(s.failing) > 0 || b.DecidedTick+s.slack <= s.tick)
 	}
-	return b.State == txn.Preparing && b.Expiry <= s.tick // delegated, or the log makes no progress
+	// Delegated, or the log makes no progress.
+	return b.State == txn.Preparing && (b.Expiry <= s.tick || b.Delegated && len(s.failing) > 0)
 }
 
 // matches is the exact check of a candidate.
@@ -107,6 +108,9 @@ func (s *filter) matches(t *machine.Transaction) bool {
 	}
 	if s.overdue(t) {
 		return true
+	}
+	if !t.State.Decided() && t.Expiry > s.tick && !isAsked(t) {
+		return false
 	}
 	atFailing := func(b machine.TransactionBranch) bool { return s.failing[b.Participant] && !b.State.Finished() }
 	return s.recovery != nil && slices.ContainsFunc(t.Branches, atFailing) &&

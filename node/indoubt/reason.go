@@ -11,12 +11,13 @@ import (
 )
 
 // since is when a transaction was decided or, if it is not decided, when its deadline
-// passed, by the wall clock.
+// passed, by the wall clock; when it began if its end is asked for before that.
 func since(t *machine.Transaction) time.Time {
 	switch {
 	case t.Decided != 0:
 		return time.UnixMilli(t.Decided).UTC()
-	case t.State.Decided() && t.Cause != txn.CauseTimeout: // decided by a release that recorded no time
+	case isAsked(t) && t.Cause != txn.CauseTimeout,
+		t.State.Decided() && t.Cause != txn.CauseTimeout: // decided by a release that recorded no time
 		return time.UnixMilli(t.Began).UTC()
 	}
 	return time.UnixMilli(t.Began).Add(t.Timeout).UTC()
@@ -31,7 +32,9 @@ func listReason(t *machine.Transaction, i *txn.Info) string {
 		}
 	}
 	for k := range i.Branches {
-		if b := &i.Branches[k]; !b.State.Finished() {
+		b := &i.Branches[k]
+		waits := t.Decider() != 0 && b.ID != t.Decider() // for the branch that decides
+		if !b.State.Finished() && !waits {
 			parts = append(parts, waitText(t, b))
 		}
 	}

@@ -66,11 +66,12 @@ func currentOutcome(t *machine.Transaction) txn.Outcome {
 }
 
 // unresolvedBranches returns the branches that an operator can resolve: the named one, or
-// all that are unfinished or whose outcome is unknown.
+// all that are unfinished or whose outcome is unknown; while one decides by its end, only that one.
 func unresolvedBranches(t *machine.Transaction, named txn.BranchID) (ids []txn.BranchID) {
 	for k := range t.Branches {
 		id := txn.BranchID(k + 1)
-		if (named == 0 || named == id) && branchInDoubt(&t.Branches[k]) {
+		waits := t.Decider() != 0 && id != t.Decider() // for the branch that decides
+		if (named == 0 || named == id) && !waits && branchInDoubt(&t.Branches[k]) {
 			ids = append(ids, id)
 		}
 	}

@@ -34,20 +34,23 @@ func (c Calls) undecidedText(t *machine.Transaction, i *txn.Info) string {
 	if i.ExpiresIn == 0 {
 		left = "its deadline has passed"
 	}
+	decider := branchName(t, decidingBranch(t))
 	switch {
 	case t.Delegated() && t.EndedByApplication():
-		return fmt.Sprintf("not decided: the decision was delegated to b1 at %s, which was ended by statements of the application's own; its participant is asked how", t.Branches[0].Participant)
+		return fmt.Sprintf("not decided: the decision was delegated to %s, which was ended by statements of the application's own; its participant is asked how", decider)
+	case t.Appointed() && len(t.Branches) > 1:
+		return fmt.Sprintf("not decided: %s decides by its own end, and may have committed; its participant is asked for that when another branch stays prepared, and when the time is over: %s", decider, left)
 	case t.Appointed():
-		return fmt.Sprintf("not decided: its only branch decides, b1 at %s, by its own end, and may have committed; its participant is asked for that when the time is over: %s", t.Branches[0].Participant, left)
+		return fmt.Sprintf("not decided: its only branch decides, %s, by its own end, and may have committed; its participant is asked for that when the time is over: %s", decider, left)
 	case t.Delegated() && t.Cause != 0:
-		return fmt.Sprintf("not decided: its only branch decides, and %s is being asked how it ended: %s", t.Branches[0].Participant, causeText(t, nil))
+		return fmt.Sprintf("not decided: %s, and its participant is being asked how it ended: %s", decidesText(t), causeText(t, nil))
 	case t.Delegated():
-		return fmt.Sprintf("not decided: the decision was delegated to b1 at %s, which decides by its own end; its participant is asked for that when the time is over: %s", t.Branches[0].Participant, left)
+		return fmt.Sprintf("not decided: the decision was delegated to %s, which decides by its own end; its participant is asked for that when the time is over: %s", decider, left)
 	case t.State == txn.Preparing:
 		var missing []string
 		for k, b := range t.Branches {
 			if b.Vote == 0 {
-				missing = append(missing, fmt.Sprintf("%v at %s", txn.BranchID(k+1), b.Participant))
+				missing = append(missing, branchName(t, txn.BranchID(k+1)))
 			}
 		}
 		return fmt.Sprintf("not decided: commit was asked for, and the coordinator collects the votes of %s: %s", strings.Join(missing, ", "), left)
@@ -69,18 +72,21 @@ func decisionText(t *machine.Transaction, i *txn.Info, audit []admin.AuditRecord
 }
 
 func causeText(t *machine.Transaction, audit []admin.AuditRecord) string {
-	alone := len(t.Branches) == 1 && t.Branches[0].Vote >= txn.VoteDelegated
+	decider := decidingBranch(t)
+	unproved := decider != 0 && t.Branches[decider-1].State == txn.BranchHeuristic
 	switch {
-	case alone && t.State.Commits() && t.Branches[0].State == txn.BranchHeuristic:
-		return "its only branch, which decides, was said to have committed"
-	case alone && t.State.Commits():
-		return "its only branch, to which the decision was delegated, had committed"
+	case unproved && t.State.Commits():
+		return deciderText(t) + " was said to have committed"
+	case decider != 0 && t.State.Commits():
+		return deciderText(t) + " had committed"
 	case t.State.Commits():
 		return "every branch had voted for it"
 	case t.Cause == txn.CauseVoteNo && t.EndedByApplication():
 		return "a branch was ended by statements of the application's own" + reasonText(t.Reason)
-	case alone && t.Cause == txn.CauseVoteNo:
-		return "its only branch, to which the decision was delegated, had not committed" + reasonText(t.Reason)
+	case unproved && t.Cause == txn.CauseVoteNo:
+		return "nothing proves that " + deciderText(t) + " had committed" + reasonText(t.Reason)
+	case decider != 0 && t.Cause == txn.CauseVoteNo:
+		return deciderText(t) + " had not committed" + reasonText(t.Reason)
 	}
 	switch t.Cause {
 	case txn.CauseClient:
@@ -115,7 +121,7 @@ func byHandText(t *machine.Transaction) string {
 	var which []string
 	for k, b := range t.Branches {
 		if b.Vote == txn.VoteEndedByApplication {
-			which = append(which, fmt.Sprintf("%v at %s", txn.BranchID(k+1), b.Participant))
+			which = append(which, branchName(t, txn.BranchID(k+1)))
 		}
 	}
 	return "ended by statements of the application's own: " + strings.Join(which, ", ") + "; what its session did after that may be committed: look at the data"
@@ -130,7 +136,7 @@ func branchesText(t *machine.Transaction) (lines []string) {
 			lines = append(lines, heuristicText(t, id))
 		}
 		if !b.State.Finished() {
-			open = append(open, fmt.Sprintf("%v at %s", id, b.Participant))
+			open = append(open, branchName(t, id))
 		}
 	}
 	switch {

@@ -37,6 +37,9 @@ func (l *Log) Lookup(ctx context.Context, keys []recovery.Key) ([]recovery.Branc
 				continue
 			}
 			known[i].State, known[i].Heuristic = t.State, t.Heuristic
+			if decider := t.Decider(); t.State == txn.Active && decider != 0 {
+				known[i].Decider = recovery.Branch{Participant: t.Branches[decider-1].Participant, Branch: BranchOf(m, &t, decider)}
+			}
 			if k.Branch >= 1 && int(k.Branch) <= len(t.Branches) {
 				known[i].Branch = BranchOf(m, &t, k.Branch)
 				b := &t.Branches[k.Branch-1]
@@ -55,6 +58,9 @@ func (l *Log) Lookup(ctx context.Context, keys []recovery.Key) ([]recovery.Branc
 // clock of the node that leads then), so that a branch which was committed would be taken for one that was not. The mark of the
 // id does not suffice: while no node leads, the log's ticks stand still, and clocks go on. The retention horizon would be too
 // strict: it comes near when there are many outcomes, and clocks differ.
+//
+// An enlistment that appoints a branch needs no such check: its client commits the branch when the enlistment has been
+// answered, so that the log knows the transaction before there is a row to be removed, and keeps it until it is finished.
 func CheckAppointed(view func(func(*machine.Machine)), o txn.Options, now time.Time) (err error) {
 	if !slices.ContainsFunc(o.Branches, func(e txn.Enlistment) bool { return e.Decides }) {
 		return nil

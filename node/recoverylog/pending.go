@@ -27,7 +27,7 @@ func (l *Log) Pending(id txn.ID) (recovery.PendingTx, bool) {
 		askOutcome = t.Delegated() && (t.EndedByApplication() || t.Cause != 0)
 		for k := range t.Branches {
 			b := &t.Branches[k]
-			if b.State.Finished() || t.State == txn.Preparing && b.Vote != 0 && !t.Delegated() {
+			if b.State.Finished() || t.State == txn.Preparing && !awaited(&t, txn.BranchID(k+1)) {
 				continue
 			}
 			w.Branches = append(w.Branches, recovery.Branch{Participant: b.Participant, Branch: BranchOf(m, &t, txn.BranchID(k+1))})
@@ -37,6 +37,15 @@ func (l *Log) Pending(id txn.ID) (recovery.PendingTx, bool) {
 		w.TimeLeft = l.Clock.Remaining(expiry)
 	}
 	return w, len(w.Branches) > 0
+}
+
+// awaited reports whether recovery needs something of a branch before the decision: the end of the one that
+// decides, and then of no other; or else the vote.
+func awaited(t *machine.Transaction, id txn.BranchID) bool {
+	if decider := t.Decider(); decider != 0 {
+		return id == decider
+	}
+	return t.Branches[id-1].Vote == 0
 }
 
 // BranchOf returns a branch in the form that its participant needs.

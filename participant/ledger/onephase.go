@@ -15,6 +15,7 @@ import (
 var (
 	_ txn.OnePhaseCommitter       = (*branchTx)(nil)
 	_ participant.OutcomeResolver = (*resourceManager)(nil)
+	_ participant.OutcomeReader   = (*resourceManager)(nil)
 )
 
 // OnePhase implements [txn.OnePhaseCommitter]. Work that changes nothing needs no proof.
@@ -101,4 +102,20 @@ func resolveOutcome(tx *bbolt.Tx, xid string, since startMark, now time.Time) (p
 		return participant.Unknown, nil
 	}
 	return participant.RolledBack, recordOutcome(tx, xid, participant.RolledBack, now)
+}
+
+// ReadOutcome implements [participant.OutcomeReader].
+func (r *resourceManager) ReadOutcome(ctx context.Context, b participant.Branch) (_ participant.Result, known bool, err error) {
+	if err := r.own(b); err != nil {
+		return participant.Result{}, false, err
+	}
+	var e outcomeRecord
+	err = r.store.viewIfExists(ctx, func(tx *bbolt.Tx) (err error) {
+		e, known, err = load(tx, bucketOutcomes, b.XID, decodeOutcome)
+		return err
+	})
+	if err != nil || !known {
+		return participant.Result{}, false, err
+	}
+	return participant.Result{Outcome: e.outcome, Detail: recordDetail}, true, nil
 }

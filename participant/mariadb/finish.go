@@ -88,7 +88,7 @@ func (t *task) poll(ctx context.Context, try func(context.Context) (result, erro
 
 // Commit implements [participant.Participant].
 func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "commit "+excerpt.Of(b.XID))
+	ctx, fail := r.calls.Begin(ctx, "commit "+excerpt.Of(b.XID))
 	defer fail(&err)
 	t, err := r.task(b)
 	if err != nil {

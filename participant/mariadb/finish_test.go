@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 	"github.com/txmgr/txmgr/txn"
@@ -279,7 +280,7 @@ func phaseTwo(t *testing.T, bank *bank, p participant.Participant, n int, distur
 		wg.Go(func() {
 			begun <- struct{}{}
 			var res participant.Result
-			eventually(t, func() (err error) {
+			waittest.NoError(t, func() (err error) {
 				res, err = p.Commit(t.Context(), br)
 				br.Attempts++
 				return err
@@ -298,7 +299,7 @@ func phaseTwo(t *testing.T, bank *bank, p participant.Participant, n int, distur
 	for err := range ends {
 		t.Error(err)
 	}
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		_, err := bank.pool.ExecContext(t.Context(), "REPLACE INTO account SELECT 'total', COUNT(*) FROM part")
 		return err
 	})
@@ -332,7 +333,7 @@ func TestRestartInEachState(t *testing.T) {
 			}
 			w.Release()
 			var res participant.Result
-			eventually(t, func() (err error) {
+			waittest.NoError(t, func() (err error) {
 				res, err = p.Commit(t.Context(), br)
 				return err
 			})
@@ -375,7 +376,7 @@ func TestCallsEndWhenTheParticipantIsClosed(t *testing.T) {
 // waitUntilBlocked returns when a call of the participant is in progress.
 func (b *bank) waitUntilBlocked(t *testing.T, r *resourceManager) {
 	t.Helper()
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		if r.db.Stats().OpenConnections == 0 {
 			return errors.New("it has not begun")
 		}

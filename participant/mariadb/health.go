@@ -20,7 +20,7 @@ type healthCheck func(ctx context.Context, r *resourceManager) []participant.Che
 
 // CheckHealth implements [participant.HealthChecker].
 func (r *resourceManager) CheckHealth(ctx context.Context) (all []participant.Check) {
-	ctx, fail := r.call(ctx, "check health")
+	ctx, fail := r.calls.Begin(ctx, "check health")
 	var none error
 	defer fail(&none)
 	version, err := r.version(ctx)

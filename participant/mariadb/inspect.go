@@ -13,7 +13,7 @@ var _ participant.Inspector = (*resourceManager)(nil)
 
 // Inspect implements [participant.Inspector].
 func (r *resourceManager) Inspect(ctx context.Context, b participant.Branch) (_ participant.BranchReport, err error) {
-	ctx, fail := r.call(ctx, "inspect "+excerpt.Of(b.XID))
+	ctx, fail := r.calls.Begin(ctx, "inspect "+excerpt.Of(b.XID))
 	defer fail(&err)
 	t, err := r.task(b)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 // InspectLocks implements [participant.LockInspector]. It reports the locks of the first maxTraced
 // branches with a marker row in this database; for others MariaDB does not provide them.
 func (r *resourceManager) InspectLocks(ctx context.Context) (list []participant.PreparedDetails, err error) {
-	ctx, fail := r.call(ctx, "inspect locks")
+	ctx, fail := r.calls.Begin(ctx, "inspect locks")
 	defer fail(&err)
 	open, err := r.markers.Uncommitted(ctx, r.db)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -225,7 +226,7 @@ func TestOrphanedLocksAreReportedEverywhere(t *testing.T) {
 	check(t, s.Start(t.Context()))
 	for _, l := range lost {
 		var res participant.Result
-		eventually(t, func() (err error) {
+		waittest.NoError(t, func() (err error) {
 			res, err = r.Commit(t.Context(), l.branch)
 			return err
 		})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -100,7 +101,7 @@ func TestRollbackWaitsForTheStatementInFlight(t *testing.T) {
 					_, err := conn.ExecContext(t.Context(), statement, args...)
 					done <- err
 				}()
-				eventually(t, func() error {
+				waittest.NoError(t, func() error {
 					var n int
 					err := s.shop.pool.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ? AND STATE = 'User sleep'", before).Scan(&n)
 					if err == nil && n == 0 {

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/mariadb/internal/xa"
 	"github.com/txmgr/txmgr/participant/participanttest"
@@ -208,7 +209,7 @@ func (b *bank) finishManually(t *testing.T, statement, xid string, s SessionRef)
 // waitGone returns when a connection has ended in the server.
 func (b *bank) waitGone(t testing.TB, conn uint64) {
 	t.Helper()
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		var there bool
 		err := b.pool.QueryRowContext(t.Context(), "SELECT EXISTS(SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ?)", conn).Scan(&there)
 		if err == nil && there {
@@ -247,26 +248,6 @@ var branches atomic.Int64
 func newName() participant.Branch {
 	id := txn.NewID(time.UnixMilli(1600000000000+branches.Add(1)), [9]byte{1})
 	return participant.Branch{TX: id, ID: 1, XID: txn.XID("test", id, 1)}
-}
-
-// eventually tries until something works.
-func eventually(t testing.TB, try func() error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			t.Fatalf("still: %v", err)
-		}
-	}
 }
 
 func wantEnd(t *testing.T, r participant.Result, err error, want participant.BranchOutcome) {

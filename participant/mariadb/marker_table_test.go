@@ -197,7 +197,9 @@ func TestMarkerRowIsConfirmedDurable(t *testing.T) {
 	br.XID, br.SessionRef = w.xid, w.sessionRef.String()
 	res, err := r.ResolveOutcome(t.Context(), br)
 	wantEnd(t, res, err, participant.Committed)
-	if written() == before {
+	between := written()
+	wantRead(t, r, br, participant.Committed)
+	if between == before || written() == between {
 		t.Error("nothing was written after the row was read: it may not be on disk yet")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/calls"
 	"github.com/txmgr/txmgr/participant/internal/excerpt"
 	"github.com/txmgr/txmgr/participant/mariadb/internal/connect"
 	"github.com/txmgr/txmgr/participant/mariadb/internal/markertable"
@@ -46,48 +47,23 @@ func Driver(_ context.Context, p admin.Participant, cluster string) (participant
 	if err != nil {
 		return nil, fmt.Errorf("mariadb %s: %w", p.Name, err)
 	}
-	closing, closed := context.WithCancelCause(context.Background())
 	return &resourceManager{
-		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.Fence, markers: markers,
-		db: s.Pool(), closing: closing, closed: closed,
+		calls: calls.New("mariadb "+p.Name, nil), prefix: txn.ClusterPrefix(cluster), fenced: s.Fence, markers: markers, db: s.Pool(),
 	}, nil
 }
 
 // resourceManager is the coordinator's side of one database.
 type resourceManager struct {
-	name           string
+	calls          *calls.Calls
 	prefix         string
 	fenced         bool
 	markers        markertable.Table
 	db             *sql.DB
-	closing        context.Context // ends with Close
-	closed         context.CancelCauseFunc
 	skipDisconnect bool // finish at once, bound or not: a defect that a test has to detect
 
 	mu              sync.Mutex       // guards all below
 	nextSnapshot    *snapshotRequest // nil: no call waits for a snapshot that has not begun
 	snapshotRunning bool             // runSnapshots is running
-}
-
-// call cancels a call when the participant is closed, and names the participant in its error.
-// The caller defers fail with the address of the error.
-func (r *resourceManager) call(ctx context.Context, what string) (_ context.Context, fail func(*error)) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(r.closing, func() { cancel(context.Cause(r.closing)) })
-	return ctx, func(err *error) {
-		if *err != nil {
-			*err = fmt.Errorf("mariadb %s: %s: %w", r.name, what, *err)
-			cause := context.Cause(ctx)
-			if cause == nil {
-				cause = context.Cause(r.closing) // it may not have reached ctx yet
-			}
-			if cause != nil && !errors.Is(*err, cause) {
-				*err = fmt.Errorf("%w: %w", *err, cause)
-			}
-		}
-		stop()
-		cancel(nil)
-	}
 }
 
 // own rejects branches of other clusters, and returns the XA name of the branch.
@@ -101,7 +77,7 @@ func (r *resourceManager) own(b participant.Branch) (xa.Name, error) {
 // Prepared implements [participant.Participant]. A server has one list for all
 // its databases.
 func (r *resourceManager) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
-	ctx, fail := r.call(ctx, "list prepared branches")
+	ctx, fail := r.calls.Begin(ctx, "list prepared branches")
 	defer fail(&err)
 	names, err := r.xaRecover(ctx)
 	if err != nil {
@@ -151,7 +127,7 @@ func (r *resourceManager) isPrepared(ctx context.Context, n xa.Name) (bool, erro
 
 // Check implements [participant.Participant].
 func (r *resourceManager) Check(ctx context.Context) (err error) {
-	ctx, fail := r.call(ctx, "check")
+	ctx, fail := r.calls.Begin(ctx, "check")
 	defer fail(&err)
 	var readOnly bool
 	if err := r.db.QueryRowContext(ctx, "SELECT @@GLOBAL.read_only").Scan(&readOnly); err != nil {
@@ -171,6 +147,6 @@ func (r *resourceManager) Check(ctx context.Context) (err error) {
 
 // Close implements [participant.Participant]. Calls in flight end with an error.
 func (r *resourceManager) Close() error {
-	r.closed(fmt.Errorf("mariadb %s: closed", r.name))
+	r.calls.Close()
 	return r.db.Close()
 }

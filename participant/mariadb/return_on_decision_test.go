@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/txn"
 )
 
@@ -25,7 +26,7 @@ func TestReturnOnDecision(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 	}
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		if left := s.Unreported(s.Last()); len(left) != 0 {
 			return fmt.Errorf("not reported: %v", left)
 		}

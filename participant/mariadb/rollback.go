@@ -13,7 +13,7 @@ import (
 
 // Rollback implements [participant.Participant].
 func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "rollback "+excerpt.Of(b.XID))
+	ctx, fail := r.calls.Begin(ctx, "rollback "+excerpt.Of(b.XID))
 	defer fail(&err)
 	t, err := r.task(b)
 	if err != nil {

@@ -73,7 +73,7 @@ func (r *resourceManager) runSnapshots() {
 			return
 		}
 		r.mu.Unlock()
-		ctx, cancel := context.WithTimeout(r.closing, snapshotTimeout)
+		ctx, cancel := context.WithTimeout(r.calls.Closing(), snapshotTimeout)
 		now.c, now.err = r.takeSnapshot(ctx)
 		cancel()
 		close(now.done)

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 	"github.com/txmgr/txmgr/txn"
@@ -103,7 +104,7 @@ func TestStartOfTheServerStaysTheSame(t *testing.T) {
 	crash(t)
 	bank.db.forget()
 	var again SessionRef
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		conn, err := bank.pool.Conn(t.Context())
 		check(t, err)
 		defer func() { _ = conn.Close() }() // it may be of the old server

@@ -23,11 +23,6 @@ func TestSettingsAreRefused(t *testing.T) {
 		settings map[string]string
 		why      string
 	}{
-		"none":               {nil, "exactly one of the settings dsn_file, dsn_env and dsn"},
-		"two sources":        {map[string]string{"dsn": good, "dsn_env": "X"}, "exactly one"},
-		"three sources":      {map[string]string{"dsn": good, "dsn_env": "X", "dsn_file": "/x"}, "exactly one"},
-		"unknown":            {map[string]string{"dsn": good, "url": "x"}, `unknown setting "url"`},
-		"fence":              {map[string]string{"dsn": good, "fence": "yes"}, `fence is "yes": want on or off`},
 		"commit_marker":      {map[string]string{"dsn": good, "commit_marker": "a`b"}, "want off, or 1 to 64 letters"},
 		"marker too long":    {map[string]string{"dsn": good, "commit_marker": strings.Repeat("x", 65)}, "want off, or 1 to 64 letters"},
 		"password":           {map[string]string{"dsn": "me:s3cret@tcp(host:3306)/bank"}, "give dsn_file"},

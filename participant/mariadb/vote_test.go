@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 	"github.com/txmgr/txmgr/participant/mariadb/internal/innodb"
@@ -89,7 +90,7 @@ func deadlock(t *testing.T, again bool) {
 func (b *bank) waitForWaiters(t *testing.T, n int) {
 	t.Helper()
 	r := b.opened(t, nil)
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		all, err := innodb.Transactions(t.Context(), r.db)
 		check(t, err)
 		waiting := 0

@@ -14,6 +14,8 @@
 //	}
 //
 // The suite knows nothing about the participant but that it stores integers under keys.
+// [RunApplication] tries the application's side of a database, and [RowWhenOpened] that its marker row
+// is written in time.
 //
 // # Invariants that are tried
 //
@@ -34,6 +36,8 @@
 //     it ([participant.Inspector], [participant.LockInspector]).
 //  9. A branch whose outcome was resolved has ended as reported, for ever, whatever its
 //     connection does then ([participant.OutcomeResolver], [txn.OnePhaseCommitter]).
+//  10. Reading an outcome does not disturb a branch that is open, and reports only what is
+//     proved ([participant.OutcomeReader]).
 //
 // # Time
 //

@@ -154,3 +154,91 @@ func resolveAfterRestart(b *fixture) {
 	b.wantValue(key, 7)
 	b.wantValue(other, 0)
 }
+
+// readOutcome is a [call] of ReadOutcome: the outcome is zero if it is not known.
+func (b *fixture) readOutcome(ctx context.Context, br participant.Branch) (participant.Result, error) {
+	r, known, err := b.p.(participant.OutcomeReader).ReadOutcome(ctx, br)
+	if known != (r.Outcome == committed || r.Outcome == rolledBack) {
+		b.t.Errorf("known %v: %v", known, r)
+	}
+	if known && r.Detail == "" {
+		b.t.Errorf("it is not said how it is known: %v", r)
+	}
+	return r, err
+}
+
+// readOutcome reports what is proved, and has no effect on a branch that is open or prepared.
+func readOutcome(b *fixture) {
+	const notKnown participant.BranchOutcome = 0
+	br, key := b.branch()
+	b.want(b.readOutcome, br, notKnown) // not begun
+	s, info := b.Work(b.t, br.XID, key, 7)
+	br.SessionRef = info
+	b.want(b.readOutcome, br, notKnown)
+	b.want(b.readOutcome, br, notKnown)
+	state, err := s.(txn.OnePhaseCommitter).CommitOnePhase(b.t.Context())
+	s.Release()
+	if state != txn.BranchCommitted || err != nil {
+		b.t.Errorf("it was disturbed: %v, %v", state, err)
+	}
+	b.want(b.readOutcome, br, committed)
+	b.want(b.readOutcome, br, committed)
+	b.wantValue(key, 7)
+
+	br, _, s, _ = b.onePhaseBranch()
+	b.wantResolved(br, rolledBack)
+	b.want(b.readOutcome, br, rolledBack)
+	s.Release()
+
+	br, _, s, _ = b.onePhaseBranch()
+	if err := s.Rollback(b.t.Context()); err != nil {
+		b.t.Error(err)
+	}
+	s.Release()
+	for range 2 { // nothing proves it, not even a barrier by the first call
+		b.want(b.readOutcome, br, notKnown)
+	}
+	b.wantResolved(br, rolledBack)
+
+	br, key = b.prepared()
+	b.want(b.readOutcome, br, notKnown)
+	b.wantListed("", br.XID, true)
+	b.want(b.p.Commit, br, committed)
+	b.want(b.readOutcome, br, committed)
+	b.wantValue(key, 7)
+
+	br.SessionRef = "nonsense"
+	if r, err := b.readOutcome(b.t.Context(), br); r.Outcome == rolledBack {
+		b.t.Errorf("without its session reference: %v, %v", r, err)
+	}
+	br.XID = txn.XID(b.Cluster+"x", br.TX, br.ID)
+	if r, err := b.readOutcome(b.t.Context(), br); !errors.Is(err, txn.ErrInvalid) {
+		b.t.Errorf("another cluster's branch: %v, %v", r, err)
+	}
+}
+
+// readOutcomeRaces: a commit is never disturbed, and is seen when it has been answered.
+func readOutcomeRaces(b *fixture) {
+	ctx, cancel := context.WithTimeout(b.t.Context(), Patience)
+	defer cancel()
+	for n := range races / 4 {
+		br, key, s, one := b.onePhaseBranch()
+		seen := make(chan participant.BranchOutcome, 1)
+		go func() {
+			for {
+				r, err := b.readOutcome(ctx, br)
+				if err != nil || r.Outcome != 0 {
+					seen <- r.Outcome
+					return
+				}
+			}
+		}()
+		<-time.After(time.Duration(n%20) * 100 * time.Microsecond)
+		state, err := one.CommitOnePhase(b.t.Context())
+		s.Release()
+		if end := <-seen; state != txn.BranchCommitted || end != committed {
+			b.t.Fatalf("try %d: the session says %v, %v; read as %v", n, state, err, end)
+		}
+		b.wantValue(key, 7)
+	}
+}

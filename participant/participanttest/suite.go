@@ -69,6 +69,9 @@ func tests(t *testing.T, h Harness) []testCase {
 			testCase{"SettleRacesWithCommit", resolveRaces},
 			testCase{"SettleAfterRestart", resolveAfterRestart})
 	}
+	if _, ok := p.(participant.OutcomeReader); ok {
+		all = append(all, testCase{"ReadOutcome", readOutcome}, testCase{"ReadOutcomeRacesWithCommit", readOutcomeRaces})
+	}
 	return all
 }
 

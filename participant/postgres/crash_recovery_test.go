@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -95,7 +96,7 @@ func recoveries(s *testdb.Postgres) map[string]func(*testing.T) {
 		"immediate shutdown": func(t *testing.T) {
 			pid := s.PID()
 			check(t, syscall.Kill(pid, syscall.SIGQUIT))
-			eventually(t, func() error {
+			waittest.NoError(t, func() error {
 				if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 					return errors.New("the server is there")
 				}
@@ -116,11 +117,11 @@ func killBackendOf(t *testing.T, s *testdb.Postgres) {
 	defer pool.Close()
 	var victim int
 	var before time.Time
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		return pool.QueryRow(t.Context(), "SELECT pg_backend_pid(), now()").Scan(&victim, &before)
 	})
 	check(t, syscall.Kill(victim, syscall.SIGKILL))
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		var recovered bool
 		err := pool.QueryRow(t.Context(), "SELECT stats_reset > $1 FROM pg_stat_archiver", before).Scan(&recovered)
 		if err == nil && !recovered {
@@ -145,7 +146,7 @@ func TestEveryRecoveryIsDetected(t *testing.T) {
 				recover(t)
 				b.Release()
 				bank.pool.Reset()
-				eventually(t, func() error { return p.Check(t.Context()) })
+				waittest.NoError(t, func() error { return p.Check(t.Context()) })
 				if !bank.again(t, b.sessionRef.XID) {
 					continue
 				}
@@ -170,7 +171,7 @@ func TestRecoveriesUnderOnePostmasterEndFurtherOn(t *testing.T) {
 	for range 5 {
 		bank.pool.Reset()
 		var now SessionRef
-		eventually(t, func() error {
+		waittest.NoError(t, func() error {
 			b, err := beginIn(t, bank.db, newBranch().XID)
 			if err == nil {
 				now = b.sessionRef
@@ -197,7 +198,7 @@ func TestCommitByTheApplicationBeforeACrash(t *testing.T) {
 	p := bank.opened(t, nil)
 	recovered := func() {
 		bank.pool.Reset()
-		eventually(t, func() error { return p.Check(t.Context()) })
+		waittest.NoError(t, func() error { return p.Check(t.Context()) })
 	}
 	for name, recover := range recoveries(s) {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +242,7 @@ func TestStatisticsResetAndOrderlyRestart(t *testing.T) {
 	check(t, s.Stop(t.Context()))
 	check(t, s.Start(t.Context()))
 	bank.pool.Reset()
-	eventually(t, func() error { return p.Check(t.Context()) })
+	waittest.NoError(t, func() error { return p.Check(t.Context()) })
 	r, err := p.Commit(t.Context(), voted)
 	wantEnd(t, r, err, participant.Committed)
 	wantResolved(t, p, typed, participant.Unknown, "it is not known whether the server has recovered")

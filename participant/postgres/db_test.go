@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -56,48 +54,54 @@ func (s *shops) want(t *testing.T, bank, shop int64) {
 	}
 }
 
-func TestTwoDatabasesCommitTogether(t *testing.T) {
-	s := newShops(t)
-	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return s.move(ctx, tx, 30) })
-	check(t, err)
-	s.want(t, 70, 130)
-	if left := s.Unreported(s.Last()); len(left) != 0 {
-		t.Errorf("the application did not report %v", left)
-	}
+func TestApplication(t *testing.T) {
+	participanttest.RunApplication(t, func(t *testing.T) participanttest.Application {
+		s := newShops(t)
+		return participanttest.Application{
+			Coordinator: s.Coordinator,
+			Move:        s.move,
+			Sleep: func(ctx context.Context, tx *txn.Tx) error {
+				_, err := s.bank.db.Exec(ctx, tx, "SELECT pg_sleep(3600)")
+				return err
+			},
+			Deposit: func(t *testing.T) {
+				for _, b := range []*bank{s.bank, s.shop} {
+					b.exec(t, "UPDATE account SET balance = balance + 1 WHERE id = 'alice'")
+				}
+			},
+			Balances: func(t *testing.T) (int64, int64) { return s.bank.balance(t, "alice"), s.shop.balance(t, "alice") },
+			LimitPools: func(t *testing.T) {
+				s.bank.db = New("bank", s.bank.through(t, s.bank.dsn+"&pool_max_conns=2").pool)
+				s.shopDB = New("shop", s.shop.through(t, s.shop.dsn+"&pool_max_conns=2").pool)
+			},
+			Crash: func(t *testing.T) {
+				crash(t)
+				s.bank.pool.Reset()
+				s.shop.pool.Reset()
+			},
+		}
+	})
 }
 
-func TestTwoDatabasesRollBackTogether(t *testing.T) {
-	boom := errors.New("boom")
-	for name, c := range map[string]struct {
-		amount int
-		also   func(context.Context, *shops, *txn.Tx) error
-		want   []error
-	}{
-		"statement fails": {amount: 1000, want: []error{txn.ErrRolledBack}},
-		"function fails": {amount: 1, want: []error{txn.ErrRolledBack, boom}, also: func(context.Context, *shops, *txn.Tx) error {
-			return boom
-		}},
-		"vote is no after another was yes": {amount: 1, want: []error{txn.ErrRolledBack, txn.ErrVotedNo}, also: func(ctx context.Context, s *shops, tx *txn.Tx) error {
+// TestVoteNo: one branch votes no, after the other one has voted yes.
+func TestVoteNo(t *testing.T) {
+	for name, also := range map[string]func(context.Context, *shops, *txn.Tx) error{
+		"cannot be prepared": func(ctx context.Context, s *shops, tx *txn.Tx) error {
 			_, err := s.shopDB.Exec(ctx, tx, "CREATE TEMP TABLE x (n int)")
 			return err
-		}},
-		"error of a statement is ignored": {amount: 1, want: []error{txn.ErrRolledBack, txn.ErrVotedNo}, also: func(ctx context.Context, s *shops, tx *txn.Tx) error {
+		},
+		"error of a statement is ignored": func(ctx context.Context, s *shops, tx *txn.Tx) error {
 			_, _ = s.shopDB.Exec(ctx, tx, "nonsense")
 			return nil
-		}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShops(t)
 			err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
-				if err := s.move(ctx, tx, c.amount); err != nil || c.also == nil {
-					return err
-				}
-				return c.also(ctx, s, tx)
+				return errors.Join(s.move(ctx, tx, 1), also(ctx, s, tx))
 			})
-			for _, want := range c.want {
-				if !errors.Is(err, want) {
-					t.Errorf("%v is not %v", err, want)
-				}
+			if !errors.Is(err, txn.ErrRolledBack) || !errors.Is(err, txn.ErrVotedNo) {
+				t.Errorf("got %v", err)
 			}
 			s.want(t, 100, 100)
 			if left := s.Unreported(s.Last()); len(left) != 0 {
@@ -105,102 +109,6 @@ func TestTwoDatabasesRollBackTogether(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestApplicationHangsPastItsDeadline: the coordinator times the transaction out and releases the
-// rows although the application does not respond.
-func TestApplicationHangsPastItsDeadline(t *testing.T) {
-	s := newShops(t)
-	err := txn.Run(t.Context(), s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
-		if err := s.move(ctx, tx, 30); err != nil {
-			return err
-		}
-		s.TimeOut(tx.ID())
-		s.Recover(t, tx.ID())
-		s.bank.exec(t, "UPDATE account SET balance = balance + 1 WHERE id = 'alice'") // the rows are free
-		s.shop.exec(t, "UPDATE account SET balance = balance + 1 WHERE id = 'alice'")
-		return nil
-	})
-	if !errors.Is(err, txn.ErrRolledBack) {
-		t.Errorf("got %v", err)
-	}
-	s.want(t, 101, 101)
-}
-
-// TestWorkEndsWithTheGrantedTime: the context ends a statement that waits, and the coordinator
-// finishes the branches that the application could not.
-func TestWorkEndsWithTheGrantedTime(t *testing.T) {
-	s := newShops(t)
-	err := txn.Run(t.Context(), s, txn.Options{Timeout: 300 * time.Millisecond}, func(ctx context.Context, tx *txn.Tx) error {
-		if err := s.move(ctx, tx, 30); err != nil {
-			return err
-		}
-		_, err := s.bank.db.Exec(ctx, tx, "SELECT pg_sleep(3600)")
-		return err
-	})
-	if !errors.Is(err, txn.ErrTimedOut) || !errors.Is(err, txn.ErrRolledBack) {
-		t.Errorf("got %v", err)
-	}
-	s.TimeOut(s.Last())
-	s.Recover(t, s.Last())
-	s.want(t, 100, 100)
-}
-
-// TestServerDiesUnderTheApplication between its vote and its own phase two.
-func TestServerDiesUnderTheApplication(t *testing.T) {
-	s := newShops(t)
-	m := &killer{shops: s, t: t}
-	err := txn.Run(t.Context(), m, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return s.move(ctx, tx, 30) })
-	check(t, err) // decided
-	if left := s.Unreported(s.Last()); len(left) != 2 {
-		t.Errorf("the application says that it finished on a dead server: left is %v", left)
-	}
-	s.Recover(t, s.Last())
-	s.bank.pool.Reset()
-	s.shop.pool.Reset()
-	s.want(t, 70, 130)
-}
-
-type killer struct {
-	*shops
-	t *testing.T
-}
-
-func (k *killer) Commit(ctx context.Context, id txn.ID, c txn.CommitRequest) (txn.Outcome, error) {
-	out, err := k.shops.Commit(ctx, id, c)
-	crash(k.t)
-	return out, err
-}
-
-// TestHotRowAndAFullPool: more transactions than connections, all on the same rows, and only the
-// applications finish them. A prepared branch that queued for a connection would wait for
-// transactions that wait for its rows.
-func TestHotRowAndAFullPool(t *testing.T) {
-	s := newShops(t)
-	for _, b := range []*bank{s.bank, s.shop} {
-		pool, err := pgxpool.New(t.Context(), b.dsn+"&pool_max_conns=2")
-		check(t, err)
-		defer pool.Close()
-		if b == s.bank {
-			b.db = New("bank", pool)
-		} else {
-			s.shopDB = New("shop", pool)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 5 {
-				if err := txn.Run(ctx, s, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error { return s.move(ctx, tx, 1) }); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	s.want(t, 60, 140)
 }
 
 // TestConnectionGoesBackIdle after each outcome, and the same connection serves the next

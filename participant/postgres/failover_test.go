@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -57,7 +58,7 @@ func (c *pair) catchUp(t *testing.T) {
 	there, err := pgxpool.New(t.Context(), c.standby.DSN("postgres"))
 	check(t, err)
 	defer there.Close()
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		var caughtUp bool
 		err := there.QueryRow(t.Context(), "SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn", at).Scan(&caughtUp)
 		if err == nil && !caughtUp {
@@ -299,7 +300,7 @@ func TestCrashBeforeAFailover(t *testing.T) {
 	wantUnknown(t, super, lost, why)
 	check(t, c.standby.Stop(t.Context())) // it then does not know any more how far it recovered
 	check(t, c.standby.Start(t.Context()))
-	eventually(t, func() error { return super.Check(t.Context()) })
+	waittest.NoError(t, func() error { return super.Check(t.Context()) })
 	wantSaid(t, super, kept, participant.Committed, "the number's place came before")
 	wantUnknown(t, super, lost, why)
 }
@@ -370,7 +371,7 @@ func TestServerThatLostItsLog(t *testing.T) {
 	wantSaid(t, p, br, participant.Committed, "")
 	check(t, c.standby.Kill(t.Context()))
 	check(t, c.standby.Start(t.Context()))
-	eventually(t, func() error { return p.Check(t.Context()) }) // connections of the pool have died
+	waittest.NoError(t, func() error { return p.Check(t.Context()) }) // connections of the pool have died
 	for _, ask := range []func(context.Context, participant.Branch) (participant.Result, error){p.Commit, p.Rollback} {
 		r, err := ask(t.Context(), br)
 		wantEnd(t, r, err, participant.Committed)
@@ -452,7 +453,7 @@ func TestCheckHealthOfStandbys(t *testing.T) {
 	wantHealthCheck(t, healthCheck(t, teller, subject), participant.OK, "user teller may not read which log", "")
 
 	check(t, c.standby.Stop(t.Context()))
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		if d := healthCheck(t, super, subject); d.Level != participant.Warning || !strings.Contains(d.Message, "no synchronous standby is connected (s1; 0 others)") {
 			return errors.New(d.Message)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -38,7 +39,7 @@ func TestHangingConnectionLosesItsRowLocks(t *testing.T) {
 				_, err := bank.pool.Exec(t.Context(), "UPDATE account SET balance = balance + 1 WHERE id = 'alice'")
 				got <- err
 			}()
-			eventually(t, func() error {
+			waittest.NoError(t, func() error {
 				var waiting int
 				check(t, bank.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()").Scan(&waiting))
 				if waiting != 1 {
@@ -151,7 +152,7 @@ func TestTransactionNumberAssignedAgainAfterACrash(t *testing.T) {
 					continue
 				}
 				var r participant.Result
-				eventually(t, func() (err error) {
+				waittest.NoError(t, func() (err error) {
 					r, err = p.Rollback(t.Context(), br)
 					return err
 				})
@@ -176,7 +177,7 @@ func killBackend(t *testing.T, b *branch) {
 	var before time.Time
 	check(t, pool.QueryRow(t.Context(), "SELECT now()").Scan(&before))
 	check(t, syscall.Kill(int(b.sessionRef.PID), syscall.SIGKILL))
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		var recovered bool
 		err := pool.QueryRow(t.Context(), "SELECT stats_reset > $1 FROM pg_stat_archiver", before).Scan(&recovered)
 		if err == nil && !recovered {
@@ -192,7 +193,7 @@ func (b *bank) again(t *testing.T, xid uint64) bool {
 	t.Helper()
 	b.pool.Reset()
 	for got := uint64(0); ; {
-		eventually(t, func() error {
+		waittest.NoError(t, func() error {
 			return b.pool.QueryRow(t.Context(), "INSERT INTO account VALUES (gen_random_uuid()::text, 1) RETURNING pg_current_xact_id()::text::bigint").Scan(&got)
 		})
 		if got >= xid {
@@ -209,7 +210,7 @@ func TestPreparedNumberIsProofAlsoAfterACrash(t *testing.T) {
 	check(t, finishPrepared(t.Context(), bank.pool, commitPrepared, br.XID))
 	crash(t)
 	bank.pool.Reset()
-	eventually(t, func() error { return p.Check(t.Context()) })
+	waittest.NoError(t, func() error { return p.Check(t.Context()) })
 	r, err := p.Rollback(t.Context(), br)
 	wantEnd(t, r, err, participant.Committed)
 	r, err = p.Commit(t.Context(), br)

@@ -18,7 +18,7 @@ import (
 
 // Commit implements [participant.Participant].
 func (r *resourceManager) Commit(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "commit "+excerpt.Of(b.XID))
+	ctx, fail := r.calls.Begin(ctx, "commit "+excerpt.Of(b.XID))
 	defer fail(&err)
 	found, err := r.finish(ctx, commitPrepared, b)
 	if err != nil {
@@ -130,7 +130,7 @@ var errStillOpen = errors.New("its connection still holds its transaction open")
 
 // Rollback implements [participant.Participant].
 func (r *resourceManager) Rollback(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "rollback "+excerpt.Of(b.XID))
+	ctx, fail := r.calls.Begin(ctx, "rollback "+excerpt.Of(b.XID))
 	defer fail(&err)
 	return pollUntilEnded(ctx, func(ctx context.Context) (participant.Result, error, error) { return r.rollbackOnce(ctx, b) })
 }

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
 	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
@@ -170,7 +171,7 @@ func TestErrorsSayWhetherTheAttemptCounts(t *testing.T) {
 	if none := (*participant.NoEffectError)(nil); err == nil || errors.As(err, &none) {
 		t.Errorf("sent and not answered: error %v, says that nothing was done: %v", err, none != nil)
 	}
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		r, err := p.Commit(t.Context(), br)
 		if err == nil && r.Outcome != participant.Committed {
 			t.Errorf("ended as %v (%s)", r.Outcome, r.Detail)
@@ -238,7 +239,7 @@ func TestAdminShutdownDuringCommitPrepared(t *testing.T) {
 		t.Helper()
 		bank.exec(t, "ALTER SYSTEM SET synchronous_standby_names = '"+names+"'")
 		bank.exec(t, "SELECT pg_reload_conf()")
-		eventually(t, func() error {
+		waittest.NoError(t, func() error {
 			var now string
 			check(t, bank.pool.QueryRow(t.Context(), "SELECT current_setting('synchronous_standby_names')").Scan(&now))
 			if now != names {
@@ -257,7 +258,7 @@ func TestAdminShutdownDuringCommitPrepared(t *testing.T) {
 		}
 		ended <- err
 	}()
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		var n int
 		check(t, bank.pool.QueryRow(t.Context(), "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE 'COMMIT PREPARED%'").Scan(&n))
 		if n == 0 {
@@ -296,7 +297,7 @@ func phaseTwo(t *testing.T, bank *bank, p participant.Participant, n int, distur
 		wg.Go(func() {
 			begun <- struct{}{}
 			var r participant.Result
-			eventually(t, func() (err error) {
+			waittest.NoError(t, func() (err error) {
 				r, err = p.Commit(t.Context(), br)
 				br.Attempts++
 				return err
@@ -316,7 +317,7 @@ func phaseTwo(t *testing.T, bank *bank, p participant.Participant, n int, distur
 	for err := range ends {
 		t.Error(err)
 	}
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		_, err := bank.pool.Exec(t.Context(), "INSERT INTO account SELECT 'total', count(*) FROM part ON CONFLICT (id) DO UPDATE SET balance = excluded.balance")
 		return err
 	})
@@ -333,7 +334,7 @@ func TestCallsEndWhenTheParticipantIsClosed(t *testing.T) {
 	check(t, syscall.Kill(pid, syscall.SIGSTOP))
 	ended := make(chan error, 1)
 	go func() { ended <- p.Check(context.Background()) }()
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		if p.(*resourceManager).pool.Stat().AcquiredConns() != 1 {
 			return errors.New("it does not wait yet")
 		}
@@ -451,7 +452,7 @@ func (b *bank) waitsForStandby(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), b.dsn)
 	check(t, err)
 	defer func() { check(t, conn.Close(context.Background())) }()
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		done := make(chan error, 1)
 		go func() {
 			_, err := conn.Exec(t.Context(), "CREATE TABLE IF NOT EXISTS probe (n int); DROP TABLE probe")

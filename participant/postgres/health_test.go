@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -65,7 +66,7 @@ func TestCheckHealthFindsProblems(t *testing.T) {
 		check(t, s.Stop(t.Context()))
 		check(t, s.Start(t.Context()))
 		bank.pool.Reset()
-		eventually(t, func() error { _, err := p.Prepared(t.Context(), ""); return err })
+		waittest.NoError(t, func() error { _, err := p.Prepared(t.Context(), ""); return err })
 	}
 	d := healthCheck(t, p, slots)
 	wantHealthCheck(t, d, participant.Failure, "max_prepared_transactions = 0", "ALTER SYSTEM SET max_prepared_transactions = 200; then restart")
@@ -169,7 +170,7 @@ func TestCheckHealthOfPrivileges(t *testing.T) {
 		check(t, err)
 	}
 	same, foreign := coordinator(app), coordinator(other)
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		if d := healthCheck(t, foreign, subject); d.Level != participant.OK {
 			return fmt.Errorf("connections of the set-up are still there: %+v", d)
 		}

@@ -19,7 +19,7 @@ var _ participant.Inspector = (*resourceManager)(nil)
 
 // Inspect implements [participant.Inspector].
 func (r *resourceManager) Inspect(ctx context.Context, b participant.Branch) (_ participant.BranchReport, err error) {
-	ctx, fail := r.call(ctx, "inspect "+excerpt.Of(b.XID))
+	ctx, fail := r.calls.Begin(ctx, "inspect "+excerpt.Of(b.XID))
 	defer fail(&err)
 	if err := r.own(b); err != nil {
 		return participant.BranchReport{}, err

@@ -22,7 +22,7 @@ const maxPrepared = 10_000
 // InspectLocks implements [participant.LockInspector]: the prepared transactions of all
 // databases of the server, oldest first.
 func (r *resourceManager) InspectLocks(ctx context.Context) (list []participant.PreparedDetails, err error) {
-	ctx, fail := r.call(ctx, "inspect locks")
+	ctx, fail := r.calls.Begin(ctx, "inspect locks")
 	defer fail(&err)
 	all, err := r.preparedAs(ctx, "")
 	if err != nil {

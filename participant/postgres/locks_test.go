@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 )
 
@@ -27,7 +28,7 @@ func TestInspectLocksReportsHoldersAndWaiters(t *testing.T) {
 			if when == "after a crash" {
 				crash(t)
 				bank.pool.Reset()
-				eventually(t, func() error { return p.Check(t.Context()) })
+				waittest.NoError(t, func() error { return p.Check(t.Context()) })
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			stop := bank.waiters(t, ctx,
@@ -76,7 +77,7 @@ func (b *bank) waiters(t *testing.T, ctx context.Context, statements ...string) 
 			}
 			_ = conn.Close(context.WithoutCancel(ctx))
 		}()
-		eventually(t, func() error {
+		waittest.NoError(t, func() error {
 			var waiting int
 			check(t, b.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()").Scan(&waiting))
 			if waiting != n+1 {
@@ -143,7 +144,7 @@ func TestInspectOfABranchFinishedManually(t *testing.T) {
 		check(t, finishPrepared(t.Context(), bank.pool, statement, br.XID))
 		crash(t) // the outcomes of prepared branches remain provable
 		bank.pool.Reset()
-		eventually(t, func() error { return p.Check(t.Context()) })
+		waittest.NoError(t, func() error { return p.Check(t.Context()) })
 		report, err := p.(participant.Inspector).Inspect(t.Context(), br)
 		if err != nil || report.Prepared || report.Outcome != want {
 			t.Errorf("%s: %+v, %v", statement, report, err)

@@ -201,9 +201,22 @@ func TestConcurrentResolve(t *testing.T) {
 	}
 }
 
-// TestResolveConfirmsThatTheCommitIsOnDisk: a commit that the server answered before it wrote it to
-// disk is not reported before it is there.
-func TestResolveConfirmsThatTheCommitIsOnDisk(t *testing.T) {
+// TestReportedCommitIsOnDisk: a commit that the server answered before it wrote it to disk is not
+// reported before it is there.
+func TestReportedCommitIsOnDisk(t *testing.T) {
+	for name, report := range map[string]func(*testing.T, participant.Participant, participant.Branch){
+		"resolved": func(t *testing.T, p participant.Participant, br participant.Branch) {
+			wantResolved(t, p, br, participant.Committed, "its row is in")
+		},
+		"read": func(t *testing.T, p participant.Participant, br participant.Branch) {
+			wantRead(t, p, br, participant.Committed)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testReportedCommitIsOnDisk(t, report) })
+	}
+}
+
+func testReportedCommitIsOnDisk(t *testing.T, report func(*testing.T, participant.Participant, participant.Branch)) {
 	lazy := newLazy(t)
 	lazy.withMarkers(t)
 	for lazy.untilLost(t) {
@@ -213,7 +226,7 @@ func TestResolveConfirmsThatTheCommitIsOnDisk(t *testing.T) {
 		check(t, err)
 		b.Release()
 		p := lazy.open(t, nil)
-		wantResolved(t, p, br, participant.Committed, "its row is in")
+		report(t, p, br)
 		check(t, p.Close())
 		lazy.crash(t)
 		if n := lazy.balance(t, id); n != 1 {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/participanttest"
 	"github.com/txmgr/txmgr/txn"
@@ -30,7 +31,7 @@ func (b *bank) alone(t testing.TB, sql string, args ...any) (*branch, participan
 func resolve(t *testing.T, p participant.Participant, br participant.Branch) participant.Result {
 	t.Helper()
 	var r participant.Result
-	eventually(t, func() (err error) {
+	waittest.NoError(t, func() (err error) {
 		r, err = p.(participant.OutcomeResolver).ResolveOutcome(t.Context(), br)
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/calls"
 	"github.com/txmgr/txmgr/participant/internal/excerpt"
 	"github.com/txmgr/txmgr/participant/postgres/internal/connect"
 	"github.com/txmgr/txmgr/participant/postgres/internal/health"
@@ -46,40 +47,19 @@ func Driver(_ context.Context, p admin.Participant, cluster string) (participant
 	if err != nil {
 		return nil, fmt.Errorf("postgres %s: %w", p.Name, err)
 	}
-	closing, closed := context.WithCancelCause(context.Background())
 	return &resourceManager{
-		name: p.Name, prefix: txn.ClusterPrefix(cluster), fenced: s.Fence, markers: markers, settings: s,
-		pool: pool, closing: closing, closed: closed,
+		calls: calls.New("postgres "+p.Name, connect.Redact), prefix: txn.ClusterPrefix(cluster), fenced: s.Fence, markers: markers, settings: s, pool: pool,
 	}, nil
 }
 
 // resourceManager is the coordinator's side of one database.
 type resourceManager struct {
-	name     string
+	calls    *calls.Calls
 	prefix   string
 	fenced   bool
 	markers  markertable.Table
 	settings connect.Settings
 	pool     *pgxpool.Pool
-	closing  context.Context // ends with Close
-	closed   context.CancelCauseFunc
-}
-
-// call cancels a call when the participant is closed, and names the participant in its error.
-// The caller defers fail with the address of the error.
-func (r *resourceManager) call(ctx context.Context, what string) (_ context.Context, fail func(*error)) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(r.closing, func() { cancel(context.Cause(r.closing)) })
-	return ctx, func(err *error) {
-		if *err != nil {
-			*err = fmt.Errorf("postgres %s: %s: %w", r.name, what, connect.Redact(*err))
-			if cause := context.Cause(ctx); cause != nil && !errors.Is(*err, cause) {
-				*err = fmt.Errorf("%w: %w", *err, cause)
-			}
-		}
-		stop()
-		cancel(nil)
-	}
 }
 
 // own rejects branches of other clusters.
@@ -92,7 +72,7 @@ func (r *resourceManager) own(b participant.Branch) error {
 
 // Prepared implements [participant.Participant].
 func (r *resourceManager) Prepared(ctx context.Context, prefix string) (list []participant.Prepared, err error) {
-	ctx, fail := r.call(ctx, "list prepared transactions")
+	ctx, fail := r.calls.Begin(ctx, "list prepared transactions")
 	defer fail(&err)
 	rows, err := r.pool.Query(ctx, `
 		SELECT gid, prepared, `+preparedAge+`, 'user ' || owner || ', database ' || database
@@ -110,7 +90,7 @@ func (r *resourceManager) Prepared(ctx context.Context, prefix string) (list []p
 
 // Check implements [participant.Participant].
 func (r *resourceManager) Check(ctx context.Context) (err error) {
-	ctx, fail := r.call(ctx, "check")
+	ctx, fail := r.calls.Begin(ctx, "check")
 	defer fail(&err)
 	var (
 		version, slots    int
@@ -142,12 +122,12 @@ var _ participant.HealthChecker = (*resourceManager)(nil)
 
 // CheckHealth implements [participant.HealthChecker].
 func (r *resourceManager) CheckHealth(ctx context.Context) []participant.Check {
-	return health.Server{Pool: r.pool, Settings: r.settings, Prefix: r.prefix, Markers: r.markers, Call: r.call}.Check(ctx)
+	return health.Server{Pool: r.pool, Settings: r.settings, Prefix: r.prefix, Markers: r.markers, Calls: r.calls}.Check(ctx)
 }
 
 // Close implements [participant.Participant]. Calls in flight end with an error.
 func (r *resourceManager) Close() error {
-	r.closed(fmt.Errorf("postgres %s: closed", r.name))
+	r.calls.Close()
 	r.pool.Close()
 	return nil
 }

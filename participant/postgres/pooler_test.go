@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/participanttest"
 	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
@@ -134,7 +135,7 @@ func TestPhaseTwoBehindItsOwnWaiters(t *testing.T) {
 			for range waiting {
 				go func() { over <- waitForRow(ctx, through.pool) }()
 			}
-			eventually(t, func() error {
+			waittest.NoError(t, func() error {
 				var n int
 				check(t, direct.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()").Scan(&n))
 				if n < waiting {

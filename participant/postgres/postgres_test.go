@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/participanttest"
 	"github.com/txmgr/txmgr/participant/postgres/internal/markertable"
@@ -50,7 +51,7 @@ func TestConformance(t *testing.T) {
 			// A backend may be terminated in the pool, if its branch was resolved at the instant
 			// of its end.
 			var b *branch
-			eventually(t, func() (err error) { b, err = beginIn(t, bank.db, xid); return err })
+			waittest.NoError(t, func() (err error) { b, err = beginIn(t, bank.db, xid); return err })
 			_, err := b.tx.Exec(t.Context(), "INSERT INTO account VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET balance = $2", key, value)
 			check(t, err)
 			return b, b.sessionRef.String()
@@ -190,26 +191,6 @@ func newBranch() participant.Branch {
 	branches++
 	id := txn.NewID(time.UnixMilli(1600000000000+int64(branches)), [9]byte{1})
 	return participant.Branch{TX: id, ID: 1, XID: txn.XID("test", id, 1)}
-}
-
-// eventually tries until something works.
-func eventually(t *testing.T, try func() error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			t.Fatalf("still: %v", err)
-		}
-	}
 }
 
 func wantEnd(t *testing.T, r participant.Result, err error, want participant.BranchOutcome) {

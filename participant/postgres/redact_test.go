@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 )
 
@@ -101,7 +102,7 @@ func askPassword(t *testing.T, bank *bank, user string) {
 	check(t, err)
 	check(t, os.WriteFile(file, append([]byte("host all "+user+" 127.0.0.1/32 scram-sha-256\n"), trust...), 0o600))
 	bank.exec(t, "SELECT pg_reload_conf()")
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		conn, err := pgx.Connect(t.Context(), bank.dsn+"&user="+user)
 		if err != nil {
 			return nil

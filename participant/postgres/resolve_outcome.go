@@ -11,12 +11,15 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-var _ participant.OutcomeResolver = (*resourceManager)(nil)
+var (
+	_ participant.OutcomeResolver = (*resourceManager)(nil)
+	_ participant.OutcomeReader   = (*resourceManager)(nil)
+)
 
 // ResolveOutcome implements [participant.OutcomeResolver]. A backend that still runs the branch's
 // transaction is terminated; with fence=off the call waits for it to end by itself.
 func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Branch) (_ participant.Result, err error) {
-	ctx, fail := r.call(ctx, "resolve the outcome of "+excerpt.Of(b.XID))
+	ctx, fail := r.calls.Begin(ctx, "resolve the outcome of "+excerpt.Of(b.XID))
 	defer fail(&err)
 	if err := r.own(b); err != nil {
 		return participant.Result{}, err
@@ -32,12 +35,37 @@ func (r *resourceManager) ResolveOutcome(ctx context.Context, b participant.Bran
 	return pollUntilEnded(ctx, func(ctx context.Context) (participant.Result, error, error) { return resolve(ctx, b, s) })
 }
 
+// ReadOutcome implements [participant.OutcomeReader]. Only a marker row is taken for proof.
+func (r *resourceManager) ReadOutcome(ctx context.Context, b participant.Branch) (_ participant.Result, known bool, err error) {
+	ctx, fail := r.calls.Begin(ctx, "read the outcome of "+excerpt.Of(b.XID))
+	defer fail(&err)
+	if err := r.own(b); err != nil {
+		return participant.Result{}, false, err
+	}
+	s, err := ParseSessionRef(b.SessionRef)
+	if err != nil || !r.provedByMarker(s) {
+		return participant.Result{}, false, nil
+	}
+	result, stillLocked, err := r.byMarker(ctx, b.XID, s)
+	unproved := result.Outcome == 0 || barrierProvesNothing(result, b)
+	if stillLocked != nil || err != nil || unproved {
+		return participant.Result{}, false, err
+	}
+	return result, true, nil
+}
+
+// barrierProvesNothing reports whether a barrier may have been written after the row of a commit
+// was removed, of which a log that was restored from a backup does not know.
+func barrierProvesNothing(result participant.Result, b participant.Branch) bool {
+	return result.Outcome == participant.RolledBack && b.BeforeRestore
+}
+
 // resolveByMarker makes one attempt: either the branch's row can be read, or a barrier is written
 // in its place, or the backend that has the row locked is terminated. stillOpen says why another
 // attempt is needed.
 func (r *resourceManager) resolveByMarker(ctx context.Context, b participant.Branch, s SessionRef) (result participant.Result, stillOpen, err error) {
 	result, stillOpen, err = r.byMarker(ctx, b.XID, s)
-	missing := result.Outcome == 0 || result.Outcome == participant.RolledBack && b.BeforeRestore
+	missing := result.Outcome == 0 || barrierProvesNothing(result, b)
 	if stillOpen != nil || err != nil || !missing {
 		return result, stillOpen, err
 	}

@@ -22,11 +22,6 @@ func TestSettingsAreRefused(t *testing.T) {
 		settings map[string]string
 		why      string
 	}{
-		"none":              {nil, "exactly one of the settings dsn_file, dsn_env and dsn"},
-		"two sources":       {map[string]string{"dsn": "host=/tmp", "dsn_env": "X"}, "exactly one"},
-		"three sources":     {map[string]string{"dsn": "host=/tmp", "dsn_env": "X", "dsn_file": "/x"}, "exactly one"},
-		"unknown":           {map[string]string{"dsn": "host=/tmp", "url": "x"}, `unknown setting "url"`},
-		"fence":             {map[string]string{"dsn": "host=/tmp", "fence": "yes"}, `fence is "yes": want on or off`},
 		"marker table":      {map[string]string{"dsn": "host=/tmp", "commit_marker": "Bank.x"}, `marker table "Bank.x": want off, or`},
 		"marker schema":     {map[string]string{"dsn": "host=/tmp", "commit_marker": "a.b.c"}, `marker table "a.b.c": want off, or`},
 		"password in URL":   {map[string]string{"dsn": "postgres://me:s3cret@host/db"}, "give dsn_file"},

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/txmgr/txmgr/internal/testdb"
+	"github.com/txmgr/txmgr/internal/waittest"
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -136,7 +137,7 @@ func TestNoSlotForAPreparedTransaction(t *testing.T) {
 	bank.exec(t, fix+" = 1")
 	check(t, s.Stop(t.Context()))
 	check(t, s.Start(t.Context()))
-	eventually(t, func() error { return p.Check(t.Context()) })
+	waittest.NoError(t, func() error { return p.Check(t.Context()) })
 	bank.pool.Reset()
 
 	first := newBranch()
@@ -184,7 +185,7 @@ func TestEnlistedBeforeTheFirstStatement(t *testing.T) {
 	if !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
-	eventually(t, func() error {
+	waittest.NoError(t, func() error {
 		if n := bank.pool.Stat().AcquiredConns(); n != 0 {
 			return errors.New("the connection is still taken")
 		}

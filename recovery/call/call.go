@@ -11,7 +11,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Do makes one call and evaluates the answer.
+// Do makes one call and evaluates the answer. The result of [plan.ReadOutcome] is zero while it is not known that
+// the branch has committed.
 func Do(ctx context.Context, p participant.Participant, b participant.Branch, v plan.Action) (rep plan.BranchResult, err error) {
 	defer func() {
 		if err != nil {
@@ -23,6 +24,8 @@ func Do(ctx context.Context, p participant.Participant, b participant.Branch, v 
 	switch v {
 	case plan.Prepare:
 		return prepare(ctx, p, b)
+	case plan.ReadOutcome:
+		return readOutcome(ctx, p, b)
 	case plan.ResolveOutcome:
 		res, err = resolveOutcome(ctx, p, b)
 	case plan.Commit:
@@ -63,6 +66,20 @@ func resolveOutcome(ctx context.Context, p participant.Participant, b participan
 			"cannot tell afterwards how it ended; find out by hand, and report it with the branch's end"}
 	}
 	return resolver.ResolveOutcome(ctx, b)
+}
+
+// readOutcome returns the zero result unless it is proved that the branch has committed. Of a rollback nothing
+// follows: the client, or the deadline, decides by it.
+func readOutcome(ctx context.Context, p participant.Participant, b participant.Branch) (plan.BranchResult, error) {
+	reader, ok := p.(participant.OutcomeReader)
+	if !ok {
+		return plan.BranchResult{}, nil
+	}
+	res, known, err := reader.ReadOutcome(ctx, b)
+	if err != nil || !known || res.Outcome != participant.Committed {
+		return plan.BranchResult{}, err
+	}
+	return toResult(b.ID, plan.ReadOutcome, res)
 }
 
 // toResult turns an outcome into a result: done when it is the decided outcome, or

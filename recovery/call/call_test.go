@@ -1,6 +1,8 @@
 package call
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/txmgr/txmgr/participant"
@@ -37,6 +39,43 @@ func TestToResult(t *testing.T) {
 			if got, err := toResult(3, v, participant.Result{Outcome: e}); err == nil {
 				t.Errorf("judge(%v, %v) = %+v, want an error", v, e, got)
 			}
+		}
+	}
+}
+
+// stubReader answers ReadOutcome; its other methods are not called.
+type stubReader struct {
+	participant.Participant
+	participant.OutcomeResolver
+	res   participant.Result
+	known bool
+	err   error
+}
+
+func (s stubReader) ReadOutcome(context.Context, participant.Branch) (participant.Result, bool, error) {
+	return s.res, s.known, s.err
+}
+
+// TestReadOutcome: only a proved commit is a result.
+func TestReadOutcome(t *testing.T) {
+	away := errors.New("connection refused")
+	yes := participant.Result{Outcome: participant.Committed, Detail: "its row"}
+	for name, c := range map[string]struct {
+		p    participant.Participant
+		want plan.BranchResult
+		err  error
+	}{
+		"committed":                {stubReader{res: yes, known: true}, plan.BranchResult{Branch: 3, State: txn.BranchCommitted, Detail: "its row"}, nil},
+		"committed, not known":     {stubReader{res: yes}, plan.BranchResult{}, nil},
+		"committed, with an error": {stubReader{res: yes, known: true, err: away}, plan.BranchResult{}, away},
+		"rolled back":              {stubReader{res: participant.Result{Outcome: participant.RolledBack}, known: true}, plan.BranchResult{}, nil},
+		"unknown":                  {stubReader{res: participant.Result{Outcome: participant.Unknown}, known: true}, plan.BranchResult{}, nil},
+		"none":                     {stubReader{known: true}, plan.BranchResult{}, nil},
+		"no reader":                {struct{ participant.Participant }{}, plan.BranchResult{}, nil},
+	} {
+		got, err := Do(t.Context(), c.p, participant.Branch{ID: 3}, plan.ReadOutcome)
+		if got != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: %+v, %v; want %+v, %v", name, got, err, c.want, c.err)
 		}
 	}
 }

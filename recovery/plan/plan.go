@@ -20,9 +20,12 @@ const (
 	// ResolveOutcome: the decision was delegated to the branch, and its deadline has passed:
 	// see [participant.OutcomeResolver].
 	ResolveOutcome
+	// ReadOutcome: the branch is appointed, and other branches have been prepared for long: it may
+	// have ended, see [participant.OutcomeReader]. It belongs to no plan: see [ReadsDecider].
+	ReadOutcome
 )
 
-var actionNames = []string{"none", "commit", "prepare", "rollback", "resolve outcome"}
+var actionNames = []string{"none", "commit", "prepare", "rollback", "resolve outcome", "read outcome"}
 
 // String returns the action's name, for example "commit".
 func (v Action) String() string {

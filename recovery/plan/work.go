@@ -17,8 +17,8 @@ type PendingTx struct {
 	// less: it has passed.
 	TimeLeft time.Duration
 	// Branches are the unfinished ones; of a transaction that is preparing, those
-	// that have not voted and that the coordinator has to prepare, and the one to which
-	// the decision is delegated, whose Vote is [txn.VoteDelegated], or
+	// that have not voted and that the coordinator has to prepare, or only the one that
+	// decides by its end, whose Vote is [txn.VoteDelegated], or
 	// [txn.VoteEndedByApplication] when application SQL ended it. ClientCompletes is
 	// set for those that the client completes, and that are left to it for
 	// recovery.Config.ClientGrace after the decision.
@@ -68,6 +68,9 @@ type BranchStatus struct {
 	// Retention is how long an outcome is kept when there are not too many: no begin that appoints a
 	// branch is taken when its id is as old.
 	Retention time.Duration
+	// Decider is the branch that decides the transaction by its own end, while the transaction is
+	// active and the branch appointed. Its ID is zero when there is none.
+	Decider Branch
 	// Branch is the branch as enlisted, so that a participant has the session reference,
 	// vote and payload. Zero when the transaction has no such branch.
 	Branch participant.Branch

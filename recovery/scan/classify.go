@@ -62,6 +62,18 @@ func age(p participant.Prepared) time.Duration {
 	return time.Since(p.Since) + ClockSlack
 }
 
+// preparedFor is how long a branch has been prepared; the time since its transaction began where the participant
+// does not report it. Nothing but the time of a question depends on it, so clocks may differ.
+func preparedFor(b preparedBranch) time.Duration {
+	switch {
+	case b.Age > 0:
+		return b.Age
+	case b.Since.IsZero():
+		return time.Since(b.TX.Time())
+	}
+	return time.Since(b.Since)
+}
+
 // ClockSlack is the assumed largest difference between two clocks that have to be compared:
 // the coordinator's, a participant's, and those that make ids.
 const ClockSlack = time.Minute

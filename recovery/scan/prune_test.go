@@ -82,3 +82,42 @@ func TestPruneKeepsWhatABeginMayStillNeed(t *testing.T) {
 		}
 	}
 }
+
+// stateLog has every transaction in one state.
+type stateLog struct {
+	stubLog
+	known plan.BranchStatus
+}
+
+func (l stateLog) Lookup(_ context.Context, keys []plan.Key) ([]plan.BranchStatus, error) {
+	known := make([]plan.BranchStatus, len(keys))
+	for i := range known {
+		known[i] = l.known
+	}
+	return known, nil
+}
+
+// TestPruneKeepsWhatMayStillBeAsked: the row of a branch that decides is needed until its transaction is finished, however old
+// that is, and while its end is a hazard.
+func TestPruneKeepsWhatMayStillBeAsked(t *testing.T) {
+	decider := plan.Branch{Participant: "bank", Branch: participant.Branch{ID: 1, Vote: txn.VoteDelegated}}
+	for name, c := range map[string]struct {
+		known  plan.BranchStatus
+		pruned bool
+	}{
+		"appointed":          {plan.BranchStatus{State: txn.Active, Decider: decider}, false},
+		"asked how it ended": {plan.BranchStatus{State: txn.Preparing}, false},
+		"committing":         {plan.BranchStatus{State: txn.Committing}, false},
+		"rolling back":       {plan.BranchStatus{State: txn.RollingBack}, false},
+		"a hazard":           {plan.BranchStatus{State: txn.RolledBack, Heuristic: txn.HeuristicHazard}, false},
+		"committed":          {plan.BranchStatus{State: txn.Committed}, true},
+		"rolled back":        {plan.BranchStatus{State: txn.RolledBack}, true},
+	} {
+		s := Scanner{Log: stateLog{known: c.known}, Cluster: "c1", CallTimeout: time.Second}
+		xid := txn.XID("c1", txn.NewID(time.Now().Add(-1000*time.Hour), [9]byte{1}), 1)
+		got, err := s.obsolete(t.Context(), []string{xid}, func([]plan.Key) []bool { return []bool{false} })
+		if err != nil || got[0] != c.pruned {
+			t.Errorf("%s: pruned %v, %v", name, got, err)
+		}
+	}
+}

@@ -29,6 +29,8 @@ type Scanner struct {
 	Cluster string // the cluster id in the names of the branches
 	// CallTimeout limits every call to a participant and to the log.
 	CallTimeout time.Duration
+	// Grace is how long a client may take to end its branches.
+	Grace time.Duration
 	// Limit is how many orphans a scan returns, and how many other branches.
 	Limit int
 	// Rand gives numbers in [0, 1); safe for concurrent use.
@@ -46,6 +48,9 @@ type Orphan struct {
 type Result struct {
 	Orphans []Orphan
 	Left    []admin.ScanResult // prepared, and to be left alone
+	// Deciders are the appointed branches, which may be at other participants, for which others wait that
+	// were found: see [plan.ReadsDecider].
+	Deciders []plan.Branch
 	// Unfinished are the transactions that have pending work in the log for a branch that
 	// was found. They are complete also after an error.
 	Unfinished []txn.ID
@@ -82,6 +87,9 @@ func (s *Scanner) Scan(ctx context.Context, name string) (found Result, err erro
 			}
 			if known[i].Unfinished {
 				found.Unfinished = append(found.Unfinished, b.TX)
+			}
+			if plan.ReadsDecider(known[i], preparedFor(b), s.Grace) && len(found.Deciders) < s.Limit {
+				found.Deciders = append(found.Deciders, known[i].Decider)
 			}
 		}
 		first = first[n:]

@@ -57,7 +57,7 @@ type BranchProbe struct {
 type CallAttempt struct {
 	At   time.Time    `json:"at"` // the leader's wall clock
 	Took txn.Duration `json:"took"`
-	Call string       `json:"call"` // prepare, commit, rollback or resolve outcome
+	Call string       `json:"call"` // prepare, commit, rollback, resolve outcome or read outcome
 	// Result describes the result, in words; Failed says that the call has to be repeated.
 	Result string `json:"result"`
 	Failed bool   `json:"failed"`

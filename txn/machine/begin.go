@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
 )
 
 func (m *Machine) begin(c Begin) Result {
 	sum := c.fingerprint()
 	if i, ok := m.find(c.ID); ok {
-		if m.txs.at(i).fingerprint != sum {
+		if m.txs.At(i).fingerprint != sum {
 			return m.answer(i, Conflict)
 		}
 		return m.begun(i)
@@ -20,13 +21,13 @@ func (m *Machine) begin(c Begin) Result {
 	if r := m.checkBegin(c); r.Code != OK {
 		return r
 	}
-	i := m.txs.take()
-	r := m.txs.edit(i)
+	i := m.txs.Take()
+	r := m.txs.Edit(i)
 	m.scratch = encodeLabels(appendSession(m.scratch[:0], c.Session), c.Labels)
 	*r = record{
 		id: c.ID, seq: m.nextSeq(), expiry: c.Expiry, survival: c.Survival, timeout: c.Timeout,
 		began: m.wall, fingerprint: sum, state: txn.Active,
-		name: storeString(&m.strings, c.Name), labels: storeString(&m.strings, m.scratch),
+		name: slab.Store(&m.strings, c.Name), labels: slab.Store(&m.strings, m.scratch),
 	}
 	m.index[c.ID] = i
 	for k := range c.Branches {
@@ -70,18 +71,27 @@ func (m *Machine) checkBegin(c Begin) Result {
 		return r
 	}
 	m.participants.beginSeq++
+	var decider txn.BranchID
+	coordinatorPrepares := false
 	for k := range c.Branches {
 		id := txn.BranchID(k + 1)
 		p, code := m.checkBranch(&c.Branches[k])
 		if code == OK && m.participants.markSeen(p) {
 			code = Malformed // twice in one begin: it is not known which payload is meant
 		}
-		if code == OK && c.Branches[k].Decides && !m.mayDecide(p, len(c.Branches)) {
+		if code == OK && c.Branches[k].Decides && decider != 0 {
 			code = NotSoleBranch
 		}
 		if code != OK {
 			return Result{Code: code, Branch: id}
 		}
+		if c.Branches[k].Decides {
+			decider = id
+		}
+		coordinatorPrepares = coordinatorPrepares || m.participants.list[p].CoordinatorPrepares
+	}
+	if decider != 0 && coordinatorPrepares {
+		return Result{Code: NotSoleBranch, Branch: decider}
 	}
 	return Result{}
 }
@@ -128,7 +138,7 @@ func (m *Machine) addBranch(r *record, b *Branch) {
 	m.participants.list[p].unfinished++
 	m.appendBranch(r, branch{
 		participant: p, state: txn.BranchEnlisted,
-		payload: storeString(&m.strings, b.Payload), sessionRef: storeString(&m.strings, b.SessionRef),
+		payload: slab.Store(&m.strings, b.Payload), sessionRef: slab.Store(&m.strings, b.SessionRef),
 	})
 	r.unfinished++
 	if b.Decides {
@@ -138,12 +148,12 @@ func (m *Machine) addBranch(r *record, b *Branch) {
 
 // appendBranch links a branch at the end of r's list.
 func (m *Machine) appendBranch(r *record, b branch) {
-	k := m.branches.take()
-	*m.branches.edit(k) = b
+	k := m.branches.Take()
+	*m.branches.Edit(k) = b
 	if r.last == 0 {
 		r.first = k
 	} else {
-		m.branches.edit(r.last).next = k
+		m.branches.Edit(r.last).next = k
 	}
 	r.last = k
 	r.count++
@@ -154,7 +164,7 @@ func (m *Machine) enlist(c Enlist) Result {
 	if !ok {
 		return Result{Code: NotFound}
 	}
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	if r.state != txn.Active {
 		return m.notActive(i)
 	}
@@ -164,8 +174,8 @@ func (m *Machine) enlist(c Enlist) Result {
 	}
 	if k, id := m.branchAt(r, p); k != 0 {
 		res := m.enlistAgain(i, k, id, &c)
-		if res.Code == OK && c.Branch.Revokes {
-			m.revoke(i)
+		if res.Code == OK && c.Branch.Revokes && !c.Branch.Decides {
+			m.revokeUpTo(i, id)
 		}
 		return res
 	}
@@ -173,14 +183,14 @@ func (m *Machine) enlist(c Enlist) Result {
 	case int(r.count) == txn.MaxBranches:
 		return m.answer(i, TooMany)
 	case r.is(delegated) && !c.Branch.Revokes:
-		return m.refuse(i, Delegated, 1)
-	case c.Branch.Decides && !m.mayDecide(p, int(r.count)+1):
+		return m.refuseDelegated(i)
+	case c.Branch.Decides && !m.mayDecide(p, r):
 		return m.refuse(i, NotSoleBranch, txn.BranchID(r.count+1))
 	}
 	if c.Branch.Revokes {
 		m.revoke(i)
 	}
-	r = m.txs.edit(i)
+	r = m.txs.Edit(i)
 	m.addBranch(r, &c.Branch)
 	res := m.answer(i, OK)
 	res.Branch = txn.BranchID(r.count)
@@ -191,9 +201,9 @@ func (m *Machine) enlist(c Enlist) Result {
 // has voted: what it prepared is the branch.
 func (m *Machine) enlistAgain(i, k uint32, id txn.BranchID, e *Enlist) Result {
 	c := &e.Branch
-	b := m.branches.at(k)
-	another := c.SessionRef != "" && !equalStored(&m.strings.pages, b.sessionRef, []byte(c.SessionRef))
-	if !equalStored(&m.strings.pages, b.payload, c.Payload) || another && b.vote != 0 {
+	b := m.branches.At(k)
+	another := c.SessionRef != "" && !m.strings.Pages().Equal(b.sessionRef, []byte(c.SessionRef))
+	if !m.strings.Pages().Equal(b.payload, c.Payload) || another && b.vote != 0 {
 		return m.refuse(i, Conflict, id)
 	}
 	if another && !e.Legacy {
@@ -203,11 +213,11 @@ func (m *Machine) enlistAgain(i, k uint32, id txn.BranchID, e *Enlist) Result {
 	}
 	if another {
 		if b.sessionRef != 0 {
-			m.txs.edit(i).flags |= reenlisted // the old connection may still be at work: only a prepare tells which of the two is the branch
+			m.txs.Edit(i).flags |= reenlisted // the old connection may still be at work: only a prepare tells which of the two is the branch
 		}
-		b = m.branches.edit(k)
-		m.strings.drop(b.sessionRef)
-		b.sessionRef = storeString(&m.strings, c.SessionRef)
+		b = m.branches.Edit(k)
+		m.strings.Drop(b.sessionRef)
+		b.sessionRef = slab.Store(&m.strings, c.SessionRef)
 	}
 	res := m.answer(i, OK)
 	res.Branch = id
@@ -220,21 +230,21 @@ const maxReplacedRefs = 16
 // replaceSessionRef records that the branch's session reference is replaced by next, unless
 // next was replaced before.
 func (m *Machine) replaceSessionRef(k uint32, next string) Code {
-	b := m.branches.at(k)
+	b := m.branches.At(k)
 	if b.sessionRef == 0 {
 		return OK
 	}
-	gone := splitStrings(appendStored(nil, &m.strings.pages, b.replaced))
+	gone := splitStrings(m.strings.Pages().Append(nil, b.replaced))
 	if slices.Contains(gone, next) {
 		return SessionRefReplaced
 	}
 	if len(gone) == maxReplacedRefs {
 		return TooMany
 	}
-	m.scratch = joinStrings(m.scratch[:0], append(gone, string(appendStored(nil, &m.strings.pages, b.sessionRef))))
-	b = m.branches.edit(k)
-	m.strings.drop(b.replaced)
-	b.replaced = storeString(&m.strings, m.scratch)
+	m.scratch = joinStrings(m.scratch[:0], append(gone, string(m.strings.Pages().Append(nil, b.sessionRef))))
+	b = m.branches.Edit(k)
+	m.strings.Drop(b.replaced)
+	b.replaced = slab.Store(&m.strings, m.scratch)
 	return OK
 }
 
@@ -258,7 +268,7 @@ func splitStrings(b []byte) (all []string) {
 // branchAt finds the branch of r at a participant.
 func (m *Machine) branchAt(r *record, p uint32) (slot uint32, id txn.BranchID) {
 	for k, n := r.first, txn.BranchID(1); k != 0; n++ {
-		b := m.branches.at(k)
+		b := m.branches.At(k)
 		if b.participant == p {
 			return k, n
 		}
@@ -274,7 +284,7 @@ func (m *Machine) branch(r *record, id txn.BranchID) uint32 {
 	}
 	k := r.first
 	for ; id > 1; id-- {
-		k = m.branches.at(k).next
+		k = m.branches.At(k).next
 	}
 	return k
 }

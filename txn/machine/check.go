@@ -39,8 +39,8 @@ func (m *Machine) CheckInvariants() error {
 	a.unfinished = make([]int, len(m.participants.list))
 	v := m.stateView()
 	var t Transaction
-	for i := uint32(1); i < m.txs.used; i++ {
-		r := m.txs.at(i)
+	for i := uint32(1); i < m.txs.Used(); i++ {
+		r := m.txs.At(i)
 		if r.id.IsZero() {
 			continue
 		}
@@ -62,7 +62,7 @@ type recount struct {
 }
 
 func (a *recount) add(m *Machine, i uint32, t *Transaction) error {
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	a.txs++
 	a.branches += len(t.Branches)
 	open := 0
@@ -120,13 +120,20 @@ func checkDecision(r *record, t *Transaction) error {
 	if r.is(endedByApplication) != t.EndedByApplication() {
 		return fmt.Errorf("votes %+v: ended by the application is %v", t.Branches, r.is(endedByApplication))
 	}
+	deciders, votes := 0, 0
 	for _, b := range t.Branches {
 		if b.Vote == txn.VoteEndedByApplication && r.hasDeadline() {
 			return fmt.Errorf("state %v, and a branch was ended by hand", t.State)
 		}
-		if b.Vote == txn.VoteDelegated && (r.hasDeadline() && !t.Appointed() || len(t.Branches) != 1) {
-			return fmt.Errorf("state %v with %d branches, and one is delegated to", t.State, len(t.Branches))
+		if b.Vote != 0 {
+			votes++
 		}
+		if b.Vote == txn.VoteDelegated {
+			deciders++
+		}
+	}
+	if deciders > 1 || deciders == 1 && r.hasDeadline() && !t.Appointed() || votes > 1 && r.is(delegated) {
+		return fmt.Errorf("state %v, votes %+v: %d decide", t.State, t.Branches, deciders)
 	}
 	if !t.State.Decided() && (t.Decided != 0 || t.DecidedTick != 0 || t.DecidedIndex != 0 || t.Heuristic != 0) {
 		return fmt.Errorf("state %v, decided at %d, tick %d, entry %d, heuristic %q", t.State, t.Decided, t.DecidedTick, t.DecidedIndex, t.Heuristic)
@@ -136,8 +143,8 @@ func checkDecision(r *record, t *Transaction) error {
 
 func (a *recount) compare(m *Machine) error {
 	c := m.Counts()
-	if a.txs != m.txs.len() || a.txs != len(m.index) || a.branches != m.branches.len() {
-		return fmt.Errorf("%d transactions and %d branches in the slabs, %d in the index, counted %d and %d", m.txs.len(), m.branches.len(), len(m.index), a.txs, a.branches)
+	if a.txs != m.txs.Len() || a.txs != len(m.index) || a.branches != m.branches.Len() {
+		return fmt.Errorf("%d transactions and %d branches in the slabs, %d in the index, counted %d and %d", m.txs.Len(), m.branches.Len(), len(m.index), a.txs, a.branches)
 	}
 	if a.withDeadline+a.delegated != c.Undecided || a.delegated != c.Delegated || a.completing != c.Completing || a.heuristics != c.Heuristics || a.retained != m.retained.ring.Len() {
 		return fmt.Errorf("counts %+v, kept %d; counted %+v", c, m.retained.ring.Len(), *a)
@@ -161,7 +168,7 @@ func (a *recount) compare(m *Machine) error {
 func (m *Machine) checkDeadlines() error {
 	seen := 0
 	for id, end := range m.deadlines.All() {
-		r := m.txs.at(uint32(id))
+		r := m.txs.At(uint32(id))
 		joins := survival.Index{Survival: int64(end - m.tick)}
 		if index := r.survivalIndex(m.tick); !r.hasDeadline() || !index.Equal(joins) {
 			return fmt.Errorf("%v in state %v, survival index %v, expiry %d, is in the group of tick %d, which %v joins",

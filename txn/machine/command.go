@@ -320,9 +320,10 @@ const (
 	// NotInDoubt: there is nothing to resolve: the branch has ended as decided, its end is
 	// proved, or the transaction has no branch in doubt.
 	NotInDoubt
-	// NotSoleBranch: the decision cannot be delegated to Result.Branch, nor can that be appointed: there are other branches, or a vote, or
+	// NotSoleBranch: the decision cannot be delegated to Result.Branch: there are other branches, or a vote, or
 	// the coordinator prepares the participant, or the branch was enlisted from more than one
-	// connection, each of which could commit.
+	// connection, each of which could commit. Nor can it be appointed: there is a vote, or a branch that the
+	// coordinator prepares or that was enlisted again, or another one that decides.
 	NotSoleBranch
 	// RecoveryPaused: the state was restored from a backup, and no operator has resumed
 	// recovery since.

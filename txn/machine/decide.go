@@ -1,6 +1,9 @@
 package machine
 
-import "github.com/txmgr/txmgr/txn"
+import (
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
+)
 
 // commit, rollback, expireNow and expireBatch (expiry.go), vote, resolve, markEndedByApplication, a begin whose
 // deadline has passed (begin.go), and the end of a delegated branch lead to the one decision. Each begins at an undecided transaction
@@ -11,14 +14,14 @@ func (m *Machine) commit(c Commit) Result {
 	if !ok {
 		return Result{Code: NotFound}
 	}
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	switch {
 	case r.state.Commits():
 		return m.answer(i, OK)
 	case r.state.Decided():
 		return m.answer(i, Decided)
 	case r.is(delegated):
-		return m.refuse(i, Delegated, 1)
+		return m.refuseDelegated(i)
 	}
 	no, refusal := m.checkVotes(i, c.Votes)
 	if refusal.Code != OK {
@@ -29,7 +32,7 @@ func (m *Machine) commit(c Commit) Result {
 		return m.refuse(i, MissingVote, wanted)
 	}
 	m.castVotes(i, c.Votes, c.ClientCompletes)
-	r = m.txs.edit(i)
+	r = m.txs.Edit(i)
 	switch {
 	case no:
 		m.deadlines.Cancel(uint64(i), r.deadline)
@@ -53,19 +56,19 @@ func (m *Machine) rollback(c Rollback) Result {
 	if !ok {
 		return Result{Code: NotFound}
 	}
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	switch {
 	case r.state.Commits():
 		return m.answer(i, Decided)
 	case r.state.Decided(), r.awaitsEnd():
 		return m.answer(i, OK)
 	case r.is(delegated) && r.state != txn.Active:
-		return m.refuse(i, Delegated, 1)
+		return m.refuseDelegated(i)
 	case c.Cause == 0 || c.Cause == txn.CauseTimeout || c.Cause > txn.CauseOperator || len(c.Reason) > txn.MaxReason:
 		return m.answer(i, Malformed)
 	}
-	r = m.txs.edit(i)
-	r.reason = storeString(&m.strings, c.Reason)
+	r = m.txs.Edit(i)
+	r.reason = slab.Store(&m.strings, c.Reason)
 	m.deadlines.Cancel(uint64(i), r.deadline)
 	m.giveUp(i, c.Cause)
 	if c.Cause == txn.CauseOperator {
@@ -79,7 +82,7 @@ func (m *Machine) extend(c Extend) Result {
 	if !ok {
 		return Result{Code: NotFound}
 	}
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	if r.state != txn.Active {
 		return m.notActive(i)
 	}
@@ -87,7 +90,7 @@ func (m *Machine) extend(c Extend) Result {
 		return m.answer(i, Malformed)
 	}
 	if c.Expiry > r.expiry {
-		r = m.txs.edit(i)
+		r = m.txs.Edit(i)
 		m.deadlines.Cancel(uint64(i), r.deadline)
 		r.timeout, r.survival, r.expiry, r.seq = c.Timeout, c.Survival, c.Expiry, m.nextSeq()
 		r.deadline = m.deadlines.Add(uint64(i), c.Expiry)
@@ -113,7 +116,7 @@ func (m *Machine) decideRollback(i uint32, cause txn.Cause) {
 // recordDecision records when, and by which entry, the one decision was made.
 func (m *Machine) recordDecision(i uint32) *record {
 	m.leaveSession(i)
-	r := m.txs.edit(i)
+	r := m.txs.Edit(i)
 	r.decidedAt, r.decidedTick, r.entry = m.wall, m.tick, m.entry
 	return r
 }
@@ -121,12 +124,12 @@ func (m *Machine) recordDecision(i uint32) *record {
 // finishVoteless finishes the branches that need no phase two: the read-only ones, and
 // those that voted no, which have rolled back already.
 func (m *Machine) finishVoteless(i uint32, end txn.BranchState) {
-	r := m.txs.edit(i)
+	r := m.txs.Edit(i)
 	m.completing++
 	for k := r.first; k != 0; {
-		b := m.branches.at(k)
+		b := m.branches.At(k)
 		if b.vote == txn.VoteReadOnly || b.vote == txn.VoteNo {
-			m.finishBranch(r, m.branches.edit(k), end)
+			m.finishBranch(r, m.branches.Edit(k), end)
 		}
 		k = b.next
 	}

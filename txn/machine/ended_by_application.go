@@ -1,9 +1,11 @@
 package machine
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
 )
 
 // EndedByApplication reports whether a branch was ended by statements of the application's own.
@@ -19,32 +21,39 @@ func (m *Machine) markEndedByApplication(c EndedByApplication) Result {
 	if !ok {
 		return Result{Code: NotFound}
 	}
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	k := m.branch(r, c.Branch)
 	switch {
 	case k == 0:
 		return m.refuse(i, BadVote, c.Branch)
 	case len(c.Reason) > txn.MaxReason:
 		return m.answer(i, Malformed)
-	case m.branches.at(k).vote == txn.VoteEndedByApplication:
+	case m.branches.At(k).vote == txn.VoteEndedByApplication:
 		return m.answer(i, OK)
 	case r.state.Commits():
 		return m.answer(i, Decided)
 	}
-	r = m.txs.edit(i)
+	r = m.txs.Edit(i)
 	r.flags |= endedByApplication
-	m.branches.edit(k).vote = txn.VoteEndedByApplication
+	if r.is(delegated) && r.count > 1 { // its client, which alone commits the branch that decides, does so no more
+		decider, _ := m.decider(r)
+		r = m.undelegate(i)
+		m.branches.Edit(decider).vote = 0
+	}
+	m.branches.Edit(k).vote = txn.VoteEndedByApplication
 	switch {
 	case r.is(delegated) && r.state == txn.Active:
-		r.reason = storeString(&m.strings, c.Reason)
+		r.reason = slab.Store(&m.strings, c.Reason)
 		m.deadlines.Cancel(uint64(i), r.deadline)
 		m.findOut(i, txn.CauseVoteNo)
 	case r.is(delegated):
 		m.fx.Pending = append(m.fx.Pending, r.id) // its application will not report its end
 	case !r.state.Decided():
-		r.reason = storeString(&m.strings, c.Reason)
+		if r.cause == 0 { // otherwise the reason is that of the cause
+			r.reason = slab.Store(&m.strings, c.Reason)
+		}
 		m.deadlines.Cancel(uint64(i), r.deadline)
-		m.decideRollback(i, txn.CauseVoteNo)
+		m.decideRollback(i, cmp.Or(r.cause, txn.CauseVoteNo))
 	case r.isFinal():
 		m.retained.ring.Remove(r.id) // it is put back with the fact recorded
 		m.loaded = 0

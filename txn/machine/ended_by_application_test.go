@@ -113,8 +113,8 @@ func TestLateEndByApplicationRestartsRetention(t *testing.T) {
 	do(t, k.Machine, b, Rollback{ID: id, Cause: txn.CauseClient}, done)
 	k.Apply(Entry{Tick: 60})
 	do(t, k.Machine, EndedByApplication{ID: id, Branch: 1, Reason: "COMMIT was typed"})
-	if k.retained.ring.Len() != 1 || k.txs.len() != 0 || k.branches.len() != 0 || k.Counts().Finished != 1 {
-		t.Errorf("%d on the belt, %d records, %d branches, %+v", k.retained.ring.Len(), k.txs.len(), k.branches.len(), k.Counts())
+	if k.retained.ring.Len() != 1 || k.txs.Len() != 0 || k.branches.Len() != 0 || k.Counts().Finished != 1 {
+		t.Errorf("%d on the belt, %d records, %d branches, %+v", k.retained.ring.Len(), k.txs.Len(), k.branches.Len(), k.Counts())
 	}
 	k.checkInvariants(t)
 	k.Machine = restored(t, k.Machine)

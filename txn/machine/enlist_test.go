@@ -51,7 +51,7 @@ func TestLateCopyOfAnEnlistment(t *testing.T) {
 		}
 	}
 	do(t, m, Commit{ID: one, Votes: []txn.BranchVote{{Branch: 1, Vote: txn.VotePrepared}}}, ReportCompletion{ID: one, Reports: []txn.CompletionReport{{Branch: 1, State: txn.BranchCommitted}}})
-	if m.strings.len() != 0 {
-		t.Errorf("%d cells are left of a transaction that is finished", m.strings.len())
+	if m.strings.Len() != 0 {
+		t.Errorf("%d cells are left of a transaction that is finished", m.strings.Len())
 	}
 }

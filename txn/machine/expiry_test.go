@@ -83,7 +83,7 @@ func TestCheckFindsUnequalIndicesInAGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		i := m.index[testID(ExpireBatch+2)]
-		m.txs.edit(i).expiry++
+		m.txs.Edit(i).expiry++
 		want := fmt.Sprintf("is in the group of tick 7, which %d(0) joins", 7-int64(tick))
 		if err := m.CheckInvariants(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("tick %d: an index with one invocation more in a group: %v; want %q", tick, err, want)

@@ -1,13 +1,16 @@
 package machine
 
-import "github.com/txmgr/txmgr/txn"
+import (
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
+)
 
 func (m *Machine) reportCompletion(c ReportCompletion) Result {
 	i, ok := m.find(c.ID)
 	if !ok {
 		return Result{Code: NotFound}
 	}
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	switch {
 	case !r.state.Decided() && !r.is(delegated):
 		return m.answer(i, Undecided)
@@ -19,16 +22,16 @@ func (m *Machine) reportCompletion(c ReportCompletion) Result {
 	end := r.decidedOutcome()
 	for _, a := range c.Reports {
 		k := m.branch(r, a.Branch)
-		if k == 0 || !m.branches.at(k).acceptsCompletion(a.State, end) {
+		if k == 0 || !m.branches.At(k).acceptsCompletion(a.State, end) {
 			return m.refuse(i, BadCompletion, a.Branch)
 		}
 	}
 	if r.isFinal() {
 		return m.answer(i, OK)
 	}
-	r = m.txs.edit(i)
+	r = m.txs.Edit(i)
 	for _, a := range c.Reports {
-		b := m.branches.edit(m.branch(r, a.Branch))
+		b := m.branches.Edit(m.branch(r, a.Branch))
 		if b.state == txn.BranchHeuristic {
 			m.clearHeuristic(b)
 		}
@@ -60,7 +63,7 @@ func (b *branch) acceptsCompletion(ack, end txn.BranchState) bool {
 }
 
 func (m *Machine) clearHeuristic(b *branch) {
-	m.strings.drop(b.detail)
+	m.strings.Drop(b.detail)
 	b.heuristic, b.detail = 0, 0
 }
 
@@ -75,7 +78,7 @@ func (m *Machine) finishBranch(r *record, b *branch, end txn.BranchState) {
 
 // finish ends a decided transaction, all of whose branches are finished.
 func (m *Machine) finish(i uint32) {
-	r := m.txs.edit(i)
+	r := m.txs.Edit(i)
 	m.completing--
 	if r.state == txn.Committing {
 		r.state = txn.Committed
@@ -92,17 +95,17 @@ func (m *Machine) finish(i uint32) {
 // startRetention begins the retention of a finished outcome. What only the participants needed,
 // and may be large, is dropped.
 func (m *Machine) startRetention(i uint32) {
-	r := m.txs.edit(i)
+	r := m.txs.Edit(i)
 	r.seq, r.ended = m.nextSeq(), m.tick
 	if r.is(beforeRestore) {
 		r.flags &^= beforeRestore
 		m.restored--
 	}
 	for k := r.first; k != 0; {
-		b := m.branches.edit(k)
-		m.strings.drop(b.payload)
-		m.strings.drop(b.sessionRef)
-		m.strings.drop(b.replaced)
+		b := m.branches.Edit(k)
+		m.strings.Drop(b.payload)
+		m.strings.Drop(b.sessionRef)
+		m.strings.Drop(b.replaced)
 		b.payload, b.sessionRef, b.replaced = 0, 0, 0
 		k = b.next
 	}
@@ -114,7 +117,7 @@ func (m *Machine) forget(c Forget) Result {
 	if !ok {
 		return Result{Code: NotFound}
 	}
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	switch {
 	case len(c.Reason) > txn.MaxReason || len(c.By) > MaxBy:
 		return m.answer(i, Malformed)
@@ -123,11 +126,11 @@ func (m *Machine) forget(c Forget) Result {
 	case r.heuristic == 0:
 		return m.forgetResult(i)
 	}
-	r = m.txs.edit(i)
+	r = m.txs.Edit(i)
 	r.heuristic = 0
 	m.countHeuristic(0)
-	m.strings.drop(r.reason)
-	r.reason = storeString(&m.strings, c.Reason)
+	m.strings.Drop(r.reason)
+	r.reason = slab.Store(&m.strings, c.Reason)
 	m.appendAudit(AuditRecord{Action: ActionForget, ID: c.ID, By: c.By, Reason: c.Reason})
 	m.emitChange(r)
 	m.startRetention(i)
@@ -143,20 +146,20 @@ func (m *Machine) forgetResult(i uint32) Result {
 }
 
 func (m *Machine) drop(i uint32) {
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	delete(m.index, r.id)
-	m.strings.drop(r.name)
-	m.strings.drop(r.labels)
-	m.strings.drop(r.reason)
+	m.strings.Drop(r.name)
+	m.strings.Drop(r.labels)
+	m.strings.Drop(r.reason)
 	for k := r.first; k != 0; {
-		b := m.branches.at(k)
+		b := m.branches.At(k)
 		next := b.next
-		m.strings.drop(b.payload)
-		m.strings.drop(b.sessionRef)
-		m.strings.drop(b.replaced)
-		m.strings.drop(b.detail)
-		m.branches.give(k)
+		m.strings.Drop(b.payload)
+		m.strings.Drop(b.sessionRef)
+		m.strings.Drop(b.replaced)
+		m.strings.Drop(b.detail)
+		m.branches.Give(k)
 		k = next
 	}
-	m.txs.give(i)
+	m.txs.Give(i)
 }

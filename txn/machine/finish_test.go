@@ -67,8 +67,8 @@ func TestHeuristicOutcomeOutlivesRetention(t *testing.T) {
 	if _, ok := m.Lookup(one); ok {
 		t.Error("forgotten, and its retention is over: it should be gone")
 	}
-	if m.strings.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
-		t.Errorf("left behind: %d cells, %d branches, %d records", m.strings.len(), m.branches.len(), m.txs.len())
+	if m.strings.Len() != 0 || m.branches.Len() != 0 || m.txs.Len() != 0 {
+		t.Errorf("left behind: %d cells, %d branches, %d records", m.strings.Len(), m.branches.Len(), m.txs.Len())
 	}
 }
 
@@ -176,8 +176,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 	do(t, m, acks(txn.BranchRolledBack))
 	m.Apply(Entry{Tick: 1 << 40})
-	if m.strings.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
-		t.Errorf("left behind: %d cells, %d branches, %d records", m.strings.len(), m.branches.len(), m.txs.len())
+	if m.strings.Len() != 0 || m.branches.Len() != 0 || m.txs.Len() != 0 {
+		t.Errorf("left behind: %d cells, %d branches, %d records", m.strings.Len(), m.branches.Len(), m.txs.Len())
 	}
 }
 
@@ -187,8 +187,8 @@ func TestFinishedOutcomesAreSmall(t *testing.T) {
 	m := bootstrapped(t, "bank")
 	b := Begin{ID: one, Name: "n", Timeout: time.Second, Expiry: 9, Branches: []Branch{{Participant: "bank", Payload: make([]byte, txn.MaxPayload), SessionRef: "pid=1"}}}
 	do(t, m, b, undo, ReportCompletion{one, []txn.CompletionReport{{Branch: 1, State: txn.BranchRolledBack}}})
-	if o, _ := m.retained.oldest(); len(o) == 0 || len(o) > 80 || m.strings.len() != 0 {
-		t.Errorf("a finished transaction takes %d bytes and %d cells", len(o), m.strings.len())
+	if o, _ := m.retained.oldest(); len(o) == 0 || len(o) > 80 || m.strings.Len() != 0 {
+		t.Errorf("a finished transaction takes %d bytes and %d cells", len(o), m.strings.Len())
 	}
 	do(t, m, b) // and a repeated begin is still recognised
 }

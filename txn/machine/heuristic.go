@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
 )
 
 func (m *Machine) reportHeuristic(c ReportHeuristic) Result {
@@ -11,7 +12,7 @@ func (m *Machine) reportHeuristic(c ReportHeuristic) Result {
 	if !ok {
 		return Result{Code: NotFound}
 	}
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	switch {
 	case r.is(delegated) && r.state != txn.Active: // an active one was not asked
 		return m.heuristicDelegated(i, c)
@@ -22,7 +23,7 @@ func (m *Machine) reportHeuristic(c ReportHeuristic) Result {
 	if k == 0 {
 		return m.answer(i, NoBranch)
 	}
-	b := m.branches.at(k)
+	b := m.branches.At(k)
 	wrong := c.Heuristic == txn.HeuristicHazard ||
 		c.Heuristic == txn.HeuristicRollback && r.state.Commits() ||
 		c.Heuristic == txn.HeuristicCommit && !r.state.Commits()
@@ -35,8 +36,8 @@ func (m *Machine) reportHeuristic(c ReportHeuristic) Result {
 	case !b.acceptsHeuristic(c, r.isFinal()):
 		return m.answer(i, BadCompletion)
 	}
-	r, b = m.txs.edit(i), m.branches.edit(k)
-	m.strings.drop(b.detail)
+	r, b = m.txs.Edit(i), m.branches.Edit(k)
+	m.strings.Drop(b.detail)
 	m.finishHeuristic(r, b, c)
 	m.updateHeuristic(i)
 	return m.answer(i, OK)
@@ -44,7 +45,7 @@ func (m *Machine) reportHeuristic(c ReportHeuristic) Result {
 
 // finishHeuristic ends a branch that has no detail otherwise than decided.
 func (m *Machine) finishHeuristic(r *record, b *branch, c ReportHeuristic) {
-	b.heuristic, b.detail = c.Heuristic, storeString(&m.strings, c.Detail)
+	b.heuristic, b.detail = c.Heuristic, slab.Store(&m.strings, c.Detail)
 	m.finishBranch(r, b, txn.BranchHeuristic)
 	m.fx.Heuristics = append(m.fx.Heuristics, BranchHeuristic{
 		ID: r.id, Branch: c.Branch, Participant: m.participants.list[b.participant].Name, Heuristic: c.Heuristic, Detail: c.Detail,
@@ -64,7 +65,7 @@ func (b *branch) acceptsHeuristic(c ReportHeuristic, closed bool) bool {
 // updateHeuristic derives the transaction's heuristic outcome from its branches, and finishes
 // the transaction when no branch is left.
 func (m *Machine) updateHeuristic(i uint32) {
-	r := m.txs.edit(i)
+	r := m.txs.Edit(i)
 	was := r.heuristic
 	r.heuristic = m.deriveHeuristic(r)
 	if (was == 0) != (r.heuristic == 0) {
@@ -114,7 +115,7 @@ func (m *Machine) deriveHeuristic(r *record) txn.Heuristic {
 	var wrong txn.Heuristic
 	var wrongs, unknowns uint16
 	for k := r.first; k != 0; {
-		b := m.branches.at(k)
+		b := m.branches.At(k)
 		switch b.heuristic {
 		case 0:
 		case txn.HeuristicHazard:

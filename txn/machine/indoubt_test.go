@@ -73,8 +73,8 @@ func TestDelegatedIsLeftToItsBranch(t *testing.T) {
 			t.Errorf("%s: at the end, counts %+v; want %+v", name, got, want)
 		}
 		m.Apply(Entry{Tick: 1 << 40})
-		if m.strings.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
-			t.Errorf("%s: left behind: %d cells, %d branches, %d records", name, m.strings.len(), m.branches.len(), m.txs.len())
+		if m.strings.Len() != 0 || m.branches.Len() != 0 || m.txs.Len() != 0 {
+			t.Errorf("%s: left behind: %d cells, %d branches, %d records", name, m.strings.Len(), m.branches.Len(), m.txs.Len())
 		}
 	}
 }
@@ -148,8 +148,8 @@ func TestProofAfterTheEnd(t *testing.T) {
 				t.Error(err)
 			}
 			x, ok := m.Get(id)
-			if !ok || m.txs.len() != 1 || x.State != txn.Committed || x.Heuristic != txn.HeuristicMixed || x.Branches[1].Detail != found.Detail {
-				t.Errorf("left: %d, and %+v", m.txs.len(), x)
+			if !ok || m.txs.Len() != 1 || x.State != txn.Committed || x.Heuristic != txn.HeuristicMixed || x.Branches[1].Detail != found.Detail {
+				t.Errorf("left: %d, and %+v", m.txs.Len(), x)
 			}
 			do(t, m, Forget{ID: id, By: "ann", Reason: "paid by hand"})
 			m.Apply(Entry{Tick: 1<<30 + 100})
@@ -157,8 +157,8 @@ func TestProofAfterTheEnd(t *testing.T) {
 				t.Error("its retention did not begin when it was forgotten")
 			}
 			m.Apply(Entry{Tick: 1 << 31})
-			if m.strings.len() != 0 || m.branches.len() != 0 || m.txs.len() != 0 {
-				t.Errorf("left behind: %d cells, %d branches, %d records", m.strings.len(), m.branches.len(), m.txs.len())
+			if m.strings.Len() != 0 || m.branches.Len() != 0 || m.txs.Len() != 0 {
+				t.Errorf("left behind: %d cells, %d branches, %d records", m.strings.Len(), m.branches.Len(), m.txs.Len())
 			}
 		})
 	}
@@ -233,7 +233,7 @@ func TestResolveAgainIsNoOtherWord(t *testing.T) {
 	if o := outcomeOf(t, m); o.State != txn.RollingBack || o.Cause != txn.CauseOperator || len(fx.Pending) != 0 {
 		t.Errorf("%+v, %+v", o, fx)
 	}
-	if n := len(m.Audit()); n != 4 { // three participants were registered
+	if n := len(m.Audit()); n != 5 { // four participants were registered
 		t.Errorf("%d audit records: %+v", n, m.Audit())
 	}
 	word.Reason = "the database is gone for good"
@@ -252,7 +252,7 @@ func TestResolveSaysWhoSaidIt(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	var got []string
-	for _, a := range m.Audit()[3:] {
+	for _, a := range m.Audit()[4:] {
 		s := a.Public()
 		got = append(got, strings.Join([]string{s.Action, s.ID.String(), s.Branch, s.Subject, s.By, s.Reason}, "|"))
 	}
@@ -428,14 +428,24 @@ func TestRestoreRefuses(t *testing.T) {
 		"no state":                  func(_ *Header, t *Transaction) { t.State, t.Branches = 0, nil },
 		"state of the next release": func(_ *Header, t *Transaction) { t.State = txn.RolledBack + 1 },
 		"appointed, one of two":     func(_ *Header, t *Transaction) { t.State, t.Branches = txn.Active, append(t.Branches, t.Branches[0]) },
-		"ended by hand and active":  func(_ *Header, t *Transaction) { t.State, t.Branches[0].Vote = txn.Active, txn.VoteEndedByApplication },
-		"delegated to one of two":   func(_ *Header, t *Transaction) { t.Branches = append(t.Branches, t.Branches[0]) },
-		"vote of the next release":  func(_ *Header, t *Transaction) { t.Branches[0].Vote = txn.VoteEndedByApplication + 1 },
-		"audit with a gap":          func(h *Header, _ *Transaction) { h.Audit[1].Seq++ },
-		"audit from 0 on":           func(h *Header, _ *Transaction) { h.Audit[0].Seq = 0; h.Audit = h.Audit[:1] },
-		"audit of nothing":          func(h *Header, _ *Transaction) { h.Audit[2].Action = 0 },
-		"audit of the next action":  func(h *Header, _ *Transaction) { h.Audit[2].Action = lastAction + 1 },
-		"audit without bound":       func(h *Header, _ *Transaction) { h.Audit = slices.Repeat(h.Audit, MaxAudit) },
+		"a vote beside an appointed": func(_ *Header, t *Transaction) {
+			other := t.Branches[0]
+			other.Vote = txn.VoteReadOnly
+			t.State, t.Branches = txn.Active, append(t.Branches, other)
+		},
+		"ended by hand beside an appointed": func(_ *Header, t *Transaction) {
+			other := t.Branches[0]
+			other.Vote = txn.VoteEndedByApplication
+			t.State, t.Cause, t.Branches = txn.Preparing, txn.CauseClient, append([]TransactionBranch{other}, t.Branches...)
+		},
+		"ended by hand and active": func(_ *Header, t *Transaction) { t.State, t.Branches[0].Vote = txn.Active, txn.VoteEndedByApplication },
+		"delegated to one of two":  func(_ *Header, t *Transaction) { t.Branches = append(t.Branches, t.Branches[0]) },
+		"vote of the next release": func(_ *Header, t *Transaction) { t.Branches[0].Vote = txn.VoteEndedByApplication + 1 },
+		"audit with a gap":         func(h *Header, _ *Transaction) { h.Audit[1].Seq++ },
+		"audit from 0 on":          func(h *Header, _ *Transaction) { h.Audit[0].Seq = 0; h.Audit = h.Audit[:1] },
+		"audit of nothing":         func(h *Header, _ *Transaction) { h.Audit[2].Action = 0 },
+		"audit of the next action": func(h *Header, _ *Transaction) { h.Audit[2].Action = lastAction + 1 },
+		"audit without bound":      func(h *Header, _ *Transaction) { h.Audit = slices.Repeat(h.Audit, MaxAudit) },
 	} {
 		if with(change) == nil {
 			t.Errorf("%s: restored", name)

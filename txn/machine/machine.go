@@ -5,6 +5,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
 )
 
 // ExpireBatch is how many records of due transactions one entry moves, and
@@ -20,9 +21,9 @@ type Machine struct {
 	tick survival.Tick
 	seq  uint64
 
-	txs      slab[record]
-	branches slab[branch]
-	strings  stringPool
+	txs      slab.Slab[record]
+	branches slab.Slab[branch]
+	strings  slab.Strings
 	shared   *atomic.Int32
 
 	index        map[txn.ID]uint32 // for look-ups, never ranged over
@@ -61,9 +62,9 @@ func New() *Machine {
 	shared := new(atomic.Int32)
 	return &Machine{
 		shared:       shared,
-		txs:          newSlab[record](shared),
-		branches:     newSlab[branch](shared),
-		strings:      stringPool{newSlab[stringCell](shared)},
+		txs:          slab.New[record](shared),
+		branches:     slab.New[branch](shared),
+		strings:      slab.NewStrings(shared),
 		index:        make(map[txn.ID]uint32),
 		deadlines:    survival.NewTable(0),
 		participants: newParticipantRegistry(),
@@ -181,7 +182,7 @@ func (m *Machine) find(id txn.ID) (uint32, bool) {
 	if !ok {
 		return m.loadRetained(id)
 	}
-	if cause := m.dueCause(m.txs.at(i)); cause != 0 {
+	if cause := m.dueCause(m.txs.At(i)); cause != 0 {
 		m.expireNow(i, cause)
 	}
 	return i, true
@@ -189,7 +190,7 @@ func (m *Machine) find(id txn.ID) (uint32, bool) {
 
 // answer is the result of a command on the transaction in slot i.
 func (m *Machine) answer(i uint32, code Code) Result {
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	return Result{
 		Code: code, State: r.state, Cause: r.cause, Heuristic: m.reportedHeuristic(r), EndedByApplication: r.is(endedByApplication),
 		Timeout: r.timeout, Survival: r.survival, Expiry: r.expiry,
@@ -205,8 +206,8 @@ func (m *Machine) refuse(i uint32, code Code, b txn.BranchID) Result {
 
 // notActive refuses a command that only an active transaction accepts.
 func (m *Machine) notActive(i uint32) Result {
-	if m.txs.at(i).is(delegated) {
-		return m.refuse(i, Delegated, 1)
+	if m.txs.At(i).is(delegated) {
+		return m.refuseDelegated(i)
 	}
 	return m.answer(i, Decided)
 }

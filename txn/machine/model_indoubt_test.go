@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/txmgr/txmgr/txn"
@@ -12,6 +11,9 @@ import (
 func (t *modelTx) mergeVotes(more []txn.BranchVote) (votes []txn.Vote, ok bool) {
 	for _, b := range t.branches {
 		votes = append(votes, b.vote)
+	}
+	if len(more) > len(votes) {
+		return nil, false
 	}
 	for _, v := range more {
 		if v.Branch == 0 || int(v.Branch) > len(votes) || v.Vote >= txn.VoteDelegated || votes[v.Branch-1] != 0 && votes[v.Branch-1] != v.Vote {
@@ -35,22 +37,14 @@ func (m *model) vote(c Vote, t *modelTx) Code {
 	no := slices.ContainsFunc(c.Votes, func(v txn.BranchVote) bool { return v.Vote == txn.VoteNo })
 	switch {
 	case t.appointed() || t.awaitsEnd():
-		if len(c.Votes) != 1 || c.Votes[0] != (txn.BranchVote{Branch: 1, Vote: txn.VoteNo}) || t.branches[0].vote != txn.VoteDelegated {
-			return Delegated
-		}
-		t.branches[0].vote = txn.VoteNo
-		if t.cause == 0 {
-			t.reason = c.Reason
-		}
-		m.decide(c.ID, txn.RollingBack, cmp.Or(t.cause, txn.CauseClient))
-		return OK
+		return m.noOfDecider(c, t)
 	case t.delegated():
 		return Delegated
 	case !t.state.Decided() && !ok:
 		return BadVote
 	case t.state.Commits():
 		for _, v := range c.Votes {
-			if !ok || t.branches[v.Branch-1].vote != v.Vote {
+			if v.Branch == 0 || int(v.Branch) > len(t.branches) || v.Vote >= txn.VoteDelegated || t.branches[v.Branch-1].vote != v.Vote {
 				return BadVote
 			}
 		}
@@ -73,83 +67,6 @@ func (m *model) vote(c Vote, t *modelTx) Code {
 	return OK
 }
 
-func (m *model) endedByHand(c EndedByApplication, t *modelTx) Code {
-	if c.Branch == 0 || int(c.Branch) > len(t.branches) {
-		return BadVote
-	}
-	b, delegated, appointed := t.branches[c.Branch-1], t.delegated(), t.appointed()
-	switch {
-	case b.vote == txn.VoteEndedByApplication:
-		return OK
-	case t.state.Commits():
-		return Decided
-	}
-	b.vote = txn.VoteEndedByApplication
-	switch {
-	case appointed:
-		t.state, t.cause, t.reason = txn.Preparing, txn.CauseVoteNo, c.Reason
-	case delegated:
-	case !t.state.Decided():
-		t.reason = c.Reason
-		m.decide(c.ID, txn.RollingBack, txn.CauseVoteNo)
-	case t.state.Finished() && t.hazard == 0:
-		t.ended = m.tick
-		m.finished = append(slices.DeleteFunc(m.finished, func(x txn.ID) bool { return x == c.ID }), c.ID)
-	}
-	return OK
-}
-
-func (m *model) delegate(c Delegate, t *modelTx) Code {
-	if c.Branch == 0 || int(c.Branch) > len(t.branches) {
-		return NoBranch
-	}
-	b := t.branches[c.Branch-1]
-	switch {
-	case t.delegated(), t.appointed(), t.state.Commits() && b.vote >= txn.VoteDelegated:
-		return OK
-	case t.state != txn.Active:
-		return Decided
-	case len(t.branches) > 1, b.vote != 0, m.coord[b.at]:
-		return NotSoleBranch
-	}
-	t.state, b.vote = txn.Preparing, txn.VoteDelegated
-	return OK
-}
-
-// end is ReportCompletion of a delegated transaction.
-func (m *model) end(c ReportCompletion, t *modelTx) Code {
-	if len(c.Reports) == 0 {
-		return Undecided
-	}
-	for _, a := range c.Reports {
-		if a.Branch != 1 {
-			return BadCompletion
-		}
-	}
-	t.branches[0].state = c.Reports[0].State
-	if c.Reports[0].State == txn.BranchCommitted {
-		t.reason = ""
-		m.decide(c.ID, txn.Committing, 0)
-	} else {
-		m.decide(c.ID, txn.RollingBack, cmp.Or(t.cause, txn.CauseVoteNo))
-	}
-	return OK
-}
-
-// heuristicDelegated is ReportHeuristic of a delegated transaction.
-func (m *model) heuristicDelegated(c ReportHeuristic, t *modelTx) Code {
-	switch {
-	case c.Branch != 1:
-		return NoBranch
-	case c.Heuristic != txn.HeuristicHazard:
-		return Undecided
-	}
-	b := t.branches[0]
-	b.state, b.hazard, b.detail = txn.BranchHeuristic, c.Heuristic, c.Detail
-	m.decide(c.ID, txn.RollingBack, cmp.Or(t.cause, txn.CauseVoteNo))
-	return OK
-}
-
 func (m *model) resolve(c Resolve, t *modelTx) Code {
 	a := AuditRecord{Action: ActionResolve, ID: c.ID, Branch: c.Branch, Outcome: c.Outcome, By: c.By, Reason: c.Reason}
 	repeat := slices.ContainsFunc(m.trail, func(b AuditRecord) bool {
@@ -159,6 +76,8 @@ func (m *model) resolve(c Resolve, t *modelTx) Code {
 	switch {
 	case int(c.Branch) > len(t.branches):
 		return NoBranch
+	case t.delegated() && c.Decides && (t.cause != 0 || t.expiry <= m.tick) && c.Branch != 0 && int(c.Branch) != t.decider:
+		return Delegated
 	case t.delegated() && c.Decides && (t.cause != 0 || t.expiry <= m.tick):
 		m.appendAudit(a)
 		m.stated(c, t)
@@ -195,21 +114,6 @@ func (m *model) resolve(c Resolve, t *modelTx) Code {
 	m.appendAudit(a)
 	m.finishVoteless(c.ID)
 	return OK
-}
-
-// stated is Resolve of a delegated transaction: the end that the operator states is the decision, and is not proved.
-func (m *model) stated(c Resolve, t *modelTx) {
-	b := t.branches[0]
-	b.state, b.hazard, b.detail = txn.BranchHeuristic, txn.HeuristicHazard, "rolled-back, "+saidBy(c)
-	if c.Outcome == txn.BranchCommitted {
-		t.reason, b.detail = "", "committed, "+saidBy(c)
-		m.decide(c.ID, txn.Committing, 0)
-		return
-	}
-	if t.cause == 0 {
-		t.cause, t.reason = txn.CauseOperator, c.Reason
-	}
-	m.decide(c.ID, txn.RollingBack, t.cause)
 }
 
 func saidBy(c Resolve) string {

@@ -47,7 +47,9 @@ type modelTx struct {
 	entry    uint64
 	branches []*modelBranch
 	session  txn.SessionID
-	joined   int // its place among the undecided
+	joined   int  // its place among the undecided
+	decider  int  // number of the branch whose end decides; 0 when the log does
+	moved    bool // a branch was given another session
 }
 
 type modelBranch struct {
@@ -145,7 +147,7 @@ func (m *model) step() survival.Tick {
 // decide gives the one decision and ends the branches that need no phase two.
 func (m *model) decide(id txn.ID, s txn.State, c txn.Cause) {
 	t := m.txs[id]
-	t.state, t.cause = s, c
+	t.state, t.cause, t.decider = s, c, 0
 	t.decided, t.at, t.entry = m.wall, m.tick, m.index
 	if s == txn.Committing {
 		m.counts.Committed++
@@ -160,23 +162,12 @@ func (m *model) decide(id txn.ID, s txn.State, c txn.Cause) {
 	m.finishVoteless(id)
 }
 
-func (t *modelTx) delegated() bool {
-	return t.state == txn.Preparing && len(t.branches) == 1 && t.branches[0].vote >= txn.VoteDelegated
-}
+func (t *modelTx) delegated() bool { return t.state == txn.Preparing && t.decider != 0 }
 
-// appointed: active, and its branch decides. Once that has to be found out, it is delegated, with a cause.
-func (t *modelTx) appointed() bool {
-	return t.state == txn.Active && len(t.branches) == 1 && t.branches[0].vote == txn.VoteDelegated
-}
+// appointed: active, and one branch decides. Once that has to be found out, it is delegated, with a cause.
+func (t *modelTx) appointed() bool { return t.state == txn.Active && t.decider != 0 }
 
 func (t *modelTx) awaitsEnd() bool { return t.delegated() && t.cause != 0 }
-
-// revoke makes the appointed branch an ordinary one.
-func (t *modelTx) revoke() {
-	if t.appointed() {
-		t.branches[0].vote = 0
-	}
-}
 
 // count says how many transactions there are of each sort.
 func (m *model) count() Counts {
@@ -358,10 +349,8 @@ func (m *model) begin(c Begin) Code {
 	if code := m.mayBegin(c.Session); code != OK {
 		return code
 	}
-	for i, b := range c.Branches {
-		if b.Decides && (len(c.Branches) > 1 || m.coord[c.Branches[i].Participant]) {
-			return NotSoleBranch
-		}
+	if code := m.mayDecide(c.Branches); code != OK {
+		return code
 	}
 	m.joins++
 	t := &modelTx{state: txn.Active, expiry: c.Expiry, sum: c.fingerprint(), name: c.Name, session: c.Session, joined: m.joins}
@@ -373,61 +362,13 @@ func (m *model) begin(c Begin) Code {
 	return OK
 }
 
-func (t *modelTx) add(b Branch) {
-	vote := txn.Vote(0)
-	if b.Decides {
-		vote = txn.VoteDelegated
-	}
-	t.branches = append(t.branches, &modelBranch{at: b.Participant, state: txn.BranchEnlisted, place: b.SessionRef, vote: vote})
-}
-
-func (m *model) enlist(t *modelTx, b Branch) Code {
-	_, known := m.coord[b.Participant]
-	i := slices.IndexFunc(t.branches, func(x *modelBranch) bool { return x.at == b.Participant })
-	switch {
-	case t.delegated():
-		return Delegated
-	case t.state != txn.Active:
-		return Decided
-	case !known:
-		return NoParticipant
-	case i < 0 && t.appointed() && !b.Revokes:
-		return Delegated
-	case i < 0 && b.Decides && (len(t.branches) > 0 || m.coord[b.Participant]):
-		return NotSoleBranch
-	case i < 0:
-		if b.Revokes {
-			t.revoke()
-		}
-		t.add(b)
-	case b.SessionRef != "" && b.SessionRef != t.branches[i].place:
-		if t.branches[i].vote != 0 {
-			return Conflict
-		}
-		if x := t.branches[i]; x.place != "" {
-			if slices.Contains(x.gone, b.SessionRef) {
-				return SessionRefReplaced
-			}
-			if len(x.gone) == maxReplacedRefs {
-				return TooMany
-			}
-			x.gone = append(x.gone, x.place)
-		}
-		t.branches[i].place = b.SessionRef
-	}
-	if b.Revokes && i >= 0 {
-		t.revoke()
-	}
-	return OK
-}
-
 func (m *model) commit(c Commit, t *modelTx) Code {
 	switch {
 	case t.state.Commits():
 		return OK
 	case t.state.Decided():
 		return Decided
-	case t.delegated(), t.appointed():
+	case t.decider != 0:
 		return Delegated
 	}
 	votes, ok := t.mergeVotes(c.Votes)
@@ -455,7 +396,7 @@ func (m *model) commit(c Commit, t *modelTx) Code {
 }
 
 func (m *model) done(c ReportCompletion, t *modelTx) Code {
-	if t.delegated() || t.appointed() {
+	if t.decider != 0 {
 		return m.end(c, t)
 	}
 	if !t.state.Decided() {

@@ -63,16 +63,16 @@ func (m *Machine) appendOutcome(dst []byte, r *record) []byte {
 	dst = binary.AppendUvarint(dst, r.seq)
 	dst = binary.AppendUvarint(dst, r.survival)
 	dst = binary.AppendVarint(dst, int64(r.timeout))
-	p := &m.strings.pages
-	dst = appendSized(appendSized(appendSized(dst, p, r.name), p, r.labels), p, r.reason)
+	p := m.strings.Pages()
+	dst = p.AppendSized(p.AppendSized(p.AppendSized(dst, r.name), r.labels), r.reason)
 	dst = binary.AppendUvarint(dst, uint64(r.count))
 	for k := r.first; k != 0; {
-		b := m.branches.at(k)
+		b := m.branches.At(k)
 		dst = append(dst, byte(b.vote), byte(b.state), byte(b.heuristic))
 		dst = binary.AppendUvarint(dst, uint64(b.participant))
 		// Payload and session reference are dropped when a transaction finishes; snapshots of
 		// the first releases may have them.
-		dst = appendSized(appendSized(appendSized(dst, p, b.detail), p, b.payload), p, b.sessionRef)
+		dst = p.AppendSized(p.AppendSized(p.AppendSized(dst, b.detail), b.payload), b.sessionRef)
 		k = b.next
 	}
 	return dst

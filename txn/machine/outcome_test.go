@@ -44,8 +44,8 @@ func TestOutcomeIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.retained.ring.Len() != 2 || m.txs.len() != 0 || m.strings.len() != 0 || m.branches.len() != 0 {
-		t.Errorf("%d on the belt, %d records, %d cells, %d branches", m.retained.ring.Len(), m.txs.len(), m.strings.len(), m.branches.len())
+	if m.retained.ring.Len() != 2 || m.txs.Len() != 0 || m.strings.Len() != 0 || m.branches.Len() != 0 {
+		t.Errorf("%d on the belt, %d records, %d cells, %d branches", m.retained.ring.Len(), m.txs.Len(), m.strings.Len(), m.branches.Len())
 	}
 	for _, want := range txs {
 		got, ok := m.Get(want.ID)

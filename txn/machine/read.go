@@ -57,7 +57,7 @@ func (m *Machine) Counts() Counts {
 	undecided := m.deadlines.Len() + m.delegated
 	return Counts{
 		Undecided: undecided, Delegated: m.delegated, Completing: m.completing,
-		Finished: m.txs.len() - undecided - m.completing + m.retained.ring.Len(), Heuristics: m.heuristics,
+		Finished: m.txs.Len() - undecided - m.completing + m.retained.ring.Len(), Heuristics: m.heuristics,
 		Committed: m.committed, RolledBack: m.rolledBack,
 		Sessions: m.sessions.open, SessionsExpired: m.sessions.expired,
 	}
@@ -104,7 +104,7 @@ func (m *Machine) Audit() []AuditRecord { return m.auditLog.all() }
 // find it so.
 func (m *Machine) Lookup(id txn.ID) (txn.Outcome, bool) {
 	if i, ok := m.index[id]; ok {
-		r := m.txs.at(i)
+		r := m.txs.At(i)
 		state, cause := m.effectiveState(r)
 		return txn.Outcome{State: state, Cause: cause, Heuristic: r.heuristic, EndedByApplication: r.is(endedByApplication)}, true
 	}
@@ -134,7 +134,7 @@ func (m *Machine) Get(id txn.ID) (t Transaction, ok bool) {
 	v := m.stateView()
 	if i, open := m.index[id]; open {
 		v.expand(i, &t)
-		t.State, t.Cause = m.effectiveState(m.txs.at(i))
+		t.State, t.Cause = m.effectiveState(m.txs.At(i))
 		return t, true
 	}
 	o, _, ok := m.retained.ring.Get(id)
@@ -145,7 +145,7 @@ func (m *Machine) Get(id txn.ID) (t Transaction, ok bool) {
 }
 
 func (m *Machine) stateView() stateView {
-	return stateView{txs: m.txs.pages, branches: m.branches.pages, cells: m.strings.pages, participants: m.participants.published}
+	return stateView{txs: m.txs.Pages, branches: m.branches.Pages, cells: *m.strings.Pages(), participants: m.participants.published}
 }
 
 // Summary is what is cheap to read of a transaction.
@@ -165,15 +165,15 @@ type Summary struct {
 // leader needs to take over. It goes by slots as [Machine.Scan] does.
 func (m *Machine) Pending(from uint32, limit int) (ids []txn.ID, next uint32) {
 	i := max(from, 1)
-	for ; i < m.txs.used && limit > 0; i++ {
+	for ; i < m.txs.Used() && limit > 0; i++ {
 		limit--
-		r := m.txs.at(i)
+		r := m.txs.At(i)
 		switch state, _ := m.effectiveState(r); state {
 		case txn.Preparing, txn.Committing, txn.RollingBack:
 			ids = append(ids, r.id)
 		}
 	}
-	if i >= m.txs.used {
+	if i >= m.txs.Used() {
 		return ids, 0
 	}
 	return ids, i

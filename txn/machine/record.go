@@ -6,6 +6,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
 )
 
 // record is a transaction in its slab. It has no pointers.
@@ -22,9 +23,9 @@ type record struct {
 	decidedTick survival.Tick
 	entry       uint64       // while it is in the list of a session: the slot of that session
 	deadline    survival.Ref // place in the survival index while that decides
-	name        stringRef
-	labels      stringRef // after the id of its session, when it has one
-	reason      stringRef
+	name        slab.StringRef
+	labels      slab.StringRef // after the id of its session, when it has one
+	reason      slab.StringRef
 	first       uint32 // branches, in the order of their ids
 	last        uint32
 	next        uint32 // in the list of a session: the one that joined after this one
@@ -56,10 +57,10 @@ func (r *record) is(f flags) bool { return r.flags&f != 0 }
 type branch struct {
 	next        uint32
 	participant uint32
-	payload     stringRef
-	sessionRef  stringRef
-	replaced    stringRef // session references that were replaced
-	detail      stringRef
+	payload     slab.StringRef
+	sessionRef  slab.StringRef
+	replaced    slab.StringRef // session references that were replaced
+	detail      slab.StringRef
 	vote        txn.Vote
 	state       txn.BranchState
 	heuristic   txn.Heuristic
@@ -80,21 +81,21 @@ func (r *record) survivalIndex(now survival.Tick) survival.Index {
 
 // stateView is what a reader of the machine or of a snapshot needs.
 type stateView struct {
-	txs          pages[record]
-	branches     pages[branch]
-	cells        pages[stringCell]
+	txs          slab.Pages[record]
+	branches     slab.Pages[branch]
+	cells        slab.StringPages
 	participants []Registration
 }
 
 // expand fills t with the transaction in slot i. Slices of t are used again.
 func (v *stateView) expand(i uint32, t *Transaction) {
-	r := v.txs.at(i)
+	r := v.txs.At(i)
 	labels, branches := t.Labels[:0], t.Branches[:0]
 	// One by one: within one expression the conversion to a string may come after the call that
 	// uses scratch again.
-	scratch := appendStored(nil, &v.cells, r.name)
+	scratch := v.cells.Append(nil, r.name)
 	name := string(scratch)
-	scratch = appendStored(scratch[:0], &v.cells, r.reason)
+	scratch = v.cells.Append(scratch[:0], r.reason)
 	reason := string(scratch)
 	*t = Transaction{
 		ID: r.id, Name: name, State: r.state, Cause: r.cause, Heuristic: r.heuristic, Reason: reason, Timeout: r.timeout,
@@ -105,13 +106,13 @@ func (v *stateView) expand(i uint32, t *Transaction) {
 	if !r.is(inSessionList) {
 		t.DecidedIndex = r.entry
 	}
-	scratch = appendStored(scratch[:0], &v.cells, r.labels)
+	scratch = v.cells.Append(scratch[:0], r.labels)
 	if r.is(inSession) {
 		scratch = scratch[copy(t.Session[:], scratch):]
 	}
 	t.Labels = decodeLabels(labels, scratch)
 	for k := r.first; k != 0; {
-		b := v.branches.at(k)
+		b := v.branches.At(k)
 		branches = append(branches, v.expandBranch(b))
 		k = b.next
 	}
@@ -121,11 +122,11 @@ func (v *stateView) expand(i uint32, t *Transaction) {
 func (v *stateView) expandBranch(b *branch) TransactionBranch {
 	return TransactionBranch{
 		Participant: v.participants[b.participant].Name,
-		Payload:     appendStored(nil, &v.cells, b.payload),
-		SessionRef:  string(appendStored(nil, &v.cells, b.sessionRef)),
-		Replaced:    splitStrings(appendStored(nil, &v.cells, b.replaced)),
+		Payload:     v.cells.Append(nil, b.payload),
+		SessionRef:  string(v.cells.Append(nil, b.sessionRef)),
+		Replaced:    splitStrings(v.cells.Append(nil, b.replaced)),
 		Vote:        b.vote, State: b.state, Heuristic: b.heuristic,
-		Detail: string(appendStored(nil, &v.cells, b.detail)),
+		Detail: string(v.cells.Append(nil, b.detail)),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
 )
 
 // resolve carries out the statement of an operator. The same statement again is a repeat and
@@ -14,7 +15,7 @@ func (m *Machine) resolve(c Resolve) Result {
 	if !ok {
 		return Result{Code: NotFound}
 	}
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	switch {
 	case c.Outcome != txn.BranchCommitted && c.Outcome != txn.BranchRolledBack,
 		c.Reason == "", len(c.Reason) > txn.MaxReason, len(c.By) > MaxBy, c.Undecided && c.Decides:
@@ -26,7 +27,7 @@ func (m *Machine) resolve(c Resolve) Result {
 	case m.auditLog.isRepeat(&c), c.Undecided && r.state.Decided() && !r.state.Commits():
 		return m.answer(i, OK)
 	case r.is(delegated) && r.state != txn.Active:
-		return m.refuse(i, Delegated, 1)
+		return m.refuseDelegated(i)
 	case r.state.Decided() && c.Undecided:
 		return m.answer(i, Decided)
 	case r.state.Decided():
@@ -34,19 +35,22 @@ func (m *Machine) resolve(c Resolve) Result {
 	case c.Outcome == txn.BranchCommitted || c.Decides:
 		return m.answer(i, Undecided)
 	}
-	r = m.txs.edit(i)
-	r.reason = storeString(&m.strings, c.Reason)
+	r = m.txs.Edit(i)
+	r.reason = slab.Store(&m.strings, c.Reason)
 	m.deadlines.Cancel(uint64(i), r.deadline)
 	m.giveUp(i, txn.CauseOperator)
 	m.auditResolve(&c)
 	return m.answer(i, OK)
 }
 
-// resolveDelegated makes the stated end of the only branch the decision. A statement is no proof: the heuristic outcome says
+// resolveDelegated makes the stated end of the branch that decides the decision. A statement is no proof: the heuristic outcome says
 // whose it is, until a proof is reported or an operator forgets it, and no caller is told that surely nothing was applied.
 func (m *Machine) resolveDelegated(i uint32, c *Resolve) Result {
-	if r := m.endUnknown(i, c.Outcome.String()+", "+c.statement()); r.cause == 0 {
-		r.reason = storeString(&m.strings, c.Reason)
+	if _, id := m.decider(m.txs.At(i)); c.Branch != 0 && c.Branch != id {
+		return m.refuse(i, Delegated, id)
+	}
+	if r := m.endUnknown(i, c.Outcome, c.Outcome.String()+", "+c.statement()); r.cause == 0 {
+		r.reason = slab.Store(&m.strings, c.Reason)
 	}
 	m.auditResolve(c)
 	return m.decideBy(i, c.Outcome, txn.CauseOperator)
@@ -54,13 +58,13 @@ func (m *Machine) resolveDelegated(i uint32, c *Resolve) Result {
 
 // resolveBranches ends the branches that are meant and in doubt, as stated.
 func (m *Machine) resolveBranches(i uint32, c *Resolve) Result {
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	some := false
 	id := txn.BranchID(1)
 	for k := r.first; k != 0 && !r.isFinal(); id++ {
-		b := m.branches.at(k)
+		b := m.branches.At(k)
 		if (c.Branch == 0 || c.Branch == id) && (!b.state.Finished() || b.heuristic == txn.HeuristicHazard) {
-			m.resolveBranch(m.txs.edit(i), m.branches.edit(k), id, c)
+			m.resolveBranch(m.txs.Edit(i), m.branches.Edit(k), id, c)
 			some = true
 		}
 		k = b.next

@@ -47,7 +47,7 @@ func (r Result) ToError(op string, id txn.ID) *txn.Error {
 	case Delegated:
 		e.Err, e.Detail = txn.ErrConflict, fmt.Sprintf("the decision was delegated to branch %v: only its end decides; report it, or wait until its deadline has passed and the coordinator asks the participant", r.Branch)
 	case NotSoleBranch:
-		e.Err, e.Detail = txn.ErrConflict, "the decision can be delegated only to a transaction's one branch, before it has voted, and when one session alone has enlisted it: prepare the branches, and commit with their votes"
+		e.Err, e.Detail = txn.ErrConflict, "the decision can be delegated only to a transaction's one branch, before it has voted, and when one session alone has enlisted it; and of several, one can be appointed if the application prepares them all, and none has voted: prepare the branches, and commit with their votes"
 	case NotInDoubt:
 		e.Err, e.Detail = txn.ErrConflict, "nothing is in doubt here: every branch that is meant has ended as decided, or its end is proved"
 	case RecoveryPaused:

@@ -122,7 +122,7 @@ func (k *retained) oldest() (o outcome, ok bool) {
 // retain encodes onto the belt a transaction that has finished without a heuristic outcome, or
 // whose heuristic outcome was forgotten, and frees its record.
 func (m *Machine) retain(i uint32) {
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	m.scratch = m.appendOutcome(m.scratch[:0], r)
 	// What has a record is not on the belt. At the end of time, and after a thousand million
 	// outcomes, it is dropped.
@@ -134,7 +134,7 @@ func (m *Machine) retain(i uint32) {
 // the belt, and what is not final any more is taken off.
 func (m *Machine) flushRetained() {
 	for _, i := range m.toRetain {
-		if m.txs.at(i).isFinal() {
+		if m.txs.At(i).isFinal() {
 			m.retain(i)
 		}
 	}
@@ -142,7 +142,7 @@ func (m *Machine) flushRetained() {
 	if m.loaded == 0 {
 		return
 	}
-	if r := m.txs.at(m.loaded); r.isFinal() {
+	if r := m.txs.At(m.loaded); r.isFinal() {
 		m.drop(m.loaded)
 	} else {
 		m.retained.ring.Remove(r.id)

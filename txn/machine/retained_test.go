@@ -207,8 +207,8 @@ func TestLateHeuristicOutcomeEndsRetention(t *testing.T) {
 	ids := k.finish(3, 1)
 	before, _ := k.Get(ids[1])
 	do(t, k.Machine, ReportHeuristic{ID: ids[1], Branch: 2, Heuristic: txn.HeuristicRollback, Detail: "by hand"})
-	if k.retained.ring.Len() != 2 || k.txs.len() != 1 || k.Counts().Heuristics != 1 || k.Counts().Finished != 3 {
-		t.Errorf("%d on the belt, %d records, %+v", k.retained.ring.Len(), k.txs.len(), k.Counts())
+	if k.retained.ring.Len() != 2 || k.txs.Len() != 1 || k.Counts().Heuristics != 1 || k.Counts().Finished != 3 {
+		t.Errorf("%d on the belt, %d records, %+v", k.retained.ring.Len(), k.txs.Len(), k.Counts())
 	}
 	after, _ := k.Get(ids[1])
 	before.Heuristic = txn.HeuristicMixed
@@ -222,8 +222,8 @@ func TestLateHeuristicOutcomeEndsRetention(t *testing.T) {
 		t.Error("only what has a heuristic outcome stays beyond the retention")
 	}
 	do(t, k.Machine, Forget{ID: ids[1], Reason: "paid", By: "ann"})
-	if k.retained.ring.Len() != 1 || k.txs.len() != 0 || k.Counts().Heuristics != 0 {
-		t.Errorf("forgotten: %d on the belt, %d records, %+v", k.retained.ring.Len(), k.txs.len(), k.Counts())
+	if k.retained.ring.Len() != 1 || k.txs.Len() != 0 || k.Counts().Heuristics != 0 {
+		t.Errorf("forgotten: %d on the belt, %d records, %+v", k.retained.ring.Len(), k.txs.Len(), k.Counts())
 	}
 	k.Machine = restored(t, k.Machine)
 	if k.Apply(Entry{Tick: 11*retention - 1}); !k.has(ids[1]) {
@@ -258,8 +258,8 @@ func TestCommandsLeaveNothingOfAnOutcome(t *testing.T) {
 		}})
 		k.checkInvariants(t)
 	}
-	if k.Hash() != hash || len(arena.chunks[0].bytes) != chunks || arena != k.arenas()[0] || k.strings.len() != 0 || k.txs.len() != 0 {
-		t.Errorf("the state changed: %v; %d bytes, had %d; %d cells, %d records", k.Hash() != hash, len(arena.chunks[0].bytes), chunks, k.strings.len(), k.txs.len())
+	if k.Hash() != hash || len(arena.chunks[0].bytes) != chunks || arena != k.arenas()[0] || k.strings.Len() != 0 || k.txs.Len() != 0 {
+		t.Errorf("the state changed: %v; %d bytes, had %d; %d cells, %d records", k.Hash() != hash, len(arena.chunks[0].bytes), chunks, k.strings.Len(), k.txs.Len())
 	}
 }
 

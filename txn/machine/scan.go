@@ -30,12 +30,12 @@ func (r *IDRange) overlaps(first, last txn.ID) bool {
 // again.
 func (m *Machine) Scan(from uint32, limit int, ids IDRange, match func(Summary) bool) (found []Transaction, next uint32) {
 	i := from
-	if i == 0 || i >= m.txs.used {
-		i = m.txs.used - 1
+	if i == 0 || i >= m.txs.Used() {
+		i = m.txs.Used() - 1
 	}
 	for ; i > 0 && limit > 0; i-- {
 		limit--
-		if r := m.txs.at(i); !r.id.IsZero() && ids.Contains(r.id) && match(m.summary(r)) {
+		if r := m.txs.At(i); !r.id.IsZero() && ids.Contains(r.id) && match(m.summary(r)) {
 			found = append(found, m.expand(i))
 			limit -= expandCost
 		}
@@ -61,7 +61,7 @@ func (m *Machine) Expiring(until survival.Tick, limit int, ids IDRange, match fu
 			break
 		}
 		i := uint32(slot)
-		if r := m.txs.at(i); ids.Contains(r.id) && match(m.summary(r)) {
+		if r := m.txs.At(i); ids.Contains(r.id) && match(m.summary(r)) {
 			found = append(found, m.expand(i))
 		}
 	}
@@ -77,7 +77,7 @@ func (m *Machine) summary(r *record) Summary {
 func (m *Machine) expand(i uint32) (t Transaction) {
 	v := m.stateView()
 	v.expand(i, &t)
-	t.State, t.Cause = m.effectiveState(m.txs.at(i))
+	t.State, t.Cause = m.effectiveState(m.txs.At(i))
 	return t
 }
 

@@ -1,12 +1,12 @@
 package machine
 
 import (
-	"encoding/binary"
 	"sync/atomic"
 	"time"
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
 )
 
 // Limits of client sessions: how many that have ended are retained, and how many one command
@@ -23,7 +23,7 @@ type session struct {
 	seq       uint64        // place in the order of ending; 0 while open
 	endedTick survival.Tick // of its end
 	ttl       time.Duration
-	name      stringRef
+	name      slab.StringRef
 	first     uint32 // undecided transactions, in the order of their joining the survival index
 	last      uint32
 	count     uint32
@@ -34,7 +34,7 @@ type session struct {
 // sessions are the sessions that are open, and those that have ended and are retained. The
 // latter are a queue, in the order in which they ended.
 type sessions struct {
-	slab       slab[session]
+	slab       slab.Slab[session]
 	index      map[txn.SessionID]uint32 // for look-ups, never ranged over
 	head, tail uint32
 	// draining is the first session of the queue that has undecided transactions; 0 when none
@@ -45,7 +45,7 @@ type sessions struct {
 }
 
 func newSessions(shared *atomic.Int32) sessions {
-	return sessions{slab: newSlab[session](shared), index: make(map[txn.SessionID]uint32)}
+	return sessions{slab: slab.New[session](shared), index: make(map[txn.SessionID]uint32)}
 }
 
 // enqueueEnded puts an ended session into the queue.
@@ -53,10 +53,10 @@ func (g *sessions) enqueueEnded(k uint32) {
 	if g.tail == 0 {
 		g.head = k
 	} else {
-		g.slab.edit(g.tail).next = k
+		g.slab.Edit(g.tail).next = k
 	}
 	g.tail = k
-	if g.draining == 0 && g.slab.at(k).count > 0 {
+	if g.draining == 0 && g.slab.At(k).count > 0 {
 		g.draining = k
 	}
 }
@@ -72,9 +72,7 @@ func appendSession(dst []byte, id txn.SessionID) []byte {
 // sessionOf is the id of the session in which r was begun.
 func (m *Machine) sessionOf(r *record) (id txn.SessionID) {
 	if r.is(inSession) {
-		c := m.strings.at(uint32(r.labels)) // the first piece has room for the length and an id
-		_, n := binary.Uvarint(c.data[:])
-		copy(id[:], c.data[n:])
+		copy(id[:], m.strings.Pages().Head(r.labels))
 	}
 	return id
 }
@@ -89,17 +87,17 @@ func (r *record) sessionSlot() uint32 {
 
 // joinSession puts an undecided transaction at the end of its session's list, if it has one.
 func (m *Machine) joinSession(i uint32) {
-	if !m.txs.at(i).is(inSession) {
+	if !m.txs.At(i).is(inSession) {
 		return
 	}
-	k := m.sessions.index[m.sessionOf(m.txs.at(i))]
-	s, r := m.sessions.slab.edit(k), m.txs.edit(i)
+	k := m.sessions.index[m.sessionOf(m.txs.At(i))]
+	s, r := m.sessions.slab.Edit(k), m.txs.Edit(i)
 	r.flags |= inSessionList
 	r.entry, r.prev = uint64(k), s.last
 	if s.last == 0 {
 		s.first = i
 	} else {
-		m.txs.edit(s.last).next = i
+		m.txs.Edit(s.last).next = i
 	}
 	s.last = i
 	s.count++
@@ -107,20 +105,20 @@ func (m *Machine) joinSession(i uint32) {
 
 // leaveSession takes a transaction out of the list of its session, if it is in one.
 func (m *Machine) leaveSession(i uint32) {
-	k := m.txs.at(i).sessionSlot()
+	k := m.txs.At(i).sessionSlot()
 	if k == 0 {
 		return
 	}
-	s, r := m.sessions.slab.edit(k), m.txs.edit(i)
+	s, r := m.sessions.slab.Edit(k), m.txs.Edit(i)
 	if r.prev == 0 {
 		s.first = r.next
 	} else {
-		m.txs.edit(r.prev).next = r.next
+		m.txs.Edit(r.prev).next = r.next
 	}
 	if r.next == 0 {
 		s.last = r.prev
 	} else {
-		m.txs.edit(r.next).prev = r.prev
+		m.txs.Edit(r.next).prev = r.prev
 	}
 	r.flags &^= inSessionList
 	r.entry, r.next, r.prev = 0, 0, 0
@@ -133,7 +131,7 @@ func (m *Machine) leaveSession(i uint32) {
 // advanceDraining goes on in the queue, to the next session with undecided transactions.
 func (m *Machine) advanceDraining() {
 	g := &m.sessions
-	for g.draining != 0 && g.slab.at(g.draining).count == 0 {
-		g.draining = g.slab.at(g.draining).next
+	for g.draining != 0 && g.slab.At(g.draining).count == 0 {
+		g.draining = g.slab.At(g.draining).next
 	}
 }

@@ -3,6 +3,7 @@ package machine
 import (
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
 )
 
 func (m *Machine) openSession(c OpenSession) Result {
@@ -11,17 +12,17 @@ func (m *Machine) openSession(c OpenSession) Result {
 	switch {
 	case c.ID.IsZero() || len(c.Name) > txn.MaxName || c.TTL <= 0 || c.TTL > txn.GrantedTTL(txn.MaxSessionTTL):
 		return Result{Code: Malformed}
-	case known && g.slab.at(k).state != txn.SessionOpen:
+	case known && g.slab.At(k).state != txn.SessionOpen:
 		return m.sessionEnded(k)
-	case known && (g.slab.at(k).ttl != c.TTL || !equalStored(&m.strings.pages, g.slab.at(k).name, []byte(c.Name))):
+	case known && (g.slab.At(k).ttl != c.TTL || !m.strings.Pages().Equal(g.slab.At(k).name, []byte(c.Name))):
 		return Result{Code: Conflict}
 	case known:
 		return Result{Timeout: c.TTL}
 	case g.open == txn.MaxSessions:
 		return Result{Code: TooMany}
 	}
-	k = g.slab.take()
-	*g.slab.edit(k) = session{id: c.ID, opened: m.wall, ttl: c.TTL, name: storeString(&m.strings, c.Name), state: txn.SessionOpen}
+	k = g.slab.Take()
+	*g.slab.Edit(k) = session{id: c.ID, opened: m.wall, ttl: c.TTL, name: slab.Store(&m.strings, c.Name), state: txn.SessionOpen}
 	g.index[c.ID] = k
 	g.open++
 	m.fx.SessionsOpened = append(m.fx.SessionsOpened, SessionLease{c.ID, c.TTL})
@@ -30,7 +31,7 @@ func (m *Machine) openSession(c OpenSession) Result {
 
 // sessionEnded refuses a command that needs an open session.
 func (m *Machine) sessionEnded(k uint32) Result {
-	s := m.sessions.slab.at(k)
+	s := m.sessions.slab.At(k)
 	return Result{Code: SessionEnded, Cause: s.state.Cause(), Expiry: s.endedTick, Timeout: s.ttl}
 }
 
@@ -43,7 +44,7 @@ func (m *Machine) checkSession(id txn.SessionID) Result {
 	switch {
 	case !known:
 		return Result{Code: NoSession}
-	case m.sessions.slab.at(k).state != txn.SessionOpen:
+	case m.sessions.slab.At(k).state != txn.SessionOpen:
 		return m.sessionEnded(k)
 	}
 	return Result{}
@@ -55,11 +56,11 @@ func (m *Machine) closeSession(c CloseSession) Result {
 	switch {
 	case !known:
 		return Result{Code: NoSession}
-	case m.sessions.slab.at(k).state == txn.SessionExpired:
+	case m.sessions.slab.At(k).state == txn.SessionExpired:
 		return m.sessionEnded(k)
-	case m.sessions.slab.at(k).state == txn.SessionOpen:
+	case m.sessions.slab.At(k).state == txn.SessionOpen:
 		m.endSession(k, txn.SessionClosed)
-		m.fx.SessionsClosed = append(m.fx.SessionsClosed, SessionLease{c.ID, m.sessions.slab.at(k).ttl})
+		m.fx.SessionsClosed = append(m.fx.SessionsClosed, SessionLease{c.ID, m.sessions.slab.At(k).ttl})
 	}
 	return Result{}
 }
@@ -70,7 +71,7 @@ func (m *Machine) expireSessions(c ExpireSessions) Result {
 		return Result{Code: Malformed}
 	}
 	for _, id := range c.IDs {
-		if k, known := m.sessions.index[id]; known && m.sessions.slab.at(k).state == txn.SessionOpen {
+		if k, known := m.sessions.index[id]; known && m.sessions.slab.At(k).state == txn.SessionOpen {
 			m.endSession(k, txn.SessionExpired)
 			m.sessions.expired++
 		}
@@ -81,7 +82,7 @@ func (m *Machine) expireSessions(c ExpireSessions) Result {
 // endSession ends a session. That its undecided transactions are due is a derived fact: see
 // dueCause.
 func (m *Machine) endSession(k uint32, state txn.SessionState) {
-	s := m.sessions.slab.edit(k)
+	s := m.sessions.slab.Edit(k)
 	s.state, s.endedTick, s.seq = state, m.tick, m.nextSeq()
 	m.sessions.open--
 	m.sessions.enqueueEnded(k)
@@ -91,8 +92,8 @@ func (m *Machine) endSession(k uint32, state txn.SessionState) {
 // back.
 func (m *Machine) expireSessionBatch(limit int) {
 	for ; limit > 0 && m.sessions.draining != 0; limit-- {
-		i := m.sessions.slab.at(m.sessions.draining).first
-		m.expireNow(i, m.dueCause(m.txs.at(i)))
+		i := m.sessions.slab.At(m.sessions.draining).first
+		m.expireNow(i, m.dueCause(m.txs.At(i)))
 	}
 }
 
@@ -106,14 +107,14 @@ func (m *Machine) forgetSessions() {
 	retention := survival.Tick(m.boot.Retention / m.boot.Interval)
 	for range forgetBatch {
 		k := g.head
-		if k == 0 || k == g.draining || g.slab.len()-g.open <= MaxEndedSessions && g.slab.at(k).endedTick+retention > m.tick {
+		if k == 0 || k == g.draining || g.slab.Len()-g.open <= MaxEndedSessions && g.slab.At(k).endedTick+retention > m.tick {
 			return
 		}
-		if g.head = g.slab.at(k).next; g.head == 0 {
+		if g.head = g.slab.At(k).next; g.head == 0 {
 			g.tail = 0
 		}
-		delete(g.index, g.slab.at(k).id)
-		m.strings.drop(g.slab.at(k).name)
-		g.slab.give(k)
+		delete(g.index, g.slab.At(k).id)
+		m.strings.Drop(g.slab.At(k).name)
+		g.slab.Give(k)
 	}
 }

@@ -7,8 +7,8 @@ import "testing"
 func TestCheckFindsSessionsThatDisagree(t *testing.T) {
 	for name, spoil := range map[string]func(*sessions){
 		"number of open sessions": func(g *sessions) { g.open++ },
-		"length of a list":        func(g *sessions) { g.slab.edit(1).count++ },
-		"end of a list":           func(g *sessions) { g.slab.edit(1).last++ },
+		"length of a list":        func(g *sessions) { g.slab.Edit(1).count++ },
+		"end of a list":           func(g *sessions) { g.slab.Edit(1).last++ },
 	} {
 		m := bootstrapped(t, "bank")
 		beginInSessions(m, 3, 90)

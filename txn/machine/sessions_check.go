@@ -10,8 +10,8 @@ import (
 func (m *Machine) checkSessions() error {
 	g := &m.sessions
 	open, ended, members := 0, 0, 0
-	for k := uint32(1); k < g.slab.used; k++ {
-		s := g.slab.at(k)
+	for k := uint32(1); k < g.slab.Used(); k++ {
+		s := g.slab.At(k)
 		if s.id.IsZero() {
 			continue
 		}
@@ -28,8 +28,8 @@ func (m *Machine) checkSessions() error {
 		}
 		members += int(s.count)
 	}
-	if open != g.open || open+ended != g.slab.len() || open+ended != len(g.index) {
-		return fmt.Errorf("%d sessions open and %d ended; counted %d of %d, %d in the index", open, ended, g.open, g.slab.len(), len(g.index))
+	if open != g.open || open+ended != g.slab.Len() || open+ended != len(g.index) {
+		return fmt.Errorf("%d sessions open and %d ended; counted %d of %d, %d in the index", open, ended, g.open, g.slab.Len(), len(g.index))
 	}
 	if err := m.checkEnded(ended); err != nil {
 		return err
@@ -39,10 +39,10 @@ func (m *Machine) checkSessions() error {
 
 // checkList verifies the undecided transactions of one session.
 func (m *Machine) checkList(k uint32) error {
-	s := m.sessions.slab.at(k)
+	s := m.sessions.slab.At(k)
 	before, seq, n := uint32(0), uint64(0), uint32(0)
-	for i := s.first; i != 0; i = m.txs.at(i).next {
-		r := m.txs.at(i)
+	for i := s.first; i != 0; i = m.txs.At(i).next {
+		r := m.txs.At(i)
 		if !r.hasDeadline() || r.sessionSlot() != k || r.prev != before || r.seq <= seq || m.sessionOf(r) != s.id {
 			return fmt.Errorf("%v in state %v, of session %v, is in the list of %v: place %d after %d", r.id, r.state, m.sessionOf(r), s.id, r.seq, seq)
 		}
@@ -60,8 +60,8 @@ func (m *Machine) checkEnded(ended int) error {
 	g := &m.sessions
 	var seq uint64
 	var last, draining uint32
-	for k := g.head; k != 0; k = g.slab.at(k).next {
-		s := g.slab.at(k)
+	for k := g.head; k != 0; k = g.slab.At(k).next {
+		s := g.slab.At(k)
 		if s.state == txn.SessionOpen || s.seq <= seq {
 			return fmt.Errorf("session %v in state %v is in the queue of those that have ended: place %d after %d", s.id, s.state, s.seq, seq)
 		}
@@ -80,8 +80,8 @@ func (m *Machine) checkEnded(ended int) error {
 // checkMembers verifies that each undecided transaction that was begun in a session is in its
 // list, and no other.
 func (m *Machine) checkMembers(members int) error {
-	for i := uint32(1); i < m.txs.used; i++ {
-		r := m.txs.at(i)
+	for i := uint32(1); i < m.txs.Used(); i++ {
+		r := m.txs.At(i)
 		if want := r.hasDeadline() && r.is(inSession); r.is(inSessionList) != want {
 			return fmt.Errorf("%v in state %v, begun in a session: %v, is in the list of one: %v", r.id, r.state, r.is(inSession), r.is(inSessionList))
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
 )
 
 // Session is a copy of one client session of the machine, for readers and snapshots.
@@ -40,10 +41,10 @@ func (s *Session) endedResult() Result {
 	return Result{Code: SessionEnded, Cause: s.State.Cause(), Expiry: s.EndedTick, Timeout: s.TTL}
 }
 
-func expandSession(p *pages[session], cells *pages[stringCell], k uint32, c *Session) {
-	s := p.at(k)
+func expandSession(p *slab.Pages[session], cells *slab.StringPages, k uint32, c *Session) {
+	s := p.At(k)
 	*c = Session{
-		ID: s.id, Name: string(appendStored(nil, cells, s.name)), State: s.state, TTL: s.ttl, Opened: s.opened,
+		ID: s.id, Name: string(cells.Append(nil, s.name)), State: s.state, TTL: s.ttl, Opened: s.opened,
 		Seq: s.seq, EndedTick: s.endedTick, Transactions: int(s.count),
 	}
 }
@@ -52,7 +53,7 @@ func expandSession(p *pages[session], cells *pages[stringCell], k uint32, c *Ses
 func (m *Machine) Session(id txn.SessionID) (c Session, ok bool) {
 	k, ok := m.sessions.index[id]
 	if ok {
-		expandSession(&m.sessions.slab.pages, &m.strings.pages, k, &c)
+		expandSession(&m.sessions.slab.Pages, m.strings.Pages(), k, &c)
 	}
 	return c, ok
 }
@@ -73,21 +74,21 @@ func (m *Machine) SessionStatus(id txn.SessionID) Result {
 // Sessions returns sessions for which match holds, by slot, as [Machine.Scan] does. What is
 // passed to match has no name.
 func (m *Machine) Sessions(from uint32, limit int, match func(*Session) bool) (found []Session, next uint32) {
-	p := &m.sessions.slab.pages
+	p := &m.sessions.slab.Pages
 	k := max(from, 1)
-	for ; k < p.used && limit > 0; k++ {
+	for ; k < p.Used() && limit > 0; k++ {
 		limit--
-		s := p.at(k)
+		s := p.At(k)
 		if s.id.IsZero() {
 			continue
 		}
 		c := Session{ID: s.id, State: s.state, TTL: s.ttl, Opened: s.opened, Seq: s.seq, EndedTick: s.endedTick, Transactions: int(s.count)}
 		if match(&c) {
-			expandSession(p, &m.strings.pages, k, &c)
+			expandSession(p, m.strings.Pages(), k, &c)
 			found = append(found, c)
 		}
 	}
-	if k >= p.used {
+	if k >= p.Used() {
 		return found, 0
 	}
 	return found, k
@@ -98,8 +99,8 @@ func (m *Machine) Sessions(from uint32, limit int, match func(*Session) bool) (f
 func (s *Snapshot) Sessions() iter.Seq[*Session] {
 	return func(yield func(*Session) bool) {
 		var c Session
-		for k := uint32(1); k < s.sessions.used; k++ {
-			if s.sessions.at(k).id.IsZero() {
+		for k := uint32(1); k < s.sessions.Used(); k++ {
+			if s.sessions.At(k).id.IsZero() {
 				continue
 			}
 			expandSession(&s.sessions, &s.image.cells, k, &c)
@@ -129,9 +130,9 @@ func (m *Machine) restoreSessions(h Header, sessions iter.Seq2[*Session, error])
 		case open:
 			g.open++
 		}
-		k := g.slab.take()
-		*g.slab.edit(k) = session{
-			id: c.ID, opened: c.Opened, seq: c.Seq, endedTick: c.EndedTick, ttl: c.TTL, name: storeString(&m.strings, c.Name), state: c.State,
+		k := g.slab.Take()
+		*g.slab.Edit(k) = session{
+			id: c.ID, opened: c.Opened, seq: c.Seq, endedTick: c.EndedTick, ttl: c.TTL, name: slab.Store(&m.strings, c.Name), state: c.State,
 		}
 		g.index[c.ID] = k
 	}
@@ -145,12 +146,12 @@ func (m *Machine) restoreSessions(h Header, sessions iter.Seq2[*Session, error])
 func (m *Machine) linkSessions() {
 	g := &m.sessions
 	var ended []uint32
-	for k := uint32(1); k < g.slab.used; k++ {
-		if g.slab.at(k).seq != 0 {
+	for k := uint32(1); k < g.slab.Used(); k++ {
+		if g.slab.At(k).seq != 0 {
 			ended = append(ended, k)
 		}
 	}
-	slices.SortFunc(ended, func(a, b uint32) int { return cmp.Compare(g.slab.at(a).seq, g.slab.at(b).seq) })
+	slices.SortFunc(ended, func(a, b uint32) int { return cmp.Compare(g.slab.At(a).seq, g.slab.At(b).seq) })
 	for _, k := range ended {
 		g.enqueueEnded(k)
 	}

@@ -3,13 +3,15 @@ package machine
 import (
 	"slices"
 	"testing"
+
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
 )
 
 // pagesOf copies the used slots of a snapshot's pages.
-func pagesOf[T any](p *pages[T]) []T {
-	all := make([]T, 0, p.used)
-	for i := range p.used {
-		all = append(all, *p.at(i))
+func pagesOf[T any](p *slab.Pages[T]) []T {
+	all := make([]T, 0, p.Used())
+	for i := range p.Used() {
+		all = append(all, *p.At(i))
 	}
 	return all
 }
@@ -21,10 +23,10 @@ func TestNoCommandWritesIntoASnapshot(t *testing.T) {
 		for _, c := range commands {
 			m := w.build(t)
 			s := m.Snapshot()
-			txs, branches, cells, sessions := pagesOf(&s.image.txs), pagesOf(&s.image.branches), pagesOf(&s.image.cells), pagesOf(&s.sessions)
+			txs, branches, cells, sessions := pagesOf(&s.image.txs), pagesOf(&s.image.branches), pagesOf((*slab.Pages[slab.Cell])(&s.image.cells)), pagesOf(&s.sessions)
 			m.Apply(Entry{Commands: []Command{c.c}})
 			if !slices.Equal(pagesOf(&s.image.txs), txs) || !slices.Equal(pagesOf(&s.image.branches), branches) ||
-				!slices.Equal(pagesOf(&s.image.cells), cells) || !slices.Equal(pagesOf(&s.sessions), sessions) {
+				!slices.Equal(pagesOf((*slab.Pages[slab.Cell])(&s.image.cells)), cells) || !slices.Equal(pagesOf(&s.sessions), sessions) {
 				t.Errorf("%s, %s: the snapshot has changed", w.name, c.name)
 			}
 			s.Release()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/txmgr/txmgr/timeout/survival"
 	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
 )
 
 // Snapshot is the state at one moment. It shares the machine's blocks; the machine copies a
@@ -18,7 +19,7 @@ type Snapshot struct {
 	header   Header
 	image    stateView
 	retained []chunk // of all containers, in the order in which these are dropped
-	sessions pages[session]
+	sessions slab.Pages[session]
 	count    int
 	restored int
 	release  func()
@@ -32,12 +33,12 @@ func (m *Machine) Snapshot() *Snapshot {
 	return &Snapshot{
 		header: head,
 		image: stateView{
-			txs: m.txs.share(), branches: m.branches.share(), cells: m.strings.share(),
+			txs: m.txs.Share(), branches: m.branches.Share(), cells: m.strings.Share(),
 			participants: head.Participants,
 		},
 		retained: m.retained.snapshotChunks(),
-		sessions: m.sessions.slab.share(),
-		count:    m.txs.len() + m.retained.ring.Len(),
+		sessions: m.sessions.slab.Share(),
+		count:    m.txs.Len() + m.retained.ring.Len(),
 		restored: m.restored,
 		release:  sync.OnceFunc(func() { m.shared.Add(-1) }),
 	}
@@ -49,7 +50,7 @@ func (m *Machine) header() Header {
 		Committed: m.committed, RolledBack: m.rolledBack,
 		Participants: m.participants.published, Audit: m.auditLog.all(), Incarnation: m.incarnation, RecoveryPaused: m.recoveryPaused, ResumedAt: m.resumedAt,
 		Members: m.membership.members, Removed: m.membership.removed.all(), Tokens: m.tokens.all(),
-		SessionsExpired: m.sessions.expired, Sessions: m.sessions.slab.len(),
+		SessionsExpired: m.sessions.expired, Sessions: m.sessions.slab.Len(),
 	}
 }
 
@@ -68,8 +69,8 @@ func (s *Snapshot) BeforeRestore() int { return s.restored }
 func (s *Snapshot) Transactions() iter.Seq[*Transaction] {
 	return func(yield func(*Transaction) bool) {
 		var t Transaction
-		for i := uint32(1); i < s.image.txs.used; i++ {
-			if s.image.txs.at(i).id.IsZero() {
+		for i := uint32(1); i < s.image.txs.Used(); i++ {
+			if s.image.txs.At(i).id.IsZero() {
 				continue
 			}
 			s.image.expand(i, &t)
@@ -125,7 +126,7 @@ func Restore(h Header, sessions iter.Seq2[*Session, error], txs iter.Seq2[*Trans
 		if err != nil {
 			return nil, fmt.Errorf("restore %v: %w", t.ID, err)
 		}
-		if r := m.txs.at(i); r.isFinal() {
+		if r := m.txs.At(i); r.isFinal() {
 			m.scratch = m.appendOutcome(m.scratch[:0], r)
 			order = append(order, restoredOutcome{r.id, r.seq, done.Put(r.id, m.scratch)})
 			m.drop(i)
@@ -173,14 +174,14 @@ func (m *Machine) restore(t *Transaction) (slot uint32, err error) {
 	if t.State.Finished() && t.Ended > m.tick {
 		return 0, fmt.Errorf("finished at tick %d of %d", t.Ended, m.tick)
 	}
-	i := m.txs.take()
-	r := m.txs.edit(i)
+	i := m.txs.Take()
+	r := m.txs.Edit(i)
 	m.scratch = encodeLabels(appendSession(m.scratch[:0], t.Session), t.Labels)
 	*r = record{
 		id: t.ID, seq: t.Seq, expiry: t.Expiry, survival: t.Survival, timeout: t.Timeout, began: t.Began,
 		fingerprint: t.Fingerprint, ended: t.Ended, decidedAt: t.Decided, decidedTick: t.DecidedTick, entry: t.DecidedIndex,
 		state: t.State, cause: t.Cause, heuristic: t.Heuristic,
-		name: storeString(&m.strings, t.Name), labels: storeString(&m.strings, m.scratch), reason: storeString(&m.strings, t.Reason),
+		name: slab.Store(&m.strings, t.Name), labels: slab.Store(&m.strings, m.scratch), reason: slab.Store(&m.strings, t.Reason),
 	}
 	if t.ClientCompletes {
 		r.flags |= clientCompletes
@@ -191,7 +192,10 @@ func (m *Machine) restore(t *Transaction) (slot uint32, err error) {
 	if !t.Session.IsZero() {
 		r.flags |= inSession
 	}
-	if t.Delegated() || t.Appointed() {
+	if t.Decider() != 0 {
+		if len(t.Branches) > 1 && t.State == txn.Preparing && t.Cause == 0 {
+			return 0, fmt.Errorf("delegated to one of %d branches", len(t.Branches))
+		}
 		r.flags |= delegated
 	}
 	if t.BeforeRestore {
@@ -224,7 +228,7 @@ func (m *Machine) restoreBranch(r *record, t *TransactionBranch) error {
 	if !ok || t.State < txn.BranchEnlisted || t.State > txn.BranchHeuristic {
 		return fmt.Errorf("branch at unknown participant %q, or in state %v", t.Participant, t.State)
 	}
-	if t.Vote > txn.VoteEndedByApplication || t.Vote >= txn.VoteDelegated && r.hasDeadline() && !r.is(delegated) {
+	if t.Vote > txn.VoteEndedByApplication || t.Vote >= txn.VoteDelegated && r.hasDeadline() && !r.is(delegated) || t.Vote != 0 && m.excludesVote(r, t.Vote) {
 		return fmt.Errorf("branch with vote %v in state %v", t.Vote, r.state)
 	}
 	if len(t.Replaced) > maxReplacedRefs {
@@ -234,8 +238,8 @@ func (m *Machine) restoreBranch(r *record, t *TransactionBranch) error {
 		r.flags |= endedByApplication
 	}
 	m.appendBranch(r, branch{
-		replaced: storeString(&m.strings, joinStrings(nil, t.Replaced)), participant: p, vote: t.Vote, state: t.State, heuristic: t.Heuristic,
-		payload: storeString(&m.strings, t.Payload), sessionRef: storeString(&m.strings, t.SessionRef), detail: storeString(&m.strings, t.Detail),
+		replaced: slab.Store(&m.strings, joinStrings(nil, t.Replaced)), participant: p, vote: t.Vote, state: t.State, heuristic: t.Heuristic,
+		payload: slab.Store(&m.strings, t.Payload), sessionRef: slab.Store(&m.strings, t.SessionRef), detail: slab.Store(&m.strings, t.Detail),
 	})
 	if !t.State.Finished() {
 		r.unfinished++
@@ -244,25 +248,31 @@ func (m *Machine) restoreBranch(r *record, t *TransactionBranch) error {
 	return nil
 }
 
+// excludesVote reports whether no state has a branch with vote v beside those that r has so far: only one branch decides, and
+// until it has, the others have not voted.
+func (m *Machine) excludesVote(r *record, v txn.Vote) bool {
+	return m.hasVote(r, func(w txn.Vote) bool { return w == txn.VoteDelegated && v == w || w != 0 && r.is(delegated) })
+}
+
 // linkRecords puts every record into its group of the survival index, in the order of joining.
 func (m *Machine) linkRecords() {
-	order := make([]uint32, 0, m.txs.len())
+	order := make([]uint32, 0, m.txs.Len())
 	base := m.tick
-	for i := uint32(1); i < m.txs.used; i++ {
-		if m.txs.at(i).id.IsZero() {
+	for i := uint32(1); i < m.txs.Used(); i++ {
+		if m.txs.At(i).id.IsZero() {
 			continue
 		}
 		order = append(order, i)
-		if r := m.txs.at(i); r.hasDeadline() {
+		if r := m.txs.At(i); r.hasDeadline() {
 			base = min(base, r.expiry)
 		}
 	}
-	slices.SortFunc(order, func(a, b uint32) int { return cmp.Compare(m.txs.at(a).seq, m.txs.at(b).seq) })
+	slices.SortFunc(order, func(a, b uint32) int { return cmp.Compare(m.txs.At(a).seq, m.txs.At(b).seq) })
 	// The table begins before the first expiry, so that groups that are due already come due in
 	// their order.
 	m.deadlines = survival.NewTable(max(base, 1) - 1)
 	for _, i := range order {
-		r := m.txs.edit(i)
+		r := m.txs.Edit(i)
 		switch {
 		case r.hasDeadline():
 			r.deadline = m.deadlines.Add(uint64(i), r.expiry)

@@ -43,8 +43,10 @@ func acks(s txn.BranchState) ReportCompletion {
 	return ReportCompletion{one, []txn.CompletionReport{{Branch: 1, State: s}, {Branch: 2, State: s}}}
 }
 
-func ack1(s txn.BranchState) ReportCompletion {
-	return ReportCompletion{one, []txn.CompletionReport{{Branch: 1, State: s}}}
+func ack1(s txn.BranchState) ReportCompletion { return ackOf(1, s) }
+
+func ackOf(b txn.BranchID, s txn.BranchState) ReportCompletion {
+	return ReportCompletion{one, []txn.CompletionReport{{Branch: b, State: s}}}
 }
 
 // said is a resolution by an operator.
@@ -104,10 +106,12 @@ var worlds = []scenario{
 
 var otherBegin = func() Begin { b := begin; b.Name = "other"; return b }()
 
-var commands = []struct {
+type namedCommand struct {
 	name string
 	c    Command
-}{
+}
+
+var commands = []namedCommand{
 	{"begin again", begin},
 	{"begin other", otherBegin},
 	{"enlist new", Enlist{ID: one, Branch: Branch{Participant: "stock"}}},
@@ -179,7 +183,7 @@ var commands = []struct {
 }
 
 func (w scenario) build(t *testing.T) *Machine {
-	m := bootstrapped(t, "bank", "stock")
+	m := bootstrapped(t, "bank", "stock", "post")
 	m.Apply(Entry{Commands: []Command{AddParticipant{admin.Participant{Name: "web", Kind: "web", CoordinatorPrepares: true}}}})
 	for _, c := range w.make {
 		if r := m.Apply(Entry{Commands: []Command{c}}).Results[0]; r.Code != OK {
@@ -212,6 +216,11 @@ func restoredPaused(t interface{ Fatal(...any) }, m *Machine) *Machine {
 var codeNames = []string{"ok", "not-bootstrapped", "not-found", "no-participant", "no-branch", "decided", "undecided", "conflict", "missing-vote", "bad-vote", "bad-ack", "too-many", "in-use", "malformed", "unfinished", "delegated", "not-in-doubt", "not-sole", "held", "no-token", "no-session", "session-over", "forgotten", "replaced"}
 
 func TestTransitionTable(t *testing.T) {
+	checkGolden(t, "transitions.txt", transitions(t, worlds, commands, describeState))
+}
+
+// transitions is the table of all worlds and commands, as text.
+func transitions(t *testing.T, worlds []scenario, commands []namedCommand, describe func(*Machine, Result) string) string {
 	var got strings.Builder
 	for _, w := range worlds {
 		fmt.Fprintf(&got, "%s\n", w.name)
@@ -222,7 +231,7 @@ func TestTransitionTable(t *testing.T) {
 			if err := m.CheckInvariants(); err != nil {
 				t.Errorf("%s, %s: %v", w.name, c.name, err)
 			}
-			fmt.Fprintf(&got, "  %-22s %-15s %s\n", c.name, codeNames[res.Code], describeState(m, res))
+			fmt.Fprintf(&got, "  %-22s %-15s %s\n", c.name, codeNames[res.Code], describe(m, res))
 			if w.tick == 0 && res.Code != OK && !(res.Code == Decided && before != m.Counts()) && m.Hash() != hash {
 				t.Errorf("%s, %s: refused with %s, but the state is another", w.name, c.name, codeNames[res.Code])
 			}
@@ -232,7 +241,7 @@ func TestTransitionTable(t *testing.T) {
 			}
 		}
 	}
-	checkGolden(t, "transitions.txt", got.String())
+	return got.String()
 }
 
 func describeState(m *Machine, res Result) string {

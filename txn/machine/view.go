@@ -44,19 +44,27 @@ type Transaction struct {
 	Session       txn.SessionID       // of the client; zero for none
 }
 
-// Delegated reports whether the decision was left to the transaction's only branch and has not
-// come yet.
-func (t *Transaction) Delegated() bool {
-	// An only branch that was ended by the application decides unless the decision is delegated
-	// to it.
-	return t.State == txn.Preparing && len(t.Branches) == 1 &&
-		(t.Branches[0].Vote == txn.VoteDelegated || t.Branches[0].Vote == txn.VoteEndedByApplication)
+// Decider is the branch whose own end decides the undecided transaction: it is appointed, or the decision was
+// delegated to it. Zero when there is none.
+func (t *Transaction) Decider() txn.BranchID {
+	if t.State.Decided() {
+		return 0
+	}
+	for k := range t.Branches {
+		// An only branch that was ended by the application decides unless the decision is delegated to it.
+		ended := t.State == txn.Preparing && len(t.Branches) == 1 && t.Branches[k].Vote == txn.VoteEndedByApplication
+		if ended || t.Branches[k].Vote == txn.VoteDelegated {
+			return txn.BranchID(k + 1)
+		}
+	}
+	return 0
 }
 
-// Appointed reports whether the transaction is active, and its only branch decides by its own end.
-func (t *Transaction) Appointed() bool {
-	return t.State == txn.Active && len(t.Branches) == 1 && t.Branches[0].Vote == txn.VoteDelegated
-}
+// Delegated reports whether the decision was left to a branch, whose end is awaited or being found out.
+func (t *Transaction) Delegated() bool { return t.State == txn.Preparing && t.Decider() != 0 }
+
+// Appointed reports whether the transaction is active, and a branch decides by its own end.
+func (t *Transaction) Appointed() bool { return t.State == txn.Active && t.Decider() != 0 }
 
 // TransactionBranch is one branch of a [Transaction].
 type TransactionBranch struct {

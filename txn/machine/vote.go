@@ -1,6 +1,9 @@
 package machine
 
-import "github.com/txmgr/txmgr/txn"
+import (
+	"github.com/txmgr/txmgr/txn"
+	"github.com/txmgr/txmgr/txn/machine/internal/slab"
+)
 
 // vote takes votes in without a request for a decision.
 func (m *Machine) vote(c Vote) Result {
@@ -8,7 +11,7 @@ func (m *Machine) vote(c Vote) Result {
 	if !ok {
 		return Result{Code: NotFound}
 	}
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	switch {
 	case len(c.Reason) > txn.MaxReason:
 		return m.answer(i, Malformed)
@@ -28,10 +31,10 @@ func (m *Machine) vote(c Vote) Result {
 	}
 	missing, _ := m.missingVotes(r)
 	m.castVotes(i, c.Votes, c.ClientCompletes)
-	r = m.txs.edit(i)
+	r = m.txs.Edit(i)
 	switch {
 	case no:
-		r.reason = storeString(&m.strings, c.Reason)
+		r.reason = slab.Store(&m.strings, c.Reason)
 		m.deadlines.Cancel(uint64(i), r.deadline)
 		m.decideRollback(i, txn.CauseVoteNo)
 	case !missing && r.state == txn.Preparing:
@@ -43,10 +46,10 @@ func (m *Machine) vote(c Vote) Result {
 
 // votesAgain answers votes that come after the decision to commit.
 func (m *Machine) votesAgain(i uint32, votes []txn.BranchVote) Result {
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	for _, v := range votes {
 		k := m.branch(r, v.Branch)
-		if k == 0 || v.Vote > txn.VoteNo || m.branches.at(k).vote != v.Vote {
+		if k == 0 || v.Vote > txn.VoteNo || m.branches.At(k).vote != v.Vote {
 			return m.refuse(i, BadVote, v.Branch)
 		}
 	}
@@ -56,7 +59,7 @@ func (m *Machine) votesAgain(i uint32, votes []txn.BranchVote) Result {
 // checkVotes checks the votes given now and before, and changes nothing but the scratch that
 // missingVotes reads.
 func (m *Machine) checkVotes(i uint32, votes []txn.BranchVote) (no bool, refusal Result) {
-	r := m.txs.at(i)
+	r := m.txs.At(i)
 	if len(votes) > int(r.count) {
 		return false, m.refuse(i, BadVote, votes[r.count].Branch)
 	}
@@ -66,7 +69,7 @@ func (m *Machine) checkVotes(i uint32, votes []txn.BranchVote) (no bool, refusal
 		if k == 0 || v.Vote < txn.VotePrepared || v.Vote > txn.VoteNo {
 			return false, m.refuse(i, BadVote, v.Branch)
 		}
-		before := m.branches.at(k).vote
+		before := m.branches.At(k).vote
 		if before != 0 && before != v.Vote || given[v.Branch-1] != 0 && given[v.Branch-1] != byte(v.Vote) {
 			return false, m.refuse(i, BadVote, v.Branch)
 		}
@@ -82,7 +85,7 @@ func (m *Machine) missingVotes(r *record) (missing bool, wanted txn.BranchID) {
 	given := m.scratch[:r.count]
 	id := txn.BranchID(1)
 	for k := r.first; k != 0; id++ {
-		b := m.branches.at(k)
+		b := m.branches.At(k)
 		if b.vote == 0 && given[id-1] == 0 {
 			missing = true
 			if !m.participants.list[b.participant].CoordinatorPrepares {
@@ -106,9 +109,9 @@ func (m *Machine) votes(branches int) []byte {
 
 // castVotes records votes that were checked.
 func (m *Machine) castVotes(i uint32, votes []txn.BranchVote, byClient bool) {
-	r := m.txs.edit(i)
+	r := m.txs.Edit(i)
 	for _, v := range votes {
-		b := m.branches.edit(m.branch(r, v.Branch))
+		b := m.branches.Edit(m.branch(r, v.Branch))
 		b.vote, b.state = v.Vote, txn.BranchPrepared
 	}
 	if byClient {

@@ -355,3 +355,57 @@ type header struct{}
 
 func (header) Get(string) string  { return "" }
 func (header) Set(string, string) {}
+
+// TestLastOfTwoDecides: the first prepares, the second commits, and the first follows how that ended.
+func TestLastOfTwoDecides(t *testing.T) {
+	const gone, lost = ": unreachable, as the test wants it", ": the answer was lost, as the test wants it"
+	for name, c := range map[string]struct {
+		play        func(h *shopFixture)
+		err         []error
+		state       txn.State
+		bank, stock string
+		took        time.Duration
+	}{
+		"commits":           {func(*shopFixture) {}, nil, txn.Committed, "exec, prepare, commit", "exec, commit", 0},
+		"refuses":           {func(h *shopFixture) { h.stock.VoteNo("none left") }, []error{txn.ErrRolledBack, txn.ErrVotedNo}, txn.RolledBack, "exec, prepare, rollback", "exec, commit", 0},
+		"the first refuses": {func(h *shopFixture) { h.bank.VoteNo("no money") }, []error{txn.ErrRolledBack}, txn.RolledBack, "exec, prepare", "exec, rollback", 0},
+		"commits, and the answer is lost": {
+			func(h *shopFixture) { h.stock.Fail("commit", txntest.ResponseLost) },
+			nil, txn.Committed, "exec, prepare, commit", "exec, commit" + lost + ", coordinator: settle", 0,
+		},
+		"is not reached": {
+			func(h *shopFixture) { h.stock.Fail("commit", txntest.Unreachable) },
+			[]error{txn.ErrRolledBack},
+			txn.RolledBack, "exec, prepare, rollback", "exec, commit" + gone + ", coordinator: settle", 0,
+		},
+		"hangs for longer than the application waits": {
+			func(h *shopFixture) { h.stock.Fail("commit", txntest.Hang) },
+			[]error{txn.ErrRolledBack},
+			txn.RolledBack, "exec, prepare, coordinator: rollback, rollback", "exec, coordinator: settle, commit: context deadline exceeded", 10 * time.Second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withShop(t, func(t *testing.T, h *shopFixture) {
+				began := time.Now()
+				c.play(h)
+				is(t, txn.Run(t.Context(), h.Manager, txn.Options{Timeout: 5 * time.Second, LastDecides: true}, h.order), c.err...)
+				h.ends(t, c.state, c.bank, c.stock)
+				if took := time.Since(began); took != c.took {
+					t.Errorf("took %v, want %v", took, c.took)
+				}
+			})
+		})
+	}
+}
+
+// TestApplicationThatDiesBeforeTheLastDecides: at the deadline the last one is asked, and both end as it has.
+func TestApplicationThatDiesBeforeTheLastDecides(t *testing.T) {
+	withShop(t, func(t *testing.T, h *shopFixture) {
+		tx, err := txn.Start(t.Context(), h.Manager, txn.Options{Timeout: time.Second, LastDecides: true})
+		is(t, err)
+		is(t, h.order(t.Context(), tx))
+		is(t, tx.AwaitBegin(t.Context()))
+		<-time.After(time.Minute)
+		h.ends(t, txn.RolledBack, "exec, coordinator: rollback", "exec, coordinator: settle")
+	})
+}

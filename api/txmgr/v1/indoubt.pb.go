@@ -803,7 +803,7 @@ type CallAttempt struct {
 	// The leader's wall clock.
 	At   string `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
 	Took string `protobuf:"bytes,2,opt,name=took,proto3" json:"took,omitempty"`
-	// prepare, commit, rollback or resolve outcome.
+	// prepare, commit, rollback, resolve outcome or read outcome.
 	Call string `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`
 	// The result, as text.
 	Result string `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`

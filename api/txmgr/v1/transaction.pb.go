@@ -137,13 +137,14 @@ type Enlistment struct {
 	// Identifies the application's database connection, so that it can be ended at
 	// the deadline.
 	SessionRef string `protobuf:"bytes,3,opt,name=session_ref,proto3" json:"session_ref,omitempty"`
-	// Appoints the branch, which must be the transaction's only one: its own end,
-	// reported by ReportCompletion, is the decision, and the application may commit it
-	// in one phase without asking. At the deadline, and at a rollback, the coordinator
-	// finds out how it ended.
+	// Appoints the branch: its own end, reported by ReportCompletion, is the decision. The
+	// application may commit it in one phase without asking, as soon as all other branches
+	// are prepared behind enlistments that were answered; an only branch at any time. At
+	// the deadline, and at a rollback, the coordinator finds out how it ended.
 	Decides bool `protobuf:"varint,4,opt,name=decides,proto3" json:"decides,omitempty"`
-	// No branch decides by its own end any more. To be said only by the application
-	// that appointed the branch, before it commits that.
+	// No branch that was enlisted before decides by its own end any more, nor this one
+	// unless it decides. To be said only by the application that appointed the branch,
+	// before it commits that.
 	Revokes       bool `protobuf:"varint,5,opt,name=revokes,proto3" json:"revokes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -15,8 +15,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/txmgr/txmgr/participant"
-	"github.com/txmgr/txmgr/participant/internal/excerpt"
+	"github.com/txmgr/txmgr/participant/internal/dbsettings"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
@@ -29,31 +28,12 @@ const (
 )
 
 // Settings are the parsed settings of a registration.
-type Settings struct {
-	secretRef participant.SecretRef
-	Fence     bool
-	Markers   string // the name of the marker table; empty: the default
-}
+type Settings struct{ dbsettings.Settings }
 
 // ReadSettings parses the settings of a participant, and reads no connection string. The error is
 // [txn.ErrInvalid].
 func ReadSettings(p admin.Participant) (s Settings, err error) {
-	s = Settings{Fence: true}
-	for key, value := range p.Settings {
-		switch key {
-		case "dsn", "dsn_file", "dsn_env":
-		case "fence":
-			if value != "on" && value != "off" {
-				return s, fmt.Errorf("%w: mariadb %s: fence is %q: want on or off", txn.ErrInvalid, p.Name, excerpt.Of(value))
-			}
-			s.Fence = value == "on"
-		case "commit_marker":
-			s.Markers = value
-		default:
-			return s, fmt.Errorf("%w: mariadb %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence, commit_marker", txn.ErrInvalid, p.Name, excerpt.Of(key))
-		}
-	}
-	s.secretRef, err = participant.ReadSecretRef(p, holdsPassword, isConnectionString)
+	s.Settings, err = dbsettings.Read(p, holdsPassword, isConnectionString)
 	return s, err
 }
 
@@ -107,16 +87,16 @@ func holdsPassword(dsn string) bool {
 // config reads the connection string again. The parser's error is not shown: it may quote the
 // password.
 func (s Settings) config() (*mysql.Config, error) {
-	dsn, err := s.secretRef.Read()
+	dsn, err := s.SecretRef.Read()
 	if err != nil {
 		return nil, fmt.Errorf("connection string: %w", err)
 	}
 	c, err := parse(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); want one like user:password@tcp(host:3306)/database", txn.ErrInvalid, s.secretRef.Source)
+		return nil, fmt.Errorf("%w: the connection string in %s is malformed (it is not shown because it may hold a password); want one like user:password@tcp(host:3306)/database", txn.ErrInvalid, s.SecretRef.Source)
 	}
 	if c.DBName == "" {
-		return nil, fmt.Errorf("%w: the connection string in %s names no database", txn.ErrInvalid, s.secretRef.Source)
+		return nil, fmt.Errorf("%w: the connection string in %s names no database", txn.ErrInvalid, s.SecretRef.Source)
 	}
 	if c.Timeout == 0 || c.Timeout > connectTimeout {
 		c.Timeout = connectTimeout
@@ -160,7 +140,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	inner, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the connection string in %s has contradictory parameters (it is not shown because it may hold a password)", txn.ErrInvalid, c.secretRef.Source)
+		return nil, fmt.Errorf("%w: the connection string in %s has contradictory parameters (it is not shown because it may hold a password)", txn.ErrInvalid, c.SecretRef.Source)
 	}
 	conn, err := inner.Connect(ctx)
 	if err != nil {

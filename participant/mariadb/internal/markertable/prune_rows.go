@@ -4,25 +4,29 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/txmgr/txmgr/participant/internal/prune"
 	"github.com/txmgr/txmgr/participant/mariadb/internal/errno"
 	"github.com/txmgr/txmgr/participant/mariadb/internal/xa"
-	"github.com/txmgr/txmgr/txn"
 )
 
-// How many names List returns at most, and how many rows Remove removes in one transaction.
-const (
-	prunePage  = 1000
-	pruneBatch = 200
-)
+// pruneBatch is how many rows are removed in one transaction.
+const pruneBatch = 200
 
-// List lists the branches with the prefix of a cluster that have a row, in the order of their
-// names, beginning after the given name.
-func (t Table) List(ctx context.Context, db *sql.DB, prefix, after string) (names []string, err error) {
-	end := prefix[:len(prefix)-1] + string(rune(prefix[len(prefix)-1]+1))
-	rows, err := db.QueryContext(ctx, fmt.Sprintf("SELECT xid FROM %s WHERE xid > %s AND xid < %s ORDER BY xid LIMIT %d",
-		t.Quoted(), xa.BytesLiteral(after), xa.BytesLiteral(end), prunePage))
+// Rows are the rows of a table, to be pruned.
+type Rows struct {
+	Table
+	DB *sql.DB
+}
+
+var _ prune.Table = Rows{}
+
+// List implements [prune.Table].
+func (r Rows) List(ctx context.Context, after, before string, limit int) (names []string, err error) {
+	rows, err := r.DB.QueryContext(ctx, fmt.Sprintf("SELECT xid FROM %s WHERE xid > %s AND xid < %s ORDER BY xid LIMIT %d",
+		r.Quoted(), xa.BytesLiteral(after), xa.BytesLiteral(before), limit))
 	if errno.Of(err) == errno.NoTable {
 		return nil, nil // no branch has ever used this database
 	}
@@ -35,22 +39,19 @@ func (t Table) List(ctx context.Context, db *sql.DB, prefix, after string) (name
 		if err := rows.Scan(&name); err != nil {
 			return nil, err
 		}
-		if _, _, _, ours := txn.ParseXID(name); ours { // the log does not know other names
-			names = append(names, name)
-		}
+		names = append(names, name)
 	}
 	return names, rows.Err()
 }
 
-// Remove removes rows, and skips those that are locked.
-func (t Table) Remove(ctx context.Context, db *sql.DB, names []string) (removed int, err error) {
-	for size := pruneBatch; len(names) > 0; names = names[min(size, len(names)):] {
-		batch := names[:min(size, len(names))]
-		n, err := t.removeBatch(ctx, db, batch)
+// Remove implements [prune.Table].
+func (r Rows) Remove(ctx context.Context, names []string) (removed int, err error) {
+	for batch := range slices.Chunk(names, pruneBatch) {
+		n, err := r.removeBatch(ctx, batch)
 		if errno.Of(err) == errno.LockTimeout && len(batch) > 1 {
 			// One at a time skips the locked row, and removes the others.
 			for i := range batch {
-				one, err := t.Remove(ctx, db, batch[i:i+1])
+				one, err := r.Remove(ctx, batch[i:i+1])
 				if n += one; err != nil {
 					return removed + n, err
 				}
@@ -64,12 +65,12 @@ func (t Table) Remove(ctx context.Context, db *sql.DB, names []string) (removed 
 	return removed, nil
 }
 
-func (t Table) removeBatch(ctx context.Context, db *sql.DB, names []string) (int, error) {
+func (r Rows) removeBatch(ctx context.Context, names []string) (int, error) {
 	quoted := make([]string, len(names))
 	for i, name := range names {
 		quoted[i] = xa.BytesLiteral(name)
 	}
-	res, err := db.ExecContext(ctx, "DELETE FROM "+t.Quoted()+" WHERE xid IN ("+strings.Join(quoted, ", ")+")")
+	res, err := r.DB.ExecContext(ctx, "DELETE FROM "+r.Quoted()+" WHERE xid IN ("+strings.Join(quoted, ", ")+")")
 	if err != nil {
 		return 0, err
 	}

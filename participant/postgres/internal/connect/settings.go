@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/dbsettings"
 	"github.com/txmgr/txmgr/txn"
 	"github.com/txmgr/txmgr/txn/admin"
 )
@@ -24,31 +24,12 @@ const (
 )
 
 // Settings are the parsed settings of a registration.
-type Settings struct {
-	SecretRef participant.SecretRef
-	Fence     bool
-	Markers   string // the name of the marker table; empty: the default
-}
+type Settings struct{ dbsettings.Settings }
 
 // ReadSettings parses the settings of a participant, and reads no connection string. The error is
 // [txn.ErrInvalid].
 func ReadSettings(p admin.Participant) (s Settings, err error) {
-	s = Settings{Fence: true}
-	for key, value := range p.Settings {
-		switch key {
-		case "dsn", "dsn_file", "dsn_env":
-		case "fence":
-			if value != "on" && value != "off" {
-				return s, fmt.Errorf("%w: postgres %s: fence is %q: want on or off", txn.ErrInvalid, p.Name, value)
-			}
-			s.Fence = value == "on"
-		case "commit_marker":
-			s.Markers = value
-		default:
-			return s, fmt.Errorf("%w: postgres %s: unknown setting %q: want one of dsn_file, dsn_env, dsn; and fence, commit_marker", txn.ErrInvalid, p.Name, key)
-		}
-	}
-	s.SecretRef, err = participant.ReadSecretRef(p, holdsPassword, isConnectionString)
+	s.Settings, err = dbsettings.Read(p, holdsPassword, isConnectionString)
 	return s, err
 }
 

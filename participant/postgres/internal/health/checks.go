@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/txmgr/txmgr/participant"
+	"github.com/txmgr/txmgr/participant/internal/calls"
 	"github.com/txmgr/txmgr/participant/internal/excerpt"
 	"github.com/txmgr/txmgr/participant/postgres/internal/connect"
 	"github.com/txmgr/txmgr/participant/postgres/internal/markertable"
@@ -24,8 +25,7 @@ type Server struct {
 	Settings connect.Settings
 	Prefix   string // of the names of the cluster's branches
 	Markers  markertable.Table
-	// Call begins a call, of which the text is a description, and returns what completes its error.
-	Call func(context.Context, string) (context.Context, func(*error))
+	Calls    *calls.Calls
 }
 
 // Check checks everything that is known to go wrong. It changes nothing.
@@ -246,7 +246,7 @@ func (s Server) checkMarkers(ctx context.Context, f *serverInfo) participant.Che
 	if s.Markers == "" {
 		return okCheck(subject, "none (commit_marker=off): every branch prepares, the only one of a transaction too")
 	}
-	ctx, fail := s.Call(ctx, "check the marker table")
+	ctx, fail := s.Calls.Begin(ctx, "check the marker table")
 	found, err := s.Markers.Find(ctx, s.Pool)
 	var excluded []string
 	if err == nil {

@@ -25,7 +25,7 @@ const poolProbes = 3
 
 func (s Server) checkPooler(ctx context.Context) participant.Check {
 	const subject = "pooler"
-	ctx, fail := s.Call(ctx, "detect a pooler")
+	ctx, fail := s.Calls.Begin(ctx, "detect a pooler")
 	mode, err := s.poolMode(ctx)
 	fail(&err)
 	d := participant.Check{Level: participant.Warning, Subject: subject}

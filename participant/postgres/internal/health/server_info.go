@@ -50,7 +50,7 @@ type preparedInfo struct {
 }
 
 func (s Server) serverInfo(ctx context.Context) (_ *serverInfo, err error) {
-	ctx, fail := s.Call(ctx, "check health")
+	ctx, fail := s.Calls.Begin(ctx, "check health")
 	defer fail(&err)
 	var f serverInfo
 	var idle, lock, statement int64

@@ -6,18 +6,21 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/txmgr/txmgr/participant/internal/prune"
 	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
-	"github.com/txmgr/txmgr/txn"
 )
 
-// prunePage is how many names List returns at most.
-const prunePage = 1000
+// Rows are the rows of a table, to be pruned.
+type Rows struct {
+	Table
+	Pool *pgxpool.Pool
+}
 
-// List lists the branches with the prefix of a cluster that have a row, in the order of their
-// names, beginning after the given name.
-func (t Table) List(ctx context.Context, pool *pgxpool.Pool, prefix, after string) (names []string, err error) {
-	end := prefix[:len(prefix)-1] + string(rune(prefix[len(prefix)-1]+1))
-	rows, err := pool.Query(ctx, "SELECT xid FROM "+t.Quoted()+" WHERE xid > $1 AND xid < $2 ORDER BY xid LIMIT $3", after, end, prunePage)
+var _ prune.Table = Rows{}
+
+// List implements [prune.Table].
+func (r Rows) List(ctx context.Context, after, before string, limit int) (names []string, err error) {
+	rows, err := r.Pool.Query(ctx, "SELECT xid FROM "+r.Quoted()+" WHERE xid > $1 AND xid < $2 ORDER BY xid LIMIT $3", after, before, limit)
 	if err == nil {
 		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	}
@@ -27,18 +30,8 @@ func (t Table) List(ctx context.Context, pool *pgxpool.Pool, prefix, after strin
 	return names, err
 }
 
-// Known returns the names that are of branches: the log does not know others.
-func Known(names []string) (known []string) {
-	for _, name := range names {
-		if _, _, _, ours := txn.ParseXID(name); ours {
-			known = append(known, name)
-		}
-	}
-	return known
-}
-
-// Remove removes rows, and skips those that are locked.
-func (t Table) Remove(ctx context.Context, pool *pgxpool.Pool, names []string) (removed int, err error) {
-	tag, err := pool.Exec(ctx, "DELETE FROM "+t.Quoted()+" WHERE xid IN (SELECT xid FROM "+t.Quoted()+" WHERE xid = ANY($1) FOR UPDATE SKIP LOCKED)", names)
+// Remove implements [prune.Table].
+func (r Rows) Remove(ctx context.Context, names []string) (removed int, err error) {
+	tag, err := r.Pool.Exec(ctx, "DELETE FROM "+r.Quoted()+" WHERE xid IN (SELECT xid FROM "+r.Quoted()+" WHERE xid = ANY($1) FOR UPDATE SKIP LOCKED)", names)
 	return int(tag.RowsAffected()), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,9 +38,9 @@ coordinator asks the participants: if one of them holds the branch prepared, or 
 how it ended, the command is refused with exit code 6.
 
 For a transaction that is not decided, --rollback decides to roll back, as an operator.
-Only the votes of its branches can commit it. If its only branch decides (its vote is
-delegated), and the time is over, the record is how that branch ended: it becomes the
-decision, and a heuristic outcome too, since it is not proved.
+Only the votes of its branches can commit it. If one branch decides by its own end (its
+vote is delegated), and the time is over, the record is how that branch ended: it becomes
+the decision, and a heuristic outcome too, since it is not proved.
 
 The operator is recorded as user@host, or as ` + cli.UserVariable + ` says; txmgr audit list
 shows it.`,
@@ -113,9 +114,12 @@ func (o *resolveOptions) question(info txn.Info) string {
 	return fmt.Sprintf("Record, as the operator, that %s %s %s?", of, info.ID, word)
 }
 
-// branchDecides reports whether the end of the only branch is the decision, and is being found out.
+// branchDecides reports whether the end of a branch is the decision, and is being found out.
 func branchDecides(info txn.Info) bool {
-	return info.State == txn.Preparing && len(info.Branches) == 1 && info.Branches[0].Vote >= txn.VoteDelegated
+	decides := func(b txn.BranchInfo) bool {
+		return b.Vote == txn.VoteDelegated || len(info.Branches) == 1 && b.Vote == txn.VoteEndedByApplication
+	}
+	return info.State == txn.Preparing && slices.ContainsFunc(info.Branches, decides)
 }
 
 // findBranch finds the branch that an argument names; zero for no argument.
