@@ -1,22 +1,27 @@
-/* Planned: the appointment moves. Both branches have marker rows. The begin, which is not awaited, appoints branch 1, the
-   row of which is written. If the client opens no other branch, it commits that one in one phase, as in announced.pml. The
-   enlistment of branch 2, sent when its row is written, revokes the appointment of branch 1 and appoints branch 2 in one
-   command, the move. When that is answered, branch 1 prepares. If it is prepared, branch 2 decides by its one-phase commit.
-   If it voted read-only, the client revokes the appointment, branch 2 prepares too, and the log decides by the votes.
-   What the client did not commit it rolls back, and hands in a no for the branch that it thinks appointed, which decides
-   the rollback, also while recovery settles. A sweep that finds branch 1 prepared looks at the row of branch 2.
+/* The appointment moves, as the code does it with Options.LastDecides. Both branches have marker rows. The begin, which
+   is not awaited, appoints branch 1, the row of which is written. If the client opens no other branch, it commits that
+   one in one phase, as in announced.pml. The enlistment of branch 2, sent when its row is written, revokes the
+   appointment of branch 1 and appoints branch 2 in one command, the move; a begin that carries both branches is the
+   begin and the move at once. When that is answered, branch 1 prepares. If it is prepared, branch 2 decides by its
+   one-phase commit. If it voted read-only, the client revokes the appointment, branch 2 prepares too, and the log
+   decides by the votes. What the client did not commit it rolls back, and hands in a no for the branch that it thinks
+   appointed, which decides the rollback, also while recovery settles. A sweep that finds branch 1 prepared looks at the
+   row of branch 2.
 
    If branch 2 cannot be opened, it is enlisted nevertheless, which revokes; opened later, it is not appointed any more.
 
-   Variants: CONCURRENT (with a second worker of the leader), END_OF_ANY (the log takes the end of an enlisted branch that is
-   not appointed any more; harmless).
-   Mistakes: MOVE_LATE (the move is taken while branch 1 is to be settled), UNAWAITED (prepares before the move is answered), ROW_LATE (the move before the row of branch 2), ALONE_MOVED
-   (branch 1 commits in one phase although the move was sent), SETTLES_FIRST (recovery settles by branch 1),
-   BEGIN_APPOINTS, MOVE_APPOINTS, MOVE_REVOKES (a repeated begin, or move, appoints or revokes again), MOVE_CLAIMS (the move
-   of a branch that was enlisted before without it is answered as if it had appointed), DEADLINE_DECIDES,
-   EARLY_COMMIT (branch 2 commits before branch 1 has voted), READ_ONLY_COUNTS (branch 2 commits in one phase beside a
-   read-only vote), REVOKE_UNAWAITED, LOOK_DECIDES (the sweep takes a missing row for a rollback), NO_AFTER_COMMIT (the client
-   hands in a no although it sent the one-phase commit), PRUNE_WHILE_BUSY. */
+   Variants: CONCURRENT (with a second worker of the leader, instead of the one of a deposed leader), GIVEN_OUT (the
+   client revokes also when branch 1 is prepared, as the id is given out meanwhile), END_OF_ANY (the log takes the end
+   of an enlisted branch that is not appointed any more; none is reported), NO_READ_ONLY (branch 1 never votes
+   read-only).
+   Mistakes: MOVE_LATE (the move is taken while branch 1 is to be settled; harmless with NO_READ_ONLY), UNAWAITED
+   (prepares before the move is answered), ROW_LATE (the move before the row of branch 2), ALONE_MOVED (branch 1 commits
+   in one phase although the move was sent), SETTLES_FIRST (recovery settles by branch 1), BEGIN_APPOINTS,
+   MOVE_APPOINTS, MOVE_REVOKES (a repeated begin, or move, appoints or revokes again), MOVE_CLAIMS (the move of a branch
+   that was enlisted before without it is answered as if it had appointed), DEADLINE_DECIDES, EARLY_COMMIT (branch 2
+   commits before branch 1 has voted), READ_ONLY_COUNTS (branch 2 commits in one phase beside a read-only vote),
+   REVOKE_UNAWAITED, LOOK_DECIDES (the sweep takes a missing row for a rollback), NO_AFTER_COMMIT (the client hands in a
+   no although it sent the one-phase commit), PRUNE_WHILE_BUSY. */
 #include "common.pml"
 
 #define UNKNOWN 0
@@ -153,7 +158,7 @@ end:	do
 	:: atomic { m_revoke -> onRevoke() }
 	:: atomic { m_commit ->
 		if
-		:: tx == ACTIVE && decider == 0 -> finished[1] = true; decideCommit(); answerOutcome(DECIDE) /* branch 1 voted read-only */
+		:: tx == ACTIVE && decider == 0 -> finished[1] = (w[1] == READ_ONLY_B); decideCommit(); answerOutcome(DECIDE)
 		:: tx == ACTIVE && decider != 0 || tx == TO_SETTLE -> send(DECIDE, REFUSED)
 		:: else -> answerOutcome(DECIDE)
 		fi }
@@ -187,7 +192,9 @@ end:	do
 		if
 		:: w[b] == WORKING -> if
 			:: w[b] = PREPARED; reply_(b, (b == 1 -> VOTES : VOTE2), YES)
+#ifndef NO_READ_ONLY
 			:: b == 1 -> endBranch(b, READ_ONLY_B); reply_(b, VOTES, READ_ONLY)
+#endif
 			:: endBranch(b, ROLLED_BACK_B)
 			fi
 		:: else
@@ -238,6 +245,9 @@ end:	do
 	:: atomic { alive && at == VOTES && w[2] != NONE -> at = END2; request[2] = Q_ONE_PHASE }
 #endif
 	:: atomic { alive && at == VOTES && answer[1] == YES && w[2] != NONE -> at = END2; answer[1] = 0; request[2] = Q_ONE_PHASE }
+#ifdef GIVEN_OUT
+	:: atomic { alive && at == VOTES && answer[1] == YES -> at = REVOKE; answer[1] = 0; m_revoke = true }
+#endif
 	:: atomic { alive && at == VOTES && answer[1] == READ_ONLY -> answer[1] = 0;
 #ifdef READ_ONLY_COUNTS
 		at = END2; request[2] = Q_ONE_PHASE
@@ -247,8 +257,9 @@ end:	do
 		}
 	:: atomic { alive && at == REVOKE && revoked -> at = VOTE2; reply = 0; request[2] = Q_PREPARE }
 	:: atomic { alive && at == VOTE2 && answer[2] == YES -> at = DECIDE; answer[2] = 0; m_commit = true }
-	:: atomic { alive && at == DECIDE && reply == COMMIT -> at = DONE; told = COMMIT; reply = 0; request[2] = Q_COMMIT }
-	:: atomic { alive && at == DECIDE && reply == ROLLBACK -> at = DONE; told = ROLLBACK; reply = 0; stop(2) }
+	:: atomic { alive && at == DECIDE && reply == COMMIT -> at = DONE; told = COMMIT; reply = 0; request[2] = Q_COMMIT;
+		if :: w[1] == PREPARED -> request[1] = Q_COMMIT :: else fi }
+	:: atomic { alive && at == DECIDE && reply == ROLLBACK -> at = DONE; told = ROLLBACK; reply = 0; stop(1); stop(2) }
 	:: atomic { alive && at == DECIDE -> at = WAIT; reply = 0; m_rollback = true }
 	:: atomic { alive && at == END1 && answer[1] == YES -> at = DONE; answer[1] = 0; told = COMMIT; m_report = 1 }
 	:: atomic { alive && at == END2 && answer[2] == YES -> at = FINISH; answer[2] = 0; told = COMMIT }
@@ -268,8 +279,8 @@ end:	do
 	od
 }
 
-/* The leader; a worker of a deposed one, which does one round at any time after it has asked the log and reports to no
-   log; and with CONCURRENT a second worker of the leader with one round. */
+/* The leader; and a worker of a deposed one, which does one round at any time after it has asked the log and reports to no
+   log, or with CONCURRENT a second worker of the leader with one round. */
 #define LEADER 0
 #define DEPOSED 1
 #define SECOND 2
@@ -372,11 +383,12 @@ end:	do
 	od
 }
 init { atomic { run Session(1); run Session(2); run Recovery(LEADER);
-#ifndef LIVE
-	run Recovery(DEPOSED);
-#endif
 #ifdef CONCURRENT
 	run Recovery(SECOND)
+#else
+#ifndef LIVE
+	run Recovery(DEPOSED)
+#endif
 #endif
 	} }
 #ifdef REACH_END
@@ -389,6 +401,9 @@ end:	atomic { told == COMMIT && forgotten == COMMIT && w[1] == READ_ONLY_B && w[
 #endif
 #if REACH_END == 3     /* by the look, and then by recovery alone: the client has reported nothing */
 end:	atomic { decision == COMMIT && at == END2 && tx == COMMITTED && w[1] == COMMITTED_B && w[2] == COMMITTED_B -> end_reached = true; assert(!end_reached) }
+#endif
+#if REACH_END == 4     /* by the votes of both */
+end:	atomic { told == COMMIT && forgotten == COMMIT && m_commit && w[1] == COMMITTED_B && w[2] == COMMITTED_B -> end_reached = true; assert(!end_reached) }
 #endif
 }
 #endif
