@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/txmgr/txmgr/participant/postgres/internal/connect"
 	"github.com/txmgr/txmgr/participant/postgres/internal/markertable"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
 	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 	"github.com/txmgr/txmgr/txn"
 )
@@ -34,7 +36,7 @@ func (db *DB) begin(ctx context.Context, xid string, timeout time.Duration, enli
 			return nil, fmt.Errorf("postgres %s: %w", db.name, err)
 		}
 	}
-	if err := b.start(ctx, beginQuery(db.TxOptions)+keepalives(timeout), table); err != nil {
+	if err := b.start(ctx, db.TxOptions, timeout, table); err != nil {
 		return nil, fmt.Errorf("postgres %s: begin: %w", db.name, db.markerError(table, err))
 	}
 	sessionRef := ""
@@ -57,25 +59,24 @@ func (db *DB) begin(ctx context.Context, xid string, timeout time.Duration, enli
 	return b, nil
 }
 
-// start begins the branch's transaction, with statements of which the first is BEGIN, and
-// identifies it: in one round trip, once the backend is known. If the branch has a name already,
-// its marker row is written in that, too.
-func (b *branch) start(ctx context.Context, statements string, table markertable.Table) error {
+// start begins the branch's transaction and identifies it: in one round trip, once the backend is
+// known and the statements are prepared. If the branch has a name already, its marker row is
+// written in that, too.
+func (b *branch) start(ctx context.Context, o pgx.TxOptions, timeout time.Duration, table markertable.Table) (err error) {
 	conn := b.conn.Conn()
-	switch {
-	case b.readOnly:
-		b.mark = rand.Text()
-		statements += "; SET LOCAL " + sqltext.MarkSetting + " = '" + b.mark + "'"
-	case table != "" && b.xid != "":
-		insert, err := table.Insert(b.xid, ", "+identity)
-		if err != nil {
+	commands := []command{{text: beginQuery(o)}, b.firstCommand(timeout, table)}
+	if table != "" && b.xid != "" && o.BeginQuery == "" { // which may be several statements
+		if b.prepared, err = prepare(ctx, conn, commands[0].text, commands[1].text, checkNumber, commit); err != nil {
 			return err
 		}
-		statements += "; " + insert
-	default:
-		statements += "; SELECT 0, " + identity
 	}
-	results, err := conn.PgConn().Exec(ctx, statements).ReadAll()
+	results, err := exec(ctx, conn.PgConn(), b.prepared, commands...)
+	if b.prepared != nil && sqlstate.NotPrepared(err) {
+		b.prepared = forgetPrepared(conn)
+		if results, err = nil, b.rollbackStart(ctx); err == nil {
+			results, err = exec(ctx, conn.PgConn(), nil, commands...)
+		}
+	}
 	if err == nil && !b.readOnly {
 		err = b.identify(ctx, results)
 	}
@@ -86,14 +87,43 @@ func (b *branch) start(ctx context.Context, statements string, table markertable
 	return nil
 }
 
+// rollbackStart ends the transaction of a start that has failed.
+func (b *branch) rollbackStart(ctx context.Context) error {
+	conn := b.conn.Conn().PgConn()
+	if conn.TxStatus() == statusIdle {
+		return nil
+	}
+	return conn.Exec(ctx, "ROLLBACK").Close()
+}
+
+// firstCommand is the statement after BEGIN: it makes the settings of the transaction, and identifies it
+// unless the branch only reads. That one must not take a snapshot here.
+func (b *branch) firstCommand(timeout time.Duration, table markertable.Table) command {
+	if b.readOnly {
+		b.mark = rand.Text()
+		text := "SET LOCAL " + sqltext.MarkSetting + " = '" + b.mark + "'"
+		for _, s := range keepalives(timeout) {
+			text += "; SET LOCAL " + s.name + " = " + s.value
+		}
+		return command{text: text}
+	}
+	var args []string
+	values := identity
+	for _, s := range keepalives(timeout) {
+		args = append(args, s.value)
+		values += ", set_config('" + s.name + "', $" + strconv.Itoa(len(args)) + ", true)"
+	}
+	if table == "" || b.xid == "" {
+		return command{"SELECT 0, " + values, args}
+	}
+	args = append(args, b.xid)
+	return command{table.Insert("$"+strconv.Itoa(len(args)), ", "+values), args}
+}
+
 // writeMarker writes the marker row of a branch whose name was not known when it began.
 func (b *branch) writeMarker(ctx context.Context, table markertable.Table) error {
-	insert, err := table.Insert(b.xid, "")
-	if err != nil {
-		return err
-	}
 	var relation uint32
-	if err := b.conn.QueryRow(ctx, insert, pgx.QueryExecModeExec).Scan(&relation); err != nil {
+	if err := b.conn.QueryRow(ctx, table.Insert("$1", ""), pgx.QueryExecModeExec, b.xid).Scan(&relation); err != nil {
 		return err
 	}
 	if b.marked = true; relation != b.sessionRef.Table.Relation {
@@ -138,9 +168,15 @@ const maxKeepalive = time.Minute
 //
 // Not idle_in_transaction_session_timeout: the session of a transaction that is extended may be
 // idle for longer than the first timeout, and could not be given more while a statement runs.
-func keepalives(timeout time.Duration) string {
+func keepalives(timeout time.Duration) [3]setting {
 	const probes = 3
 	half := int(min(timeout, maxKeepalive)/time.Second) / 2
-	return fmt.Sprintf("; SET LOCAL tcp_keepalives_idle = %d; SET LOCAL tcp_keepalives_interval = %d; SET LOCAL tcp_keepalives_count = %d",
-		max(half, 1), max(half/probes, 1), probes)
+	return [3]setting{
+		{"tcp_keepalives_idle", strconv.Itoa(max(half, 1))},
+		{"tcp_keepalives_interval", strconv.Itoa(max(half/probes, 1))},
+		{"tcp_keepalives_count", strconv.Itoa(probes)},
+	}
 }
+
+// setting is a setting of the server.
+type setting struct{ name, value string }

@@ -28,6 +28,7 @@ type branch struct {
 	xid         string
 	readOnly    bool
 	marked      bool        // its marker row is written
+	prepared    statements  // with which its commit is sent; nil: as text
 	workEnded   atomic.Bool // no further statements are accepted
 	phase       branchPhase
 	mark        string      // identifies a transaction that only reads; see [sqltext.MarkSetting]

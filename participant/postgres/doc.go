@@ -97,9 +97,17 @@
 // fencing work as usual, and PREPARE TRANSACTION is the end of the transaction. But the pooler
 // reassigns the connection then, and the commit has to queue for one behind the clients that
 // wait for the branch's locks: if they occupy all connections, nothing proceeds. And named
-// prepared statements fail, which pgx uses by default. Use session mode, and let the
-// coordinator connect to the server directly. The health check finds a pooler between the
+// prepared statements fail, which pgx uses by default; those of this package are then sent as
+// text. Use session mode, and let the coordinator connect to the server directly. The health check finds a pooler between the
 // coordinator and the server, not one in front of the application.
+//
+// # Prepared statements
+//
+// What begins and ends a branch is prepared once on each connection, under names that begin with
+// txmgr_, if pgx's mode of the connection is [pgx.QueryExecModeCacheStatement], its default; and
+// otherwise sent as text, and so parsed for each branch. A connection whose prepared statements
+// have been removed (DISCARD ALL) uses texts from then on. A branch that removes them by itself
+// (DEALLOCATE ALL) cannot commit in one phase, and is rolled back.
 //
 // # What it does not do
 //

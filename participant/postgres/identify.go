@@ -22,13 +22,13 @@ const identity = `pg_backend_pid(), pg_current_xact_id(), CASE WHEN current_sett
 const sessionKey = "txmgr.session"
 
 // identify completes the branch's session reference, from the results of statements of which the
-// last returned the relation of the marker row, or 0, and [identity]. All fields that are not of
+// last returned the relation of the marker row, or 0, and [identity] behind it. All fields that are not of
 // the transaction stay the same while the backend lives, and the server reads files and the list
 // of all backends for them; so a backend is queried for them once. If a pooler has assigned
 // another backend, that one is queried again.
 func (b *branch) identify(ctx context.Context, results []*pgconn.Result) error {
 	conn := b.conn.Conn()
-	if len(results) == 0 || len(results[len(results)-1].Rows) != 1 || len(results[len(results)-1].Rows[0]) != 4 {
+	if len(results) == 0 || len(results[len(results)-1].Rows) != 1 || len(results[len(results)-1].Rows[0]) < 4 {
 		return errors.New("the server did not say which transaction has begun")
 	}
 	row := results[len(results)-1].Rows[0]

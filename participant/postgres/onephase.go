@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -18,6 +19,12 @@ var _ txn.OnePhaseCommitter = (*branch)(nil)
 func (b *branch) OnePhase() bool {
 	return b.marked && !b.readOnly && b.phase == phaseOpen && !b.endedByApplication()
 }
+
+// checkNumber fails, and the commit behind it, unless $1 is the number of the transaction that is open; and
+// it makes the commit wait for the disk.
+const checkNumber = "SELECT 1 / (pg_current_xact_id_if_assigned()::text IS NOT DISTINCT FROM $1)::int, set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), true)"
+
+const commit = "COMMIT"
 
 // CommitOnePhase implements [txn.OnePhaseCommitter].
 func (b *branch) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
@@ -34,12 +41,7 @@ func (b *branch) CommitOnePhase(ctx context.Context) (txn.BranchState, error) {
 		}
 		return txn.BranchRolledBack, errFailedEarlier
 	}
-	// One round trip. The first statement fails, and the commit with it, if this is not the
-	// recorded transaction any more; and it makes COMMIT wait for the disk.
-	results, err := conn.Exec(ctx, fmt.Sprintf(`
-		SELECT 1 / (pg_current_xact_id_if_assigned()::text IS NOT DISTINCT FROM '%d')::int,
-			set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), true);
-		COMMIT`, b.sessionRef.XID)).ReadAll()
+	results, err := exec(ctx, conn, b.prepared, command{checkNumber, []string{strconv.FormatUint(b.sessionRef.XID, 10)}}, command{text: commit})
 	return b.checkCommitted(ctx, results, err)
 }
 
@@ -54,6 +56,10 @@ func (b *branch) checkCommitted(ctx context.Context, results []*pgconn.Result, e
 		return 0, b.unprovenError(fmt.Errorf("commit: %w", err))
 	case err != nil && (last < 0 || results[0].Err != nil) && sqlstate.Of(err) == sqlstate.ByZero:
 		return 0, b.rollbackReplaced(ctx, err)
+	case err != nil && sqlstate.NotPrepared(err):
+		// The application's statements have removed the prepared ones.
+		forgetPrepared(b.conn.Conn())
+		return b.rolledBackInstead(ctx, err)
 	case err != nil && b.conn.Conn().PgConn().TxStatus() != statusIdle:
 		return 0, b.unprovenError(fmt.Errorf("commit: %w", err))
 	case err != nil:
@@ -67,6 +73,14 @@ func (b *branch) checkCommitted(ctx context.Context, results []*pgconn.Result, e
 		return txn.BranchRolledBack, errFailedEarlier
 	}
 	return 0, fmt.Errorf("COMMIT was answered by %d results", len(results))
+}
+
+// rolledBackInstead rolls back a transaction whose commit was not sent to its end.
+func (b *branch) rolledBackInstead(ctx context.Context, why error) (txn.BranchState, error) {
+	if err := b.Rollback(ctx); err != nil {
+		return 0, errors.Join(err, why)
+	}
+	return txn.BranchRolledBack, fmt.Errorf("commit: %w", why)
 }
 
 // rollbackReplaced rolls back a transaction that is not the branch's any more.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
@@ -126,7 +127,7 @@ func TestABackendIsIdentifiedOnce(t *testing.T) {
 func identified(t testing.TB, conn *pgxpool.Conn, begin string) SessionRef {
 	t.Helper()
 	b := &branch{conn: conn}
-	check(t, b.start(t.Context(), begin, ""))
+	check(t, b.start(t.Context(), pgx.TxOptions{BeginQuery: begin}, time.Minute, ""))
 	return b.sessionRef
 }
 

@@ -173,6 +173,9 @@ func (m *Machine) enlist(c Enlist) Result {
 		return m.answer(i, code)
 	}
 	if k, id := m.branchAt(r, p); k != 0 {
+		if c.Branch.Decides && m.branches.At(k).vote != txn.VoteDelegated { // its client would take it for appointed
+			return m.refuse(i, NotSoleBranch, id)
+		}
 		res := m.enlistAgain(i, k, id, &c)
 		if res.Code == OK && c.Branch.Revokes && !c.Branch.Decides {
 			m.revokeUpTo(i, id)

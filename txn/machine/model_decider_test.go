@@ -53,6 +53,8 @@ func (m *model) enlist(t *modelTx, b Branch) Code {
 		return Decided
 	case !known:
 		return NoParticipant
+	case i >= 0 && b.Decides && t.decider != i+1:
+		return NotSoleBranch // its client would take it for appointed, and nothing is
 	case i >= 0:
 		code := t.enlistAgain(t.branches[i], b.SessionRef)
 		if code == OK && b.Revokes && !b.Decides && t.decider <= i+1 {

@@ -4,22 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
-	"github.com/txmgr/txmgr/participant/postgres/internal/sqltext"
 )
 
-// Insert is the statement that writes a branch's own row. It returns the relation that it was
-// written to, which needs no privilege to read it, and then the expressions in also.
-func (t Table) Insert(xid, also string) (string, error) {
-	name, err := sqltext.Literal(xid)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("INSERT INTO %s (xid, kind) VALUES (%s, %d) RETURNING '%s'::regclass::oid%s", t.Quoted(), name, Commit, t.Quoted(), also), nil
+// Insert is the statement that writes a branch's own row. name is the expression for the branch's name. It
+// returns the relation that it was written to, which needs no privilege to read it, and then the
+// expressions in also.
+func (t Table) Insert(name, also string) string {
+	table := t.Quoted()
+	return "INSERT INTO " + table + " (xid, kind) VALUES (" + name + ", " + strconv.Itoa(Commit) + ") RETURNING '" + table + "'::regclass::oid" + also
 }
 
 // Row is what a table says of a branch, and where it was read.

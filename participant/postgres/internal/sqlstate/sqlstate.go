@@ -22,6 +22,9 @@ const (
 	Duplicate     = "23505" // unique_violation
 	LockTimeout   = "55P03" // lock_not_available
 	ReadOnly      = "25006" // read_only_sql_transaction
+
+	noStatement        = "26000" // invalid_sql_statement_name: it is not prepared
+	duplicateStatement = "42P05" // duplicate_prepared_statement
 )
 
 // Of returns the SQLSTATE of an error, "" if it has none.
@@ -48,4 +51,11 @@ func NoEffect(err error) bool { return IsStatementError(err) && !ConnectionLost(
 // pooler lost its server: what was sent may have been executed.
 func ConnectionLost(state string) bool {
 	return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P")
+}
+
+// NotPrepared reports whether what is prepared on the connection is not what its client has
+// prepared: a pooler has assigned another backend, or statements were removed.
+func NotPrepared(err error) bool {
+	state := Of(err)
+	return state == noStatement || state == duplicateStatement
 }
