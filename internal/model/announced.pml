@@ -1,4 +1,4 @@
-/* Planned: a branch that is appointed in an announcement that is not awaited. Branch 1 has a marker
+/* A branch that is appointed in an announcement that is not awaited, as the code does it. Branch 1 has a marker
    row. The client inserts the row in its session, sends the begin that appoints the branch, and commits it
    in one phase whenever it likes: the row becomes durable with the work, and that is the decision. The log learns it by
    a report of the client, or, after the deadline or a rollback, by resolving the branch. If the client enlists

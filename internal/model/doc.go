@@ -16,14 +16,16 @@
 //
 //   - twophase.pml: two-phase commit decided by the log, as the code does it. Variants: branch 2 at a
 //     participant with a marker row, at one without, or at a service that the coordinator prepares; a
-//     cluster that is restored from a backup; and the order that is planned, WORK_FIRST: the begin
+//     cluster that is restored from a backup; and the order with a txn.Namer, WORK_FIRST: the begin
 //     and the enlistments in one call beside the work, awaited before PREPARE.
 //   - delegated.pml: one-phase commit as the code does it, also with a second application.
-//   - lastparticipant.pml: planned: one of several participants decides last, by its own one-phase
-//     commit; and the same with a begin that is not awaited (ANNOUNCED).
+//   - lastparticipant.pml: one of several participants decides last, by its own one-phase
+//     commit, as the code does it; and planned: the same with a begin that is not awaited (ANNOUNCED).
 //   - announced.pml: a single branch that is appointed in a begin that is not awaited, and
 //     decides by its one-phase commit; with a second branch, or application, it is revoked first.
-//   - sharedid.pml: planned: the appointment of that participant, and a second application.
+//   - moved.pml: the begin appoints branch 1, and the enlistment of branch 2 moves the appointment to that one,
+//     before anything prepares, as the code does it; with read-only votes, and with a look at the row of the branch that decides.
+//   - sharedid.pml: the appointment of a branch, and a second application, which may enlist when it is revoked.
 //
 // docs/protocol.md maps the steps of the models to functions of the code.
 //
@@ -74,6 +76,6 @@
 // Every search is complete: no hashing that loses states, and a search that reaches its limit of depth
 // or memory fails. But the models are written by people, from the code and its documentation. What the
 // code does otherwise is not found here: internal/sim and internal/cluster run the code. A change of
-// txn/machine, recovery, txn/commit.go or a participant's rollback that changes the order of steps
+// txn/machine, recovery, of what txn sends and awaits, or of a participant's rollback that changes the order of steps
 // has to be made in the model, too.
 package model

@@ -1,7 +1,8 @@
-/* Planned: the last participant decides. Branch 2, which has a marker row, is appointed in its
+/* The last participant decides. Branch 2, which has a marker row, is appointed in its
    enlistment; branch 1 prepares; then branch 2 decides by its one-phase commit. The log knows that
-   before any branch prepares. With ANNOUNCED the begin is sent and not awaited, and may be lost;
-   the sweep then asks the marker row.
+   before any branch prepares: so the code does it with Options.LastDecides. How the appointment comes to branch 2 is in
+   moved.pml. Planned: with ANNOUNCED the begin is sent and not awaited, and may be lost; the sweep then
+   asks the marker row.
 
    Variants: ROW_FIRST=0, 1 or 2 (the row of branch 2 is inserted at any time before its commit;
    before branch 1 is asked to prepare; before the begin that appoints it is sent, the default);

@@ -79,13 +79,14 @@ var searches = []search{
 	{model: "delegated", name: "mistake: not resolved at the deadline", flags: "LOCKS NO_RESOLVE NO_PRUNE", live: true, finds: stays},
 	{model: "delegated", name: "mistake: prune beside a call", flags: "CONCURRENT PRUNE_WHILE_BUSY", only: true, finds: "false_heuristic"},
 
-	// What is planned.
+	// Begin and enlistments beside the work.
 	{model: "twophase", name: "work first", flags: "PLAIN WORK_FIRST", long: true},
 	{model: "twophase", name: "work first, nothing stays", flags: "PLAIN WORK_FIRST", live: true, long: true},
 	{model: "twophase", name: "work first, known only at commit", flags: "PLAIN WORK_FIRST TICKS UNAWAITED", long: true},
 	{model: "twophase", name: "work first, reaches committed", flags: "PLAIN WORK_FIRST REACH=COMMIT", finds: end},
 	{model: "twophase", name: "mistake: work first, not awaited, swept by clocks", flags: "PLAIN WORK_FIRST UNAWAITED", only: true, finds: "not_atomic"},
 
+	// One of several participants decides.
 	{model: "lastparticipant", name: "awaited", long: true},
 	{model: "lastparticipant", name: "awaited, nothing stays", live: true, long: true},
 	{model: "lastparticipant", name: "awaited, reaches committed", flags: "REACH=COMMIT", finds: end},
@@ -101,6 +102,7 @@ var searches = []search{
 	{model: "lastparticipant", name: "mistake: the deadline decides", flags: "NO_SETTLE", only: true, finds: "not_atomic"},
 	{model: "lastparticipant", name: "mistake: not found is the end", flags: "NOT_FOUND_IS_END", only: true, finds: "told_otherwise"},
 	{model: "lastparticipant", name: "mistake: prune beside a call", flags: "PRUNE_WHILE_BUSY", only: true, finds: "false_heuristic"},
+	// The same with a begin that is not awaited, which is planned.
 	{model: "lastparticipant", name: "announced, all adopted", flags: "ANNOUNCED PRUNE_KEEPS ADOPT ADOPT_ALL", long: true},
 	{model: "lastparticipant", name: "announced, all adopted, nothing stays", flags: "ANNOUNCED PRUNE_KEEPS ADOPT ADOPT_ALL", live: true, long: true},
 	{model: "lastparticipant", name: "announced, reaches committed", flags: "ANNOUNCED PRUNE_KEEPS ADOPT ADOPT_ALL REACH=COMMIT", finds: end},
@@ -114,6 +116,38 @@ var searches = []search{
 	{model: "lastparticipant", name: "mistake: announced, row before prepare", flags: "ANNOUNCED PRUNE_KEEPS ROW_FIRST=1", only: true, finds: "not_atomic"},
 	{model: "lastparticipant", name: "mistake: announced, commits before the other has voted", flags: "ANNOUNCED PRUNE_KEEPS ADOPT EARLY_COMMIT", only: true, finds: "not_atomic"},
 
+	// The appointment moves to the branch that was opened last.
+	{model: "moved", name: "moved", long: true},
+	{model: "moved", name: "pruned while driven", flags: "CONCURRENT", long: true},
+	{model: "moved", name: "given out while others prepare", flags: "GIVEN_OUT", long: true},
+	{model: "moved", name: "nothing stays", live: true},
+	{model: "moved", name: "given out while others prepare, nothing stays", flags: "GIVEN_OUT", live: true},
+	{model: "moved", name: "moved while to be settled, without read-only votes", flags: "MOVE_LATE NO_READ_ONLY", long: true},
+	{model: "moved", name: "an end of any enlisted branch is taken", flags: "END_OF_ANY", long: true},
+	{model: "moved", name: "reaches committed", flags: "REACH=COMMIT", finds: end},
+	{model: "moved", name: "reaches rolled back", flags: "REACH=ROLLBACK", finds: end},
+	{model: "moved", name: "reaches committed, branch 1 alone", flags: "REACH_END=1", finds: end},
+	{model: "moved", name: "reaches committed, with a read-only vote", flags: "REACH_END=2", finds: end},
+	{model: "moved", name: "reaches committed, found by a look", flags: "REACH_END=3", finds: end},
+	{model: "moved", name: "reaches committed, by the votes of both", flags: "GIVEN_OUT REACH_END=4", finds: end},
+	{model: "moved", name: "mistake: move not awaited", flags: "UNAWAITED", only: true, finds: "not_atomic"},
+	{model: "moved", name: "mistake: move before the row", flags: "ROW_LATE", only: true, finds: "not_atomic"},
+	{model: "moved", name: "mistake: commits alone after the move was sent", flags: "ALONE_MOVED", only: true, finds: "told_otherwise"},
+	{model: "moved", name: "mistake: settles by the branch before", flags: "SETTLES_FIRST", live: true, finds: stays},
+	{model: "moved", name: "mistake: moved while to be settled", flags: "MOVE_LATE", only: true, finds: "false_heuristic"},
+	{model: "moved", name: "mistake: a repeated begin appoints again", flags: "BEGIN_APPOINTS", live: true, finds: stays},
+	{model: "moved", name: "mistake: a repeated move appoints again", flags: "MOVE_APPOINTS", only: true, finds: "not_atomic"},
+	{model: "moved", name: "mistake: a repeated move revokes", flags: "MOVE_REVOKES", only: true, finds: "not_atomic"},
+	{model: "moved", name: "mistake: a move that appoints no branch is answered", flags: "MOVE_CLAIMS", only: true, finds: "not_atomic"},
+	{model: "moved", name: "mistake: the deadline decides", flags: "DEADLINE_DECIDES", only: true, finds: "not_atomic"},
+	{model: "moved", name: "mistake: commits before the other has voted", flags: "EARLY_COMMIT", only: true, finds: "not_atomic"},
+	{model: "moved", name: "mistake: commits in one phase beside a read-only vote", flags: "READ_ONLY_COUNTS", only: true, finds: "false_heuristic"},
+	{model: "moved", name: "mistake: prepares before the revocation is answered", flags: "REVOKE_UNAWAITED", live: true, finds: stays},
+	{model: "moved", name: "mistake: a look takes no row for a rollback", flags: "LOOK_DECIDES", only: true, finds: "not_atomic"},
+	{model: "moved", name: "mistake: a no after the commit was sent", flags: "NO_AFTER_COMMIT", only: true, finds: "not_atomic"},
+	{model: "moved", name: "mistake: prune beside a call", flags: "CONCURRENT PRUNE_WHILE_BUSY", only: true, finds: "false_heuristic", long: true},
+
+	// A single branch is appointed in a begin that is not awaited.
 	{model: "announced", name: "one branch", flags: "SINGLE CONCURRENT", long: true},
 	{model: "announced", name: "one branch or two", long: true},
 	{model: "announced", name: "shared", flags: "SHARED", long: true},
@@ -142,6 +176,7 @@ var searches = []search{
 	{model: "announced", name: "mistake: not resolved", flags: "NO_RESOLVE", live: true, finds: stays},
 	{model: "announced", name: "mistake: not found is the end", flags: "NOT_FOUND_IS_END", only: true, finds: "told_otherwise"},
 	{model: "announced", name: "mistake: prune beside a call", flags: "SINGLE CONCURRENT PRUNE_WHILE_BUSY", only: true, finds: "false_heuristic"},
+
 	{model: "sharedid", name: "revoked, then shared"},
 	{model: "sharedid", name: "nothing stays", live: true},
 	{model: "sharedid", name: "reaches committed", flags: "REACH", finds: end},

@@ -1,4 +1,4 @@
-/* Planned: the appointment and a second application. The first begins with branch 1, which is
+/* The appointment and a second application, as the code does it. The first begins with branch 1, which is
    appointed. Either branch 1 decides by its one-phase commit; or the first application revokes the
    appointment, waits for the answer and only then passes the id on; the second application enlists
    branch 2, prepares it and votes, and the log decides. Both branches have marker rows.

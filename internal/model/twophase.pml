@@ -1,5 +1,5 @@
-/* Two-phase commit that the log decides: what the code does today; and with WORK_FIRST what is
-   planned next, the begin and the enlistments in one call beside the work, awaited before PREPARE.
+/* Two-phase commit that the log decides: what the code does when begin and enlistments are calls; and
+   with WORK_FIRST what it does with a txn.Namer, the begin and the enlistments in one call beside the work, awaited before PREPARE.
 
    Participant 1 keeps no row, and a rollback may miss its session (PostgreSQL with fence=off): the
    hardest case. Participant 2 has a marker row (MariaDB); with SERVICE it is a web service that
