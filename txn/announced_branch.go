@@ -31,6 +31,7 @@ func (a *announcer) enlist(e Enlistment) (b Branch, named bool, err error) {
 	}
 	br := a.nameLocked(e.Participant)
 	b = br.Branch
+	a.enlistedAgain = a.enlistedAgain || br.sent
 	br.enlistment, br.opening, br.unsent = e, true, true
 	if len(a.branches) > 1 && !a.n.Options.LastDecides {
 		a.noDeciderLocked()

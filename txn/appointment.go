@@ -10,17 +10,18 @@ import (
 // one is appointed in the begin, or not at all: it commits without waiting, and a coordinator that has
 // begun the transaction without it rolls that back at the deadline. The last one waits for the others.
 type appointment struct {
-	beginLeft bool               // with or without an appointment
-	decider   BranchID           // the branch that is to decide
-	told      BranchID           // the one that the coordinator has been told last: with the next enlistment, or by itself before anyone goes on, it is told of another one, or of none
-	decided   bool               // the commit has begun: nothing is revoked any more
-	ended     []CompletionReport // how the branch ended, to be told after the begin
+	beginLeft     bool               // with or without an appointment
+	decider       BranchID           // the branch that is to decide
+	told          BranchID           // the one that the coordinator has been told last: with the next enlistment, or by itself before anyone goes on, it is told of another one, or of none
+	enlistedAgain bool               // a branch that was sent: the coordinator appoints none beside it
+	decided       bool               // the commit has begun: nothing is revoked any more
+	ended         []CompletionReport // how the branch ended, to be told after the begin
 }
 
 // appointLocked decides, when the resource of a branch has been opened, which one is to decide. A branch is appointed by its
 // first enlistment, or never: the coordinator would not take a repeat for an appointment.
 func (a *announcer) appointLocked(id BranchID, onePhase bool) {
-	mayDecide := onePhase && a.n.Appoints && !a.shared && !a.branches[id-1].sent
+	mayDecide := onePhase && a.n.Appoints && !a.shared && !a.enlistedAgain && !a.branches[id-1].sent
 	switch {
 	case len(a.branches) > 1 && !a.n.Options.LastDecides:
 		a.noDeciderLocked()
@@ -34,7 +35,7 @@ func (a *announcer) appointLocked(id BranchID, onePhase bool) {
 
 // appointedLocked returns an enlistment as it is sent now, with what it says about the branch that decides.
 func (a *announcer) appointedLocked(id BranchID, e Enlistment) Enlistment {
-	e.Decides, e.Revokes = id == a.decider, a.told != 0
+	e.Decides, e.Revokes = id == a.decider, a.begun && a.told != 0 // a begin says all at once
 	switch {
 	case e.Decides:
 		a.told = id
@@ -72,14 +73,15 @@ func (a *announcer) decide() bool {
 }
 
 // awaitLast returns the last of several branches if it is to decide, when the coordinator has begun the transaction
-// and knows all that; zero when [announcer.await] has to be called instead.
-func (a *announcer) awaitLast(ctx context.Context) (BranchID, error) {
+// and knows all that; zero when [announcer.await] has to be called instead, also when other branches are known than the
+// given number, whose votes will be known.
+func (a *announcer) awaitLast(ctx context.Context, branches int) (BranchID, error) {
 	if a == nil {
 		return 0, nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.decider == 0 || len(a.branches) < 2 {
+	if a.decider == 0 || len(a.branches) < 2 || len(a.branches) != branches {
 		return 0, nil
 	}
 	a.learnLocked()

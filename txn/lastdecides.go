@@ -15,8 +15,8 @@ func (tx *Tx) lastDecides(ctx, work context.Context, enrollments []*enrollment) 
 	if tx.rollbackOnly() != nil || waitAllOpened(work, enrollments) != nil {
 		return false, nil
 	}
-	id, err := tx.announcer.awaitLast(work)
-	at := slices.IndexFunc(enrollments, func(en *enrollment) bool { return en.branch.ID == id && en.resource != nil })
+	id, err := tx.announcer.awaitLast(work, len(enrollments))
+	at := slices.IndexFunc(enrollments, func(en *enrollment) bool { return en.branch.ID == id })
 	if id == 0 || err != nil || at < 0 {
 		return false, nil // an error is that of the other way, too
 	}

@@ -239,3 +239,152 @@ func TestLastDecidesInItsFirstEnlistment(t *testing.T) {
 		}
 	})
 }
+
+// TestBeginWithTheBranchThatIsAppointed, and another one, while a third one is being opened: the begin says who decides, and takes
+// nothing back. The next enlistment does.
+func TestBeginWithTheBranchThatIsAppointed(t *testing.T) {
+	for _, opens := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newNamingManager()
+			m.hints = new(txn.BranchHints)
+			if err := txn.Run(t.Context(), m, lastDecides, m.both); err != nil { // from now on the begin waits for a second branch
+				t.Fatal(err)
+			}
+			m.trace, m.joined = nil, nil
+			err := txn.Run(t.Context(), m, lastDecides, func(ctx context.Context, tx *txn.Tx) error {
+				err := m.soleAt(ctx, tx, "bank")
+				_, _ = tx.BranchName("shop")
+				_, _ = tx.BranchName("mail")
+				err = errors.Join(err, m.soleAt(ctx, tx, "shop"))
+				<-time.After(time.Second)
+				if opens {
+					return errors.Join(err, m.soleAt(ctx, tx, "mail"))
+				}
+				_, broken := txn.Join(ctx, tx, "mail", func(context.Context, txn.EnlistFunc) (soleResource, error) { return soleResource{}, errOut })
+				if broken == nil {
+					t.Error("it opens")
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			want := []string{"begin bank= decides,shop=", "begin answered", "shop prepares", "bank commits alone"}
+			if opens {
+				want = []string{"begin bank= decides,shop=", "begin answered", "enlist mail= decides revokes", "enlist answered", "mail commits alone"}
+			}
+			got := slices.DeleteFunc(m.trace, func(call string) bool { return opens && strings.HasSuffix(call, " prepares") })
+			if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
+				t.Errorf("calls: %q, want them to begin with %q", got, want)
+			}
+		})
+	}
+}
+
+// TestLastDecidesWithABranchThatFailed: it was enlisted before its resource could not be opened, and will not vote. Then the commit
+// of the last one must not speak for it.
+func TestLastDecidesWithABranchThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newNamingManager()
+		_ = txn.Run(t.Context(), m, lastDecides, func(ctx context.Context, tx *txn.Tx) error {
+			_, err := m.join(ctx, tx, "shop")
+			_, broken := txn.Join(ctx, tx, "mail", func(ctx context.Context, enlist txn.EnlistFunc) (soleResource, error) {
+				_, err := enlist(ctx, "", nil)
+				return soleResource{}, errors.Join(err, errOut)
+			})
+			if !errors.Is(broken, errOut) {
+				t.Error(broken)
+			}
+			return errors.Join(err, m.soleAt(ctx, tx, "bank"))
+		})
+		if got := m.told(); strings.Contains(got, "commits alone") || !strings.Contains(got, "\ncommit b1=prepared b3=prepared ") {
+			t.Errorf("calls:\n%s", got)
+		}
+	})
+}
+
+// TestLastDecidesBesideOneThatWasEnlistedAgain: the coordinator would appoint none, so none is asked for, and the log decides.
+func TestLastDecidesBesideOneThatWasEnlistedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newNamingManager()
+		err := txn.Run(t.Context(), m, lastDecides, func(ctx context.Context, tx *txn.Tx) error {
+			_, broken := txn.Join(ctx, tx, "shop", func(ctx context.Context, enlist txn.EnlistFunc) (*fakeResource, error) {
+				_, err := enlist(ctx, "the first session", nil)
+				return nil, errors.Join(err, errOut)
+			})
+			synctest.Wait()
+			_, err := m.join(ctx, tx, "shop")
+			if broken == nil {
+				t.Error("it opens")
+			}
+			return errors.Join(err, m.soleAt(ctx, tx, "bank"))
+		})
+		if got := m.told(); err != nil || strings.Contains(got, "decides") || strings.Contains(got, "commits alone") {
+			t.Errorf("%v; calls:\n%s", err, got)
+		}
+	})
+}
+
+// lostResource cannot tell whether its own commit, or a statement of the application, has ended its branch.
+type lostResource struct{ soleResource }
+
+func (r lostResource) CommitOnePhase(context.Context) (txn.BranchState, error) {
+	r.s.tell("%s commits alone", r.name)
+	return 0, txn.ErrEndedByApplication
+}
+
+// TestLastDecidesAndMayHaveBeenEndedByTheApplication: the others do not end before it is known how it ended, and then alike.
+func TestLastDecidesAndMayHaveBeenEndedByTheApplication(t *testing.T) {
+	for state, want := range map[txn.State]string{
+		txn.Committing:  "rollback: the answer to its one-phase commit was lost\nwait\nshop commits\nshop releases\ndone b1=committed\nwait",
+		txn.RollingBack: "rollback: the answer to its one-phase commit was lost\nwait\nshop rolls back\nshop releases\ndone b1=rolled-back\nvote b2=ended-by-application own=false: bank: " + txn.ErrEndedByApplication.Error() + "\nwait",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newNamingManager()
+			m.info = txn.Info{ID: theID, State: state}
+			if state == txn.RollingBack {
+				m.info.Cause = txn.CauseClient
+			}
+			err := txn.Run(t.Context(), m, lastDecides, func(ctx context.Context, tx *txn.Tx) error {
+				_, err := m.join(ctx, tx, "shop")
+				synctest.Wait()
+				_, err2 := txn.Join(ctx, tx, "bank", func(ctx context.Context, enlist txn.EnlistFunc) (lostResource, error) {
+					_, err := enlist(ctx, "", nil)
+					return lostResource{soleResource{&fakeResource{m.fakeManager, "bank"}}}, err
+				})
+				return errors.Join(err, err2)
+			})
+			checkError(t, err, []error{txn.ErrEndedByApplication}, []error{txn.ErrRolledBack})
+			if _, got, _ := strings.Cut(m.told(), "bank commits alone\nbank releases\n"); got != want {
+				t.Errorf("%v: calls:\n%s\nwant:\n%s", state, got, want)
+			}
+		})
+	}
+}
+
+// hesitantResource takes a while to commit, and cannot.
+type hesitantResource struct{ soleResource }
+
+func (r hesitantResource) CommitOnePhase(context.Context) (txn.BranchState, error) {
+	<-time.After(time.Second)
+	return txn.BranchRolledBack, errOut
+}
+
+// TestRunBesideACommitInOnePhase: Run says nothing of a commit that another goroutine makes, and that has not ended.
+func TestRunBesideACommitInOnePhase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newNamingManager()
+		committed := make(chan error, 1)
+		err := txn.Run(t.Context(), m, txn.Options{Name: "order"}, func(ctx context.Context, tx *txn.Tx) error {
+			_, err := txn.Join(ctx, tx, "bank", func(ctx context.Context, enlist txn.EnlistFunc) (hesitantResource, error) {
+				_, err := enlist(ctx, "", nil)
+				return hesitantResource{soleResource{&fakeResource{m.fakeManager, "bank"}}}, err
+			})
+			go func() { committed <- tx.Commit(context.WithoutCancel(ctx)) }()
+			synctest.Wait()
+			return err
+		})
+		checkError(t, err, []error{txn.ErrInDoubt}, nil)
+		checkError(t, <-committed, []error{txn.ErrRolledBack, errOut}, nil)
+	})
+}

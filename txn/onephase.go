@@ -48,7 +48,7 @@ func (tx *Tx) onePhase(ctx, work context.Context, en *enrollment) (done bool, er
 // commitOnePhase makes the decision by committing the branch; the others, if there are any, are prepared, and follow it. It is
 // not cancelled half way: a commit that is on its way to the participant may arrive.
 func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment, report func(...CompletionReport)) error {
-	alone := len(tx.setDecision(Committing)) == 1
+	alone := len(tx.setDecision(0)) == 1
 	ctx, cancel := detachedContext(ctx)
 	defer cancel()
 	end, err := en.resource.(OnePhaseCommitter).CommitOnePhase(ctx)
@@ -58,6 +58,7 @@ func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment, report func(..
 	switch end {
 	case BranchCommitted:
 		en.outcome = end
+		tx.setDecision(Committing) // the caller may look at once
 		tx.afterDecision(alone, func() { report(tx.completeResources(ctx, Committing)...) })
 		return nil
 	case BranchRolledBack:
@@ -65,9 +66,8 @@ func (tx *Tx) commitOnePhase(ctx context.Context, en *enrollment, report func(..
 		report(tx.completeResources(ctx, RollingBack)...)
 		return withCause(tx.rolledBack("commit", Outcome{Cause: CauseVoteNo}), fmt.Errorf("%s: %w", en.participant, err))
 	}
-	tx.setDecision(0)
-	if tx.applicationEndError() != nil {
-		return tx.reportEndedByApplication(ctx, "commit", Votes{}, tx.completeResources(ctx, RollingBack), nil)
+	if alone && tx.applicationEndError() != nil {
+		return tx.reportEndedByApplication(ctx, "commit", Votes{}, nil, nil)
 	}
 	return tx.findOut(ctx, fmt.Errorf("%s: %w", en.participant, err))
 }
@@ -88,6 +88,11 @@ func (tx *Tx) findOut(ctx context.Context, why error) error {
 		tx.reportCompletion(ctx, tx.completeResources(ctx, RollingBack))
 	}
 	switch {
+	case tx.applicationEndError() != nil: // it, or the commit whose answer was lost, ended the branch; the others have followed
+		if info.State.Commits() {
+			return tx.endedByApplicationError(ctx, "commit", why)
+		}
+		return tx.reportEndedByApplication(ctx, "commit", Votes{}, nil, why)
 	case info.Heuristic != 0:
 		return withCause(&Error{Op: "commit", ID: tx.begin.ID, State: info.State, Err: ErrHeuristic, Detail: "the end of the branch that decides is unknown; look at the data"}, why)
 	case info.State.Commits():

@@ -144,6 +144,7 @@ func (l *lastDecides) openBank(ctx context.Context) (*openBranch, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.marks = true
 	b := &openBranch{onePhaseResource: s, server: &l.w.pg.server, holds: l.w.pg.holds}
 	err = l.enlist(ctx, b, "bank", s.text())
 	s.gid = b.branch.XID

@@ -21,6 +21,7 @@ type postgres struct {
 	sessions map[int]*pgSession // by process id
 	prepared map[string]*pgPrepared
 	status   map[int]pgStatus // by xid
+	rows     map[string]bool  // marker rows, by the name of the branch that was committed with its own
 	nextPID  int
 	nextXID  int
 	durable  int // the highest xid on disk
@@ -49,6 +50,7 @@ type pgSession struct {
 	serverRestart int
 	xid           int
 	gid           string // used by the application alone
+	marks         bool   // likewise: it has written a marker row, which is committed with its branch
 
 	open   bool // guarded by pg.mu, as are the following: its transaction is in progress
 	failed bool
@@ -63,7 +65,7 @@ var (
 func newPostgres(w *World) *postgres {
 	p := &postgres{
 		server: newServer(w, 0, "bank"), sessions: map[int]*pgSession{}, prepared: map[string]*pgPrepared{},
-		status: map[int]pgStatus{}, nextXID: 700,
+		status: map[int]pgStatus{}, rows: map[string]bool{}, nextXID: 700,
 	}
 	for _, gid := range foreignNames {
 		p.nextXID++
@@ -243,6 +245,10 @@ func (s *pgSession) CommitOnePhase(ctx context.Context) (txn.BranchState, error)
 		}
 		s.open = false
 		s.pg.status[s.xid] = pgCommitted
+		if s.marks {
+			s.pg.rows[s.gid] = true
+			s.pg.durable = max(s.pg.durable, s.xid)
+		}
 		if s.work {
 			s.pg.durable = max(s.pg.durable, s.xid)
 			s.pg.effect(s.tx)
@@ -275,6 +281,7 @@ type pgXactInfo struct {
 	status  pgStatus // zero: never assigned
 	renewed bool
 	open    bool // the backend is still in this transaction
+	marked  bool // the marker row of the branch can be read
 	pid     int
 }
 
@@ -286,7 +293,7 @@ func (c *pgClient) xactInfo(ctx context.Context, b participant.Branch) (e pgXact
 	e, err = exchange(ctx, &c.pg.server, c.process, "evidence", func() (pgXactInfo, error) {
 		s := c.pg.sessions[pid]
 		open := s != nil && s.serverRestart == life && s.xid == xid && s.open
-		return pgXactInfo{status: c.pg.status[xid], renewed: life != c.pg.restarts, open: open, pid: pid}, nil
+		return pgXactInfo{status: c.pg.status[xid], renewed: life != c.pg.restarts, open: open, marked: c.pg.rows[b.XID], pid: pid}, nil
 	})
 	return e, err == nil, err
 }
@@ -375,6 +382,8 @@ func (c *pgClient) ResolveOutcome(ctx context.Context, b participant.Branch) (pa
 		switch {
 		case err != nil:
 			return participant.Result{}, nil, err
+		case e.marked:
+			return participant.Result{Outcome: participant.Committed, Detail: "marker row"}, nil, nil
 		case e.open:
 			return participant.Result{}, errors.New("sim: its session was told to end"), c.kill(ctx, e.pid)
 		}
