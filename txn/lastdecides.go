@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"slices"
 )
@@ -23,14 +24,10 @@ func (tx *Tx) lastDecides(ctx, work context.Context, enrollments []*enrollment) 
 	others := slices.Delete(slices.Clone(enrollments), at, at+1)
 	inParallel(others, func(en *enrollment) { en.prepare(work) })
 	no, err := checkVotes(others)
-	if err == nil {
-		err = context.Cause(work)
-	}
-	if err != nil {
+	if err = cmp.Or(err, context.Cause(work)); err != nil {
 		return true, tx.abort(ctx, "commit", tx.timedOut(work), no, err)
 	}
-	prepared := !slices.ContainsFunc(others, func(en *enrollment) bool { return en.vote != VotePrepared })
-	if !prepared || !tx.announcer.decideLast() {
+	if slices.ContainsFunc(others, func(en *enrollment) bool { return en.vote != VotePrepared }) || !tx.announcer.decideLast() {
 		return false, nil
 	}
 	return true, tx.commitOnePhase(ctx, enrollments[at], func(ends ...CompletionReport) { tx.reportCompletion(ctx, ends) })
