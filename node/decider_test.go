@@ -257,3 +257,30 @@ func TestResolveOfADeciderThatIsGone(t *testing.T) {
 		})
 	}
 }
+
+// TestResolveOfAPreparedDecider: the state was restored from a backup in which a branch is appointed that was prepared later. It is not
+// told how to end, as its end would decide, until an operator states that; then it ends so.
+func TestResolveOfAPreparedDecider(t *testing.T) {
+	for commit, end := range map[bool]participant.BranchOutcome{true: participant.Committed, false: participant.RolledBack} {
+		synctest.Test(t, func(t *testing.T) {
+			o := newOffices()
+			n := open(t, t.TempDir(), slow, o.with())
+			b := o.begin(t, n, 10*time.Second)
+			o.bank.prepare(b.Branches[1].XID)
+			pass(time.Minute)
+			o.untouched(t, "while it is prepared", b)
+			if i, err := n.Get(t.Context(), b.ID); err != nil || i.State != txn.Preparing || !o.bank.holds(b.Branches[1].XID) {
+				t.Errorf("%v, %v", i.State, err)
+			}
+			oc, err := n.Admin().Resolve(t.Context(), b.ID, admin.Resolution{Commit: commit, Reason: "seen it", By: "ann"})
+			if err != nil || oc.State.Commits() != commit {
+				t.Errorf("%+v, %v", oc, err)
+			}
+			pass(time.Minute)
+			o.driven(t, "after the statement", b, end)
+			if i := finished(t, n, b.ID); i.State.Commits() != commit {
+				t.Errorf("%+v", i)
+			}
+		})
+	}
+}

@@ -119,7 +119,7 @@ func (d *fakeParticipant) Inspect(_ context.Context, b participant.Branch) (part
 }
 
 // ResolveOutcome implements [participant.OutcomeResolver]: a branch that was not committed is
-// rolled back.
+// rolled back, but not one that is prepared.
 func (d *fakeParticipant) ResolveOutcome(_ context.Context, b participant.Branch) (participant.Result, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,6 +127,9 @@ func (d *fakeParticipant) ResolveOutcome(_ context.Context, b participant.Branch
 		return participant.Result{}, d.down
 	}
 	d.settled = append(d.settled, b.XID)
+	if d.prepared[b.XID] {
+		return participant.Result{}, errors.New("is prepared, and waits to be told")
+	}
 	if d.ended[b.XID] == 0 {
 		d.ended[b.XID] = participant.RolledBack
 	}

@@ -86,6 +86,9 @@ func branchInDoubt(b *machine.TransactionBranch) bool {
 func rejectReason(t *machine.Transaction, q *admin.BranchProbe, commit bool) string {
 	id, _ := txn.ParseBranchID(q.Branch)
 	where := fmt.Sprintf("%s at %s", q.Branch, q.Participant)
+	if q.Prepared && id == t.Decider() {
+		return "" // it waits to be told, and its own end is what would tell
+	}
 	if q.Prepared {
 		return where + " is prepared there: a retry lets the coordinator end it"
 	}
