@@ -143,8 +143,15 @@ func (p *postgres) finish(gid string, commit bool) bool {
 
 // text is the session reference that the application records at enlist.
 func (s *pgSession) text() string {
-	return fmt.Sprintf("pid=%d life=%d xid=%d", s.pid, s.serverRestart, s.xid)
+	ref := fmt.Sprintf("pid=%d life=%d xid=%d", s.pid, s.serverRestart, s.xid)
+	if s.marks {
+		ref += marksRow
+	}
+	return ref
 }
+
+// marksRow ends the session reference of a branch that writes a marker row, which alone tells how it ended.
+const marksRow = " row"
 
 // begin connects and begins a transaction with an xid.
 func (p *postgres) begin(ctx context.Context, id txn.ID, a *app) (*pgSession, error) {
@@ -386,6 +393,8 @@ func (c *pgClient) ResolveOutcome(ctx context.Context, b participant.Branch) (pa
 			return participant.Result{Outcome: participant.Committed, Detail: "marker row"}, nil, nil
 		case e.open:
 			return participant.Result{}, errors.New("sim: its session was told to end"), c.kill(ctx, e.pid)
+		case strings.HasSuffix(b.SessionRef, marksRow):
+			return participant.Result{Outcome: participant.RolledBack, Detail: "no marker row"}, nil, nil
 		}
 		end := e.outcome(false)
 		if !known {
