@@ -13,7 +13,7 @@ type appointment struct {
 	beginLeft     bool               // with or without an appointment
 	decider       BranchID           // the branch that is to decide
 	told          BranchID           // the one that the coordinator has been told last: with the next enlistment, or by itself before anyone goes on, it is told of another one, or of none
-	enlistedAgain bool               // a branch that was sent: the coordinator appoints none beside it
+	enlistedAgain bool               // a branch that was sent: the coordinator would take it for a repeat, and appoints none beside it
 	decided       bool               // the commit has begun: nothing is revoked any more
 	ended         []CompletionReport // how the branch ended, to be told after the begin
 }
@@ -21,7 +21,7 @@ type appointment struct {
 // appointLocked decides, when the resource of a branch has been opened, which one is to decide. A branch is appointed by its
 // first enlistment, or never: the coordinator would not take a repeat for an appointment.
 func (a *announcer) appointLocked(id BranchID, onePhase bool) {
-	mayDecide := onePhase && a.n.Appoints && !a.shared && !a.enlistedAgain && !a.branches[id-1].sent
+	mayDecide := onePhase && a.n.Appoints && !a.shared && !a.enlistedAgain
 	switch {
 	case len(a.branches) > 1 && !a.n.Options.LastDecides:
 		a.noDeciderLocked()

@@ -125,7 +125,7 @@ var ofTheAnnouncer = []plant{
 		name:   "a branch is appointed by its second enlistment",
 		breaks: "the coordinator takes the branch for the one that decides which commits in one phase",
 		file:   "txn/appointment.go",
-		old:    " && !a.branches[id-1].sent",
+		old:    " && !a.enlistedAgain",
 		bug:    "",
 		pkg:    "txn", test: "TestLastDecidesInItsFirstEnlistment", says: "calls:",
 	},
