@@ -79,7 +79,7 @@ func TestAsyncCallsAnswerAsTheOthers(t *testing.T) {
 	}{
 		"begin":                            {begin(t.Context(), two), "<nil>"},
 		"begin, refused by the options":    {begin(t.Context(), txn.Options{Name: strings.Repeat("n", 200)}), "invalid"},
-		"begin, refused by the log":        {begin(t.Context(), txn.Options{Branches: []txn.Enlistment{{Participant: "nobody"}}}), "nobody"},
+		"begin, refused by the log":        {begin(t.Context(), txn.Options{Branches: []txn.Enlistment{{Participant: "unregistered"}}}), "unregistered"},
 		"begin, no time left":              {begin(ended, txn.Options{}), "unavailable"},
 		"commit":                           {commit(two, yes, func(id txn.ID) { committed = id }), "commits true"},
 		"commit, with a no":                {commit(two, []txn.BranchVote{{Branch: 1, Vote: txn.VoteNo}}, nil), "rolled back"},

@@ -19,8 +19,8 @@ const (
 // ([Namer]), while the application works: the first enlistment when its resource has been opened, the
 // others at once, in the order of their names. It keeps two rules, on which recovery, the sweep and presumed abort rest:
 //
-//   - No branch prepares, and no decision is delegated, before [announcer.await] has returned nil. So
-//     whatever is found prepared at a participant, the coordinator has begun.
+//   - No branch prepares, and no decision is delegated, before [announcer.await] or [announcer.awaitLast] has
+//     returned without an error. So whatever is found prepared at a participant, the coordinator has begun.
 //   - Only a branch that is appointed, and is not revoked, commits without that: see [announcer.decide].
 //     What proves how it ends was written when its resource was opened, so before its appointment was
 //     sent. A revocation is sent before, or with, all that follows it, and is awaited as that is.

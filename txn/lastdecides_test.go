@@ -67,11 +67,11 @@ func TestLastDecides(t *testing.T) {
 			want:  []error{txn.ErrRolledBack, errOut},
 			trace: "shop prepares\nbank commits alone\nbank releases\nrollback: the answer to its one-phase commit was lost\nwait\nshop rolls back\nshop releases\ndone b1=rolled-back",
 		},
-		"its answer is lost, and nobody knows": {
+		"its answer is lost, and the outcome is not known": {
 			end: unknownEnd, want: []error{txn.ErrInDoubt, errOut}, not: []error{txn.ErrRolledBack},
 			trace: "shop prepares\nbank commits alone\nbank releases\nrollback: the answer to its one-phase commit was lost\nwait\nshop releases",
 		},
-		"its answer is lost, and nobody can ever know": {
+		"its answer is lost, and the outcome can never be known": {
 			end: unknownEnd, stage: &fakeManager{info: txn.Info{ID: theID, State: txn.RollingBack, Cause: txn.CauseClient, Heuristic: txn.HeuristicHazard}},
 			want: []error{txn.ErrHeuristic, errOut}, not: []error{txn.ErrRolledBack},
 			trace: "shop prepares\nbank commits alone\nbank releases\nrollback: the answer to its one-phase commit was lost\nwait\nshop rolls back\nshop releases\ndone b1=rolled-back",

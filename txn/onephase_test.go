@@ -88,7 +88,7 @@ func TestASingleBranchIsCommittedInOnePhase(t *testing.T) {
 			not:   []error{txn.ErrRolledBack},
 			trace: "delegate b1\nbank rolls back\nbank releases",
 		},
-		"the answer is lost, and nobody knows": {
+		"the answer is lost, and the outcome is not known": {
 			stage: &fakeManager{}, end: unknownEnd,
 			want:  []error{txn.ErrInDoubt, errOut},
 			not:   []error{txn.ErrRolledBack},
@@ -98,7 +98,7 @@ func TestASingleBranchIsCommittedInOnePhase(t *testing.T) {
 			stage: &fakeManager{info: txn.Info{ID: theID, State: txn.Committed}}, end: unknownEnd,
 			trace: "delegate b1\nbank commits alone\nbank releases\nwait",
 		},
-		"the answer is lost, and nobody can ever know": {
+		"the answer is lost, and the outcome can never be known": {
 			stage: &fakeManager{info: txn.Info{ID: theID, State: txn.RolledBack, Cause: txn.CauseVoteNo, Heuristic: txn.HeuristicHazard}}, end: unknownEnd,
 			want:  []error{txn.ErrHeuristic, errOut},
 			not:   []error{txn.ErrRolledBack},

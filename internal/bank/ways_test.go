@@ -27,7 +27,7 @@ type way struct {
 type decider int
 
 const (
-	nobody   decider = iota // it was not committed
+	nothing  decider = iota // it was not committed
 	byBranch                // a branch by its own commit, for which the coordinator was not asked
 	byDelegate
 	byLog

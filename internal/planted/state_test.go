@@ -195,7 +195,7 @@ var ofTheState = []plant{
 		file:   "txn/machine/ended_by_application.go",
 		old:    "if r.cause == 0 { // otherwise the reason is that of the cause",
 		bug:    "if r.state != 0 {",
-		pkg:    "txn/machine", test: "TestTheReasonIsThatOfTheCause", says: "rolled back, then ended by hand: {",
+		pkg:    "txn/machine", test: "TestTheReasonIsThatOfTheCause", says: "rolled back, then ended by the application: {",
 	},
 }
 

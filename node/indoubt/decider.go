@@ -41,8 +41,3 @@ func deciderText(t *machine.Transaction) string {
 	}
 	return branchName(t, decidingBranch(t)) + ", which decides,"
 }
-
-// isAsked reports whether the end of the deciding branch is asked for before the deadline.
-func isAsked(t *machine.Transaction) bool {
-	return t.Delegated() && (t.Cause != 0 || t.EndedByApplication())
-}

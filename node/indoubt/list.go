@@ -109,7 +109,7 @@ func (s *filter) matches(t *machine.Transaction) bool {
 	if s.overdue(t) {
 		return true
 	}
-	if !t.State.Decided() && t.Expiry > s.tick && !isAsked(t) {
+	if !t.State.Decided() && t.Expiry > s.tick && !t.EndAsked() {
 		return false
 	}
 	atFailing := func(b machine.TransactionBranch) bool { return s.failing[b.Participant] && !b.State.Finished() }

@@ -16,7 +16,7 @@ func since(t *machine.Transaction) time.Time {
 	switch {
 	case t.Decided != 0:
 		return time.UnixMilli(t.Decided).UTC()
-	case isAsked(t) && t.Cause != txn.CauseTimeout,
+	case t.EndAsked() && t.Cause != txn.CauseTimeout,
 		t.State.Decided() && t.Cause != txn.CauseTimeout: // decided by a release that recorded no time
 		return time.UnixMilli(t.Began).UTC()
 	}
@@ -33,8 +33,7 @@ func listReason(t *machine.Transaction, i *txn.Info) string {
 	}
 	for k := range i.Branches {
 		b := &i.Branches[k]
-		waits := t.Decider() != 0 && b.ID != t.Decider() // for the branch that decides
-		if !b.State.Finished() && !waits {
+		if !b.State.Finished() && !t.Follows(b.ID) {
 			parts = append(parts, waitText(t, b))
 		}
 	}

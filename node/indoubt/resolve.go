@@ -70,8 +70,7 @@ func currentOutcome(t *machine.Transaction) txn.Outcome {
 func unresolvedBranches(t *machine.Transaction, named txn.BranchID) (ids []txn.BranchID) {
 	for k := range t.Branches {
 		id := txn.BranchID(k + 1)
-		waits := t.Decider() != 0 && id != t.Decider() // for the branch that decides
-		if (named == 0 || named == id) && !waits && branchInDoubt(&t.Branches[k]) {
+		if (named == 0 || named == id) && !t.Follows(id) && branchInDoubt(&t.Branches[k]) {
 			ids = append(ids, id)
 		}
 	}

@@ -24,7 +24,7 @@ func (l *Log) Pending(id txn.ID) (recovery.PendingTx, bool) {
 		w = recovery.PendingTx{ID: id, State: t.State, Cause: t.Cause}
 		expiry, tick = t.Expiry, m.Tick()
 		// Its resource has reported that it will not end it; or it was appointed, and the time is over.
-		askOutcome = t.Delegated() && (t.EndedByApplication() || t.Cause != 0)
+		askOutcome = t.EndAsked()
 		for k := range t.Branches {
 			b := &t.Branches[k]
 			if b.State.Finished() || t.State == txn.Preparing && !awaited(&t, txn.BranchID(k+1)) {

@@ -94,8 +94,8 @@ type Vote struct {
 }
 
 // EndedByApplication says that statements of the application's own have ended a branch
-// ([txn.VoteEndedByApplication]). It decides an undecided transaction to roll back, unless the
-// decision is delegated to that branch, whose end then still has to be found out. Any other
+// ([txn.VoteEndedByApplication]). It decides an undecided transaction to roll back, unless that is the
+// only branch and the decision is delegated to it: then its end still has to be found out. Any other
 // decision stays, and the fact is recorded: no caller may be told any more that surely nothing
 // was applied.
 type EndedByApplication struct {

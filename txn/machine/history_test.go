@@ -82,7 +82,7 @@ func drawCommand(t *rapid.T, tick survival.Tick) Command {
 		return Begin{ID: id, Name: name, Timeout: time.Second, Survival: 2, Expiry: expiry, Branches: drawBranches(t), Session: drawSession(t)}
 	case 3, 16:
 		return Enlist{ID: id, Branch: Branch{
-			Participant: rapid.SampledFrom([]string{"bank", "stock", "bank", "stock", "web", "nobody"}).Draw(t, "at"),
+			Participant: rapid.SampledFrom([]string{"bank", "stock", "bank", "stock", "web", "unknown"}).Draw(t, "at"),
 			SessionRef:  rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"),
 			Decides:     rapid.Bool().Draw(t, "decides"), Revokes: rapid.Bool().Draw(t, "revokes"),
 		}}

@@ -433,19 +433,19 @@ func TestRestoreRefuses(t *testing.T) {
 			other.Vote = txn.VoteReadOnly
 			t.State, t.Branches = txn.Active, append(t.Branches, other)
 		},
-		"ended by hand beside an appointed": func(_ *Header, t *Transaction) {
+		"ended by the application beside an appointed": func(_ *Header, t *Transaction) {
 			other := t.Branches[0]
 			other.Vote = txn.VoteEndedByApplication
 			t.State, t.Cause, t.Branches = txn.Preparing, txn.CauseClient, append([]TransactionBranch{other}, t.Branches...)
 		},
-		"ended by hand and active": func(_ *Header, t *Transaction) { t.State, t.Branches[0].Vote = txn.Active, txn.VoteEndedByApplication },
-		"delegated to one of two":  func(_ *Header, t *Transaction) { t.Branches = append(t.Branches, t.Branches[0]) },
-		"vote of the next release": func(_ *Header, t *Transaction) { t.Branches[0].Vote = txn.VoteEndedByApplication + 1 },
-		"audit with a gap":         func(h *Header, _ *Transaction) { h.Audit[1].Seq++ },
-		"audit from 0 on":          func(h *Header, _ *Transaction) { h.Audit[0].Seq = 0; h.Audit = h.Audit[:1] },
-		"audit of nothing":         func(h *Header, _ *Transaction) { h.Audit[2].Action = 0 },
-		"audit of the next action": func(h *Header, _ *Transaction) { h.Audit[2].Action = lastAction + 1 },
-		"audit without bound":      func(h *Header, _ *Transaction) { h.Audit = slices.Repeat(h.Audit, MaxAudit) },
+		"ended by the application and active": func(_ *Header, t *Transaction) { t.State, t.Branches[0].Vote = txn.Active, txn.VoteEndedByApplication },
+		"delegated to one of two":             func(_ *Header, t *Transaction) { t.Branches = append(t.Branches, t.Branches[0]) },
+		"vote of the next release":            func(_ *Header, t *Transaction) { t.Branches[0].Vote = txn.VoteEndedByApplication + 1 },
+		"audit with a gap":                    func(h *Header, _ *Transaction) { h.Audit[1].Seq++ },
+		"audit from 0 on":                     func(h *Header, _ *Transaction) { h.Audit[0].Seq = 0; h.Audit = h.Audit[:1] },
+		"audit of nothing":                    func(h *Header, _ *Transaction) { h.Audit[2].Action = 0 },
+		"audit of the next action":            func(h *Header, _ *Transaction) { h.Audit[2].Action = lastAction + 1 },
+		"audit without bound":                 func(h *Header, _ *Transaction) { h.Audit = slices.Repeat(h.Audit, MaxAudit) },
 	} {
 		if with(change) == nil {
 			t.Errorf("%s: restored", name)

@@ -30,8 +30,8 @@ var worldsOfSeveral = []scenario{
 	{name: "b2 decided, b1 to be committed", make: []Command{lastDecides, ackOf(2, txn.BranchCommitted)}},
 	{name: "b2 decided, rolled-back", make: []Command{lastDecides, acks(txn.BranchRolledBack)}},
 	{name: "b2 decided, b1 to be rolled back", make: []Command{lastDecides, vote2No}},
-	{name: "b2 decides, b1 ended by hand", make: []Command{lastDecides, typed1}},
-	{name: "b2 decides, ended by hand", make: []Command{lastDecides, typed2}},
+	{name: "b2 decides, b1 ended by the application", make: []Command{lastDecides, typed1}},
+	{name: "b2 decides, ended by the application", make: []Command{lastDecides, typed2}},
 	{name: "b2 decides no more", make: []Command{lastDecides, revoked2}},
 	{name: "b2 decides no more, b1 voted", make: []Command{lastDecides, revoked2, Vote{ID: one, Votes: []txn.BranchVote{yes1}}}},
 }

@@ -106,15 +106,15 @@ func TestTheReasonIsThatOfTheCause(t *testing.T) {
 		cause  txn.Cause
 		reason string
 	}{
-		"rolled back, then ended by hand":         {[]Command{lastDecides, because}, 0, typed1, txn.CauseClient, "because"},
-		"rolled back, the decider ended by hand":  {[]Command{lastDecides, because}, 0, typed2, txn.CauseClient, "because"},
-		"rolled back, then a no":                  {[]Command{lastDecides, because}, 0, vote2No, txn.CauseClient, "because"},
-		"timed out, then ended by hand":           {[]Command{lastDecides}, 10, typed1, txn.CauseTimeout, ""},
-		"timed out, the decider ended by hand":    {[]Command{lastDecides}, 10, typed2, txn.CauseTimeout, ""},
-		"timed out, then a no":                    {[]Command{lastDecides}, 10, vote2No, txn.CauseTimeout, ""},
-		"timed out, then the end":                 {[]Command{lastDecides}, 10, acks(txn.BranchRolledBack), txn.CauseTimeout, ""},
-		"timed out, the only branch votes no":     {[]Command{decides}, 10, no1, txn.CauseTimeout, ""},
-		"ended by hand, and nothing had happened": {[]Command{lastDecides}, 0, typed1, txn.CauseVoteNo, typed1.Reason},
+		"rolled back, then ended by the application":         {[]Command{lastDecides, because}, 0, typed1, txn.CauseClient, "because"},
+		"rolled back, the decider ended by the application":  {[]Command{lastDecides, because}, 0, typed2, txn.CauseClient, "because"},
+		"rolled back, then a no":                             {[]Command{lastDecides, because}, 0, vote2No, txn.CauseClient, "because"},
+		"timed out, then ended by the application":           {[]Command{lastDecides}, 10, typed1, txn.CauseTimeout, ""},
+		"timed out, the decider ended by the application":    {[]Command{lastDecides}, 10, typed2, txn.CauseTimeout, ""},
+		"timed out, then a no":                               {[]Command{lastDecides}, 10, vote2No, txn.CauseTimeout, ""},
+		"timed out, then the end":                            {[]Command{lastDecides}, 10, acks(txn.BranchRolledBack), txn.CauseTimeout, ""},
+		"timed out, the only branch votes no":                {[]Command{decides}, 10, no1, txn.CauseTimeout, ""},
+		"ended by the application, and nothing had happened": {[]Command{lastDecides}, 0, typed1, txn.CauseVoteNo, typed1.Reason},
 	} {
 		m := (scenario{make: c.make}).build(t)
 		m.Apply(Entry{Tick: c.tick})

@@ -63,6 +63,18 @@ func (t *Transaction) Decider() txn.BranchID {
 // Delegated reports whether the decision was left to a branch, whose end is awaited or being found out.
 func (t *Transaction) Delegated() bool { return t.State == txn.Preparing && t.Decider() != 0 }
 
+// EndAsked reports whether the end of the branch that decides is being found out, before the deadline: it was given up, or
+// statements of the application's own ended it.
+func (t *Transaction) EndAsked() bool {
+	return t.Delegated() && (t.Cause != 0 || t.EndedByApplication())
+}
+
+// Follows reports whether the branch ends as another one that decides, and is left alone until that has ended.
+func (t *Transaction) Follows(id txn.BranchID) bool {
+	decider := t.Decider()
+	return decider != 0 && decider != id
+}
+
 // Appointed reports whether the transaction is active, and a branch decides by its own end.
 func (t *Transaction) Appointed() bool { return t.State == txn.Active && t.Decider() != 0 }
 

@@ -139,8 +139,8 @@ func (m *Manager) phaseLocked(t *machine.Transaction, k branchKey, graceful bool
 	b := &t.Branches[k.branch-1]
 	switch {
 	case b.State.Finished():
-	case t.Decider() != 0 && t.Decider() != k.branch: // it follows the decision
-	case t.Delegated() && (b.Vote == txn.VoteEndedByApplication || t.Cause != 0):
+	case t.Follows(k.branch):
+	case t.EndAsked():
 		return "settle", 0
 	case t.Delegated():
 		return "settle", m.until(t.Expiry)

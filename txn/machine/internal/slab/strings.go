@@ -87,7 +87,7 @@ func (p *StringPages) AppendSized(dst []byte, x StringRef) []byte {
 	return p.Append(binary.AppendUvarint(dst, size), x)
 }
 
-// Head returns the first bytes of x, as many as its first cell has room for, which are 26 at least. The caller must not change them.
+// Head returns the bytes of x that are in its first cell: the first 26 at least, or all. The caller must not change them.
 func (p *StringPages) Head(x StringRef) []byte {
 	c := p.at(uint32(x))
 	_, n := binary.Uvarint(c.data[:])
