@@ -40,6 +40,9 @@ var faults = []fault{
 	{"kill PostgreSQL", func(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
 		return b.postgres.restart(ctx, r)
 	}},
+	{"kill PostgreSQL twice", func(ctx context.Context, b *testEnv, r *rand.Rand) (string, error) {
+		return b.postgres.restartTwice(ctx, r)
+	}},
 	{"promote PostgreSQL's standby", func(ctx context.Context, b *testEnv, _ *rand.Rand) (string, error) {
 		return b.postgres.failOver(ctx)
 	}},

@@ -29,8 +29,20 @@ type heuristicCase struct {
 
 // heuristicCases are the cases that were created.
 type heuristicCases struct {
-	mu  sync.Mutex // guards all
+	mu  sync.Mutex // guards all below
 	all []heuristicCase
+	// lost are branches in PostgreSQL that were rolled back before they could be prepared. They have no
+	// marker row, so after two crashes their end may be unknown.
+	lost map[txn.ID]bool
+}
+
+func (p *heuristicCases) addLost(id txn.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lost == nil {
+		p.lost = map[txn.ID]bool{}
+	}
+	p.lost[id] = true
 }
 
 // heuristicKind is one way to cause a heuristic outcome.
@@ -96,6 +108,9 @@ func (b *testEnv) createHeuristic(ctx context.Context, p heuristicCase, decision
 	cancel()
 	if err != nil {
 		_, rollbackErr := b.m.Rollback(ctx, p.id, "the plant did not take")
+		if p.place == inBank {
+			b.heuristicCases.addLost(p.id)
+		}
 		return p, fmt.Errorf("%w: %w", errNoHeuristic, errors.Join(err, rollbackErr))
 	}
 	votes := []txn.BranchVote{{Branch: branch, Vote: txn.VotePrepared}}

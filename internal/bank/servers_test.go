@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/txmgr/txmgr/internal/faultproxy"
+	"github.com/txmgr/txmgr/internal/rig"
 	"github.com/txmgr/txmgr/internal/testdb"
 )
 
@@ -74,6 +76,16 @@ func (s *servers) restart(ctx context.Context, r *rand.Rand) (string, error) {
 	s.opMu.Lock()
 	defer s.opMu.Unlock()
 	return restartDatabase(ctx, s.primary, r)
+}
+
+// restartTwice kills the primary, and again when others may have got the transaction numbers that it
+// lost: after that only marker rows tell them from those that it had on disk.
+func (s *servers) restartTwice(ctx context.Context, r *rand.Rand) (string, error) {
+	what, err := s.restart(ctx, r)
+	up := between(r, 200*time.Millisecond, time.Second)
+	rig.Sleep(ctx, up)
+	again, errAgain := s.restart(ctx, r)
+	return fmt.Sprintf("%s, up for %v, %s", what, up.Round(time.Millisecond), again), errors.Join(err, errAgain)
 }
 
 // failOver kills the primary for good, and promotes the standby, which gets another.

@@ -161,19 +161,11 @@ func compareTyped(e *entry, info txn.Info, there, complete bool) string {
 		return fmt.Sprintf("heuristic %v, and the branch at %s was committed: %+v", info.Heuristic, e.TypedAt, info.Branches)
 	}
 	for _, branch := range info.Branches {
-		exact := branch.Heuristic == txn.HeuristicCommit || crashed(branch)
-		if want := committed && branch.Participant == e.TypedAt; exact != want {
+		if want := committed && branch.Participant == e.TypedAt; (branch.Heuristic == txn.HeuristicCommit) != want {
 			return fmt.Sprintf("heuristic %v at %s: %+v", branch.Heuristic, branch.Participant, info.Branches)
 		}
 	}
 	return ""
-}
-
-// crashed reports whether PostgreSQL could no longer tell how a branch that never voted had ended,
-// because it had crashed and recovered, or its standby had been promoted, before it was asked.
-func crashed(b txn.BranchInfo) bool {
-	return b.Participant == inBank && b.Heuristic == txn.HeuristicHazard &&
-		(strings.Contains(b.Detail, "the server has recovered from a crash") || strings.Contains(b.Detail, "the server has failed over or been restored since"))
 }
 
 // expectedTypedHeuristic is the heuristic outcome of a transaction that was rolled back except for
@@ -182,8 +174,6 @@ func expectedTypedHeuristic(info txn.Info) txn.Heuristic {
 	switch {
 	case info.State == txn.Committed:
 		return info.Heuristic // compareTyped has checked it
-	case slices.ContainsFunc(info.Branches, crashed):
-		return txn.HeuristicHazard
 	case slices.ContainsFunc(info.Branches, func(b txn.BranchInfo) bool { return b.State == txn.BranchRolledBack }):
 		return txn.HeuristicMixed
 	}
@@ -219,9 +209,6 @@ func (b *testEnv) expectTyped() {
 			p := heuristicCase{kind: "typed at " + kind, id: e.ID, place: e.TypedAt, typed: true, committed: true, want: expectedTypedHeuristic(info)}
 			if at := slices.IndexFunc(info.Branches, func(b txn.BranchInfo) bool { return b.Heuristic == txn.HeuristicHazard }); at >= 0 {
 				p.place = info.Branches[at].Participant
-			}
-			if p.want == txn.HeuristicHazard {
-				n["of which the server had crashed"]++
 			}
 			b.heuristicCases.all = append(b.heuristicCases.all, p)
 		}

@@ -230,6 +230,51 @@ func TestCommitByTheApplicationBeforeACrash(t *testing.T) {
 	}
 }
 
+// TestMarkerRowWhereTheNumberProvesNothing: after several recoveries the server's number of a branch
+// may be another's. Its marker row is not.
+func TestMarkerRowWhereTheNumberProvesNothing(t *testing.T) {
+	s := startPostgres(t)
+	bank := newBankOn(t, s).withMarkers(t)
+	p := bank.opened(t, nil)
+	for name, recover := range recoveries(s) {
+		t.Run(name, func(t *testing.T) {
+			typed := bank.typedCommit(t, func() {})
+			voted := bank.prepared(t, "INSERT INTO account VALUES (gen_random_uuid()::text, 1)")
+			check(t, finishPrepared(t.Context(), bank.pool, commitPrepared, voted.XID))
+			open, lost := bank.alone(t, "INSERT INTO account VALUES (gen_random_uuid()::text, 1)")
+			recover(t)
+			open.Release()
+			bank.pool.Reset()
+			waittest.NoError(t, func() error { return p.Check(t.Context()) })
+			number, err := ParseSessionRef(lost.SessionRef)
+			check(t, err)
+			if !bank.again(t, number.XID) {
+				t.Log("the server had the number on disk")
+			}
+			recover(t) // what it lost in the first recovery, it cannot tell after the second
+			bank.pool.Reset()
+			waittest.NoError(t, func() error { return p.Check(t.Context()) })
+			for _, c := range []struct {
+				br   participant.Branch
+				want participant.BranchOutcome
+			}{{typed, participant.Committed}, {lost, participant.RolledBack}, {voted, participant.Committed}} {
+				for _, br := range []participant.Branch{c.br, forget(t, c.br, noTimeline), forget(t, c.br, noRecovered)} {
+					r, err := p.Rollback(t.Context(), br)
+					wantEnd(t, r, err, c.want)
+				}
+			}
+			r, err := p.Commit(t.Context(), forget(t, voted, noTimeline, noRecovered))
+			wantEnd(t, r, err, participant.Committed)
+			restored := lost
+			restored.BeforeRestore = true // its row may have been removed since
+			r, err = p.Rollback(t.Context(), restored)
+			if err != nil || r.Outcome == participant.Committed {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
 // TestStatisticsResetAndOrderlyRestart: neither value identifies the server's lifetime any more,
 // so that a recovery is not excluded. It is not reported as certain either.
 func TestStatisticsResetAndOrderlyRestart(t *testing.T) {

@@ -43,8 +43,8 @@
 // writes it itself, as a barrier: then the branch cannot write its own any more, and if it has, and
 // has not ended, its row is locked, which proves that. So the only branch of a transaction may
 // commit in one phase, without prepare, and its outcome is known in every case
-// ([participant.OutcomeResolver]). Branches that prepare are proved by their numbers, as above. The
-// session reference identifies the marker table: see [SessionRef.Table]. A row that is deleted
+// ([participant.OutcomeResolver]). Branches that prepare are proved by their numbers, as above, and by
+// the row where the number leaves the end open. The session reference identifies the marker table: see [SessionRef.Table]. A row that is deleted
 // manually is not detected once the number proves nothing any more.
 //
 // # Fencing

@@ -44,14 +44,15 @@ func (r *resourceManager) commitNotPrepared(ctx context.Context, b participant.B
 		if err != nil {
 			return participant.Result{}, err
 		}
-		switch ending, how := e.outcome(true); ending {
-		case 0:
+		ending, how := e.outcome(true)
+		if ending == 0 {
 			return participant.Result{}, e.inProgressError()
-		case participant.Unknown:
-			why = how
-		default:
-			return participant.Result{Outcome: ending, Detail: how}, nil
 		}
+		result, err := r.endByRow(ctx, b, s, participant.Result{Outcome: ending, Detail: how})
+		if err != nil || result.Outcome != participant.Unknown {
+			return result, err
+		}
+		why = result.Detail
 	}
 	switch {
 	case b.Attempts > 0:
@@ -210,7 +211,8 @@ func (r *resourceManager) rollbackNotPrepared(ctx context.Context, b participant
 	case e.lineage == notInHistory, e.status == xactAborted, e.status == xactCommitted && e.lineage == inHistory,
 		e.status == xactNotAssigned && e.lineage == unknownHistory:
 		ending, how := e.outcome(b.Vote == txn.VotePrepared)
-		return participant.Result{Outcome: ending, Detail: how}, nil, nil
+		result, err := r.endByRow(ctx, b, s, participant.Result{Outcome: ending, Detail: how})
+		return result, nil, err
 	case e.status == xactInProgress && r.fenced:
 		// This holds even if the server seems to have begun a new lifetime: if the backend
 		// exists, it has not.
@@ -219,15 +221,16 @@ func (r *resourceManager) rollbackNotPrepared(ctx context.Context, b participant
 			return participant.Result{}, stillOpen, err
 		}
 		never.Detail = recoveredDetail
-	case e.crashRecovered && !b.MayBeCommitted() && (e.certain && !e.received || e.status != xactCommitted):
+	case e.crashRecovered && !b.MayBeCommitted() && (e.certain && !e.received && !r.provedByMarker(s) || e.status != xactCommitted):
 		// Its backend ended with the server's earlier lifetime; its number may be another
 		// transaction's now. A number that the server had received is another's only if a
 		// recovery before the last one lost it: more likely the application committed the branch
-		// without the SDK.
+		// without the SDK. A marker row tells.
 		never.Detail = recoveredDetail
 	case e.status == xactCommitted:
 		ending, how := e.outcome(b.Vote == txn.VotePrepared || !e.crashRecovered)
-		return participant.Result{Outcome: ending, Detail: how}, nil, nil
+		result, err := r.endByRow(ctx, b, s, participant.Result{Outcome: ending, Detail: how})
+		return result, nil, err
 	case e.status == xactInProgress:
 		never.Detail = "it is not prepared; its connection is still open, and fencing is off (fence=off)"
 	default:

@@ -65,5 +65,24 @@ func (r *resourceManager) byMarker(ctx context.Context, xid string, s SessionRef
 	return participant.Result{Outcome: participant.Committed, Detail: "its row is in " + string(r.markers)}, nil, nil
 }
 
+// endByRow completes what the transaction number of a branch says of its end: where that proves
+// nothing, the marker row does. The transaction has ended, one way or the other, so without a row it
+// was not committed.
+func (r *resourceManager) endByRow(ctx context.Context, b participant.Branch, s SessionRef, byNumber participant.Result) (participant.Result, error) {
+	if byNumber.Outcome != participant.Unknown || !r.provedByMarker(s) {
+		return byNumber, nil
+	}
+	kind, err := r.markerRow(ctx, b.XID, s)
+	switch {
+	case err != nil:
+		return participant.Result{}, fmt.Errorf("%s; looking for its marker row: %w", byNumber.Detail, err)
+	case kind == markertable.Commit:
+		return participant.Result{Outcome: participant.Committed, Detail: "its row is in " + string(r.markers)}, nil
+	case b.BeforeRestore:
+		return participant.Result{Outcome: participant.Unknown, Detail: removedRowDetail(byNumber.Detail)}, nil
+	}
+	return participant.Result{Outcome: participant.RolledBack, Detail: "it is not prepared, and no row in " + string(r.markers) + " says that it was committed"}, nil
+}
+
 // provedByMarker reports whether the marker row proves the outcome of a branch.
 func (r *resourceManager) provedByMarker(s SessionRef) bool { return r.markers != "" && s.hasMarker() }
