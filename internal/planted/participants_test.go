@@ -274,4 +274,20 @@ var ofParticipants = []plant{
 		bug:    "err := b.run(ctx, \"ROLLBACK\")",
 		pkg:    "participant/mariadb", test: "TestEndedByApplicationIsNeverRolledBack", says: "code ROLLED_BACK",
 	},
+	{
+		name:   "postgres: a number that may be another's is taken for the branch's own, beside a marker row",
+		breaks: "no acknowledged outcome is ever lost",
+		file:   "participant/postgres/finish.go",
+		old:    "e.certain && !e.received && !r.provedByMarker(s) ||",
+		bug:    "e.certain && !e.received ||",
+		pkg:    "participant/postgres", test: "TestMarkerRowWhereTheNumberProvesNothing", says: "ended as rolled back",
+	},
+	{
+		name:   "postgres: a branch without a marker row is unknown, although its transaction has ended",
+		breaks: "no more is left to an operator than has to be",
+		file:   "participant/postgres/marker_outcome.go",
+		old:    "case b.BeforeRestore:",
+		bug:    "case true:",
+		pkg:    "participant/postgres", test: "TestMarkerRowWhereTheNumberProvesNothing", says: "ended as unknown",
+	},
 }
