@@ -39,9 +39,10 @@
 //     records of ended branches have been pruned, except for those of transfers that the coordinator
 //     does not know, which are kept.
 //  5. The heuristic outcomes are those that the test caused, and one for each branch that a typed
-//     COMMIT committed; each is of the right kind, and there is no other; each can be explained,
-//     resolved or forgotten. Only the end of a branch that was made without the SDK, and so without a
-//     marker row, may be unknown after two crashes of PostgreSQL.
+//     COMMIT committed, unless its enlistment came after the deadline; each is of the right kind, and
+//     there is no other; each can be explained, resolved or forgotten. Only the end of a branch that
+//     was made without the SDK, and so without a marker row, may be unknown after two crashes of
+//     PostgreSQL.
 //  6. Branches that other applications had prepared are there, unchanged.
 //  7. A service was called back at most once for each phase of a branch, and refuses requests that
 //     arrive after its end.
