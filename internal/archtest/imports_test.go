@@ -27,6 +27,7 @@ var importRules = []importRule{
 	{"txn/machine", []string{"txn", "txn/admin", "txn/machine/internal/...", "timeout/survival", "timeout/hashbelt"}, "the replicated state machine: the shared types, and the structures that are part of its state"},
 	{"txn/machine/internal/slab", nil, "it holds items and strings, and does not know what they are"},
 	{"txn/txntest", []string{"txn", "txn/admin", "txn/machine", "timeout/...", "internal/random", "internal/textutil"}, "an in-memory manager for tests of applications: the state machine without a log"},
+	{"txn/retry", []string{"txn"}, "it does the work of a transaction again, and knows which errors of the drivers pass"},
 	{"txn/txnhttp", []string{"txn"}, "it carries a transaction from service to service, with any `txn.Manager`"},
 
 	{"timeout/wheel/runner", []string{"timeout", "timeout/wheel"}, "it adds to the wheel the goroutine and the clock that the wheel itself does not have"},

@@ -1,0 +1,70 @@
+package retry
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/txmgr/txmgr/txn"
+)
+
+// Policy says how often and how soon. The zero value is usable.
+type Policy struct {
+	// Attempts bounds how often the function runs, the first time included. Defaults to 5.
+	Attempts uint
+	// Wait is the mean of the wait after the first attempt. It doubles with each, up to MaxWait; the
+	// wait is drawn anew each time, between nothing and twice the mean, so that those who were in each
+	// other's way do not meet again. Defaults to 10ms and 1s.
+	Wait, MaxWait time.Duration
+	// Also reports further errors that pass, for example of the application's own services. It is
+	// asked only if surely nothing was applied.
+	Also func(error) bool
+}
+
+// Run runs fn in a new transaction, as [txn.Run] does, and again while its error is [Retryable] and the
+// policy and ctx allow it. The error is that of the last attempt.
+//
+// If ctx carries a transaction of the same manager already, fn runs in that one, and once: only who
+// began a transaction can repeat it. [txn.Options.ID] must be zero, since an id is that of one
+// transaction.
+func Run(ctx context.Context, m txn.Manager, o txn.Options, p Policy, fn func(ctx context.Context, tx *txn.Tx) error) error {
+	if o.ID != (txn.ID{}) {
+		return txn.Wrap("begin", o.ID, fmt.Errorf("%w: an id is that of one transaction, and each attempt is another: leave the id out", txn.ErrInvalid))
+	}
+	outer, _ := txn.FromContext(ctx)
+	joined := false
+	work := func(ctx context.Context, tx *txn.Tx) error {
+		joined = tx == outer
+		return fn(ctx, tx)
+	}
+	attempts, last := uint(0), error(nil)
+	attempt := func() (struct{}, error) {
+		attempts++
+		if last = txn.Run(ctx, m, o, work); last != nil && (joined || !p.repeats(last)) {
+			return struct{}{}, backoff.Permanent(last)
+		}
+		return struct{}{}, last
+	}
+	// Its own error may be that of ctx, which says less.
+	_, _ = backoff.Retry(ctx, attempt, backoff.WithBackOff(p.waits()), backoff.WithMaxTries(cmp.Or(p.Attempts, 5)), backoff.WithMaxElapsedTime(0))
+	if last != nil && attempts > 1 {
+		return fmt.Errorf("attempt %d: %w", attempts, last)
+	}
+	return last
+}
+
+func (p Policy) repeats(err error) bool {
+	return Retryable(err) || p.Also != nil && safe(err) && p.Also(err)
+}
+
+func (p Policy) waits() backoff.BackOff {
+	return &backoff.ExponentialBackOff{
+		InitialInterval:     cmp.Or(p.Wait, 10*time.Millisecond),
+		RandomizationFactor: 1,
+		Multiplier:          2,
+		MaxInterval:         cmp.Or(p.MaxWait, time.Second),
+	}
+}
