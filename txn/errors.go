@@ -39,19 +39,18 @@ var (
 	ErrSessionExpired = errors.New("session expired")
 	// ErrInDoubt: the outcome is not known to this caller; ask again with the id.
 	ErrInDoubt = errors.New("outcome in doubt")
-	// ErrForgotten: the begin of an id that the coordinator does not know, and that is older
-	// than the outcomes it surely remembers. The transaction may have been committed or rolled
-	// back; nothing was begun. The error permits no repetition: look at the data.
+	// ErrForgotten: the begin of an id that the coordinator does not know, and that is older than the outcomes it
+	// surely remembers. The transaction may have been committed or rolled back; nothing was begun. The error permits
+	// no repetition: look at the data.
 	ErrForgotten = errors.New("may have been decided and forgotten")
 	// ErrHeuristic: a branch ended, or may have ended, otherwise than decided.
 	ErrHeuristic = errors.New("heuristic outcome")
-	// ErrEndedByApplication: statements of the application's own ended a branch behind the
-	// coordinator's back, or may have: the contrary cannot be proved, as the text then says.
-	// The transaction is rolled back, but what that branch did, or what its connection did
-	// afterwards, may be committed: look at the data before doing the work again. Every
-	// application that takes part in the transaction, or asks for it, gets this error from when
-	// the resource has reported it. It never comes with [ErrRolledBack]; it comes with
-	// [ErrHeuristic] when the branch is known to have ended otherwise than decided.
+	// ErrEndedByApplication: statements of the application's own ended a branch behind the coordinator's back, or may
+	// have: the contrary cannot be proved, as the text then says. The transaction is rolled back, but what that branch
+	// did, or what its connection did afterwards, may be committed: look at the data before doing the work again.
+	// Every application that takes part in the transaction, or asks for it, gets this error from when the resource has
+	// reported it. It never comes with [ErrRolledBack]; it comes with [ErrHeuristic] when the branch is known to have
+	// ended otherwise than decided.
 	ErrEndedByApplication = errors.New("branch was, or may have been, ended by statements of the application's own")
 )
 

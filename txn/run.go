@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"time"
 )
 
-// Run runs fn in a new transaction: it commits when fn returns nil, and rolls back when fn
-// returns an error, panics or ends its goroutine. fn may end the transaction itself; Run then
-// adds nothing.
+// Run runs fn in a new transaction: it commits when fn returns nil, and rolls back when fn returns an error, panics
+// or ends its goroutine. fn may end the transaction itself; Run then adds nothing, and what an error of fn says of
+// the end of another transaction is hidden, unless this one was rolled back.
 //
 // The context of fn carries the transaction (see [FromContext]). It is cancelled when the
 // transaction's timeout has passed, with a cause that is [ErrTimedOut]. It has no deadline of
@@ -67,6 +68,8 @@ func (tx *Tx) run(ctx context.Context, fn func(context.Context, *Tx) error, fini
 	returned = true
 	enrollments, first := tx.stopEnlisting()
 	switch {
+	case !first && err != nil && tx.decision() != RollingBack: // what permits a repetition is another's
+		return fmt.Errorf("%v has ended: %w", tx, maskErrors(err, retrySafeErrs...))
 	case !first && (err != nil || tx.decision() == Committing):
 		return err
 	case !first && tx.applicationEndError() != nil:
@@ -126,11 +129,10 @@ func (o *Options) capTimeout(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	left := time.Until(deadline)
-	if left <= 0 {
+	switch left, wanted := time.Until(deadline), cmp.Or(o.Timeout, DefaultTimeout); {
+	case left <= 0:
 		return context.DeadlineExceeded
-	}
-	if wanted := cmp.Or(o.Timeout, DefaultTimeout); left < wanted {
+	case left < wanted:
 		o.Timeout = min(wanted, max(left, minTimeout))
 	}
 	return nil

@@ -121,6 +121,23 @@ func TestRunAddsNothingToAnEndThatTheFunctionChose(t *testing.T) {
 	}
 }
 
+// TestRunHidesTheEndOfAnotherTransaction behind a commit of the function's own, not behind its rollback.
+func TestRunHidesTheEndOfAnotherTransaction(t *testing.T) {
+	another := &txn.Error{Op: "run", Cause: txn.CauseTimeout, Err: txn.ErrRolledBack}
+	for name, end := range map[string]func(context.Context, *txn.Tx) error{
+		"commit":   func(ctx context.Context, tx *txn.Tx) error { return tx.Commit(ctx) },
+		"rollback": func(ctx context.Context, tx *txn.Tx) error { return tx.Rollback(ctx, "enough") },
+	} {
+		err := txn.Run(t.Context(), &fakeManager{}, txn.Options{}, func(ctx context.Context, tx *txn.Tx) error {
+			return errors.Join(end(ctx, tx), another, errOut)
+		})
+		rolledBack := name == "rollback"
+		if !errors.Is(err, errOut) || errors.Is(err, txn.ErrRolledBack) != rolledBack || errors.Is(err, txn.ErrTimedOut) != rolledBack {
+			t.Errorf("after a %s: %v", name, err)
+		}
+	}
+}
+
 // TestTimeoutEndsTheWork: the context of the work ends with the granted timeout, the resources
 // are released at once, and the coordinator times the transaction out by itself, so that it
 // records the right cause.

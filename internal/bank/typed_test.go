@@ -148,8 +148,9 @@ func compareTyped(e *entry, info txn.Info, there, complete bool) string {
 	switch {
 	case committed && delegated:
 		return ""
-	case committed && !onRecord(e, info) && info.State == txn.RolledBack && info.Heuristic == 0:
-		return "" // its caller knows, see checkTyped
+	case committed && e.TypedAt == inBank && !onRecord(e, info) && info.State == txn.RolledBack && info.Heuristic == 0 &&
+		(e.outcome == outcomeEndedByApp || e.outcome == ""):
+		return "" // its caller knows, unless it was killed
 	case committed && e.typedDecision() && info.State == txn.Committed:
 		if visible := info.Heuristic == txn.HeuristicMixed || info.Heuristic == txn.HeuristicHazard; visible == complete {
 			return fmt.Sprintf("heuristic %v, all of it is in the books: %v: %+v", info.Heuristic, complete, info.Branches)
@@ -224,6 +225,9 @@ func (b *testEnv) expectTyped() {
 		}
 	}
 	b.typed = n
+	if late, all := n["of which the coordinator knew too late"], n[inBank+": "+typedCommit]; late > 3+all/50 {
+		b.t.Errorf("the coordinator has no record of %d of %d branches that a typed COMMIT ended", late, all)
+	}
 	for _, place := range places[:2] {
 		for _, what := range []string{typedCommit, typedRollback} {
 			if n[place+": "+what] == 0 {

@@ -265,6 +265,11 @@ func TestMarkerRowWhereTheNumberProvesNothing(t *testing.T) {
 			}
 			r, err := p.Commit(t.Context(), forget(t, voted, noTimeline, noRecovered))
 			wantEnd(t, r, err, participant.Committed)
+			elsewhere := bank.opened(t, map[string]string{"commit_marker": "elsewhere"})
+			r, err = elsewhere.Rollback(t.Context(), lost)
+			if err != nil || r.Outcome == participant.Committed {
+				t.Errorf("without the table: %+v, %v", r, err)
+			}
 			restored := lost
 			restored.BeforeRestore = true // its row may have been removed since
 			r, err = p.Rollback(t.Context(), restored)

@@ -170,6 +170,31 @@ func TestAnotherTransactionHasTheNumberAfterAFailover(t *testing.T) {
 	}
 }
 
+// TestNoMarkerRowOnAServerThatMayBeAnother is no proof of how a branch that voted yes has ended.
+func TestNoMarkerRowOnAServerThatMayBeAnother(t *testing.T) {
+	c := newPair(t)
+	c.withMarkers(t)
+	c.catchUp(t)
+	c.part(t)
+	br := c.prepared(t, "INSERT INTO account VALUES ('alice', 1)")
+	s, err := ParseSessionRef(br.SessionRef)
+	check(t, err)
+	c.failOver(t)
+	if !s.hasMarker() || !c.promoted.again(t, s.XID) {
+		t.Fatal("it has no row, or the number was not assigned again", s)
+	}
+	p := c.as(t, "postgres")
+	for _, b := range []participant.Branch{forget(t, br, noPlace), forget(t, br, noTimeline)} {
+		r, err := p.Commit(t.Context(), b)
+		wantEnd(t, r, err, participant.Unknown)
+		r, err = p.Rollback(t.Context(), b)
+		wantEnd(t, r, err, participant.Unknown)
+		b.Vote = 0 // its backend ended with the primary
+		r, err = p.Rollback(t.Context(), b)
+		wantEnd(t, r, err, participant.RolledBack)
+	}
+}
+
 // TestNumberAfterAFailoverThatIsNotCommitted: what the status of a reassigned number proves about
 // a branch that the new primary had not received.
 func TestNumberAfterAFailoverThatIsNotCommitted(t *testing.T) {

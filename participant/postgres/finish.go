@@ -45,10 +45,13 @@ func (r *resourceManager) commitNotPrepared(ctx context.Context, b participant.B
 			return participant.Result{}, err
 		}
 		ending, how := e.outcome(true)
-		if ending == 0 {
+		result := participant.Result{Outcome: ending, Detail: how}
+		switch {
+		case ending == 0:
 			return participant.Result{}, e.inProgressError()
+		case ending == participant.Unknown:
+			result, err = r.endByRow(ctx, b, s, result)
 		}
-		result, err := r.endByRow(ctx, b, s, participant.Result{Outcome: ending, Detail: how})
 		if err != nil || result.Outcome != participant.Unknown {
 			return result, err
 		}
@@ -205,14 +208,13 @@ func (r *resourceManager) rollbackNotPrepared(ctx context.Context, b participant
 		return never, nil, nil
 	}
 	e, err := r.xactStatus(ctx, s)
+	end, guessed := never, false
 	switch {
 	case err != nil:
 		return participant.Result{}, nil, err
 	case e.lineage == notInHistory, e.status == xactAborted, e.status == xactCommitted && e.lineage == inHistory,
 		e.status == xactNotAssigned && e.lineage == unknownHistory:
-		ending, how := e.outcome(b.Vote == txn.VotePrepared)
-		result, err := r.endByRow(ctx, b, s, participant.Result{Outcome: ending, Detail: how})
-		return result, nil, err
+		end.Outcome, end.Detail = e.outcome(b.Vote == txn.VotePrepared)
 	case e.status == xactInProgress && r.fenced:
 		// This holds even if the server seems to have begun a new lifetime: if the backend
 		// exists, it has not.
@@ -220,23 +222,27 @@ func (r *resourceManager) rollbackNotPrepared(ctx context.Context, b participant
 		if err != nil || !anothers || b.Vote == txn.VotePrepared {
 			return participant.Result{}, stillOpen, err
 		}
-		never.Detail = recoveredDetail
-	case e.crashRecovered && !b.MayBeCommitted() && (e.certain && !e.received && !r.provedByMarker(s) || e.status != xactCommitted):
+		end.Detail = recoveredDetail
+	case e.crashRecovered && !b.MayBeCommitted() && (e.certain && !e.received || e.status != xactCommitted):
 		// Its backend ended with the server's earlier lifetime; its number may be another
 		// transaction's now. A number that the server had received is another's only if a
 		// recovery before the last one lost it: more likely the application committed the branch
-		// without the SDK. A marker row tells.
-		never.Detail = recoveredDetail
+		// without the SDK.
+		end.Detail = recoveredDetail
+		guessed = e.status == xactCommitted
 	case e.status == xactCommitted:
-		ending, how := e.outcome(b.Vote == txn.VotePrepared || !e.crashRecovered)
-		result, err := r.endByRow(ctx, b, s, participant.Result{Outcome: ending, Detail: how})
-		return result, nil, err
+		end.Outcome, end.Detail = e.outcome(b.Vote == txn.VotePrepared || !e.crashRecovered)
 	case e.status == xactInProgress:
 		never.Detail = "it is not prepared; its connection is still open, and fencing is off (fence=off)"
+		return never, nil, nil
 	default:
-		never.Detail = "it is not prepared; the server does not know its transaction number"
+		end.Detail = "it is not prepared; the server does not know its transaction number"
+		guessed = true
 	}
-	return never, nil, nil
+	if guessed || end.Outcome == participant.Unknown {
+		end, err = r.endByRow(ctx, b, s, end)
+	}
+	return end, nil, err
 }
 
 const recoveredDetail = "it is not prepared; the server has restarted, failed over or been restored since its connection was opened"

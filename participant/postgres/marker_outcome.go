@@ -7,6 +7,8 @@ import (
 
 	"github.com/txmgr/txmgr/participant"
 	"github.com/txmgr/txmgr/participant/postgres/internal/markertable"
+	"github.com/txmgr/txmgr/participant/postgres/internal/sqlstate"
+	"github.com/txmgr/txmgr/txn"
 )
 
 // ensureMarkers creates the marker table if it does not exist. That the user may not do so is an
@@ -29,6 +31,9 @@ func (r *resourceManager) ensureMarkers(ctx context.Context) error {
 	return nil
 }
 
+// errAnotherTable means that the marker table here is not the one that a branch has written to.
+var errAnotherTable = errors.New("the application writes its marker rows to another table")
+
 // markerRow reads a branch's marker row, in the table that its session reference names: in another
 // one a missing row proves nothing.
 func (r *resourceManager) markerRow(ctx context.Context, xid string, s SessionRef) (kind int, err error) {
@@ -41,7 +46,7 @@ func (r *resourceManager) markerRow(ctx context.Context, xid string, s SessionRe
 	case row.Standby:
 		return 0, errStandby
 	case row.ID != s.Table:
-		return 0, fmt.Errorf("the application writes its marker rows to another table (%v; %s here is %v): register the database that it uses, with the same commit_marker; or the table was dropped since, and with it the proof of commits", s.Table, r.markers, row.ID)
+		return 0, fmt.Errorf("%w (%v; %s here is %v): register the database that it uses, with the same commit_marker; or the table was dropped since, and with it the proof of commits", errAnotherTable, s.Table, r.markers, row.ID)
 	}
 	return row.Kind, nil
 }
@@ -65,23 +70,29 @@ func (r *resourceManager) byMarker(ctx context.Context, xid string, s SessionRef
 	return participant.Result{Outcome: participant.Committed, Detail: "its row is in " + string(r.markers)}, nil, nil
 }
 
-// endByRow completes what the transaction number of a branch says of its end: where that proves
-// nothing, the marker row does. The transaction has ended, one way or the other, so without a row it
-// was not committed.
-func (r *resourceManager) endByRow(ctx context.Context, b participant.Branch, s SessionRef, byNumber participant.Result) (participant.Result, error) {
-	if byNumber.Outcome != participant.Unknown || !r.provedByMarker(s) {
-		return byNumber, nil
+// endByRow is the end of a branch whose transaction is over, and whose number does not prove how: what its
+// marker row says, and otherwise where that proves nothing. Without a row a branch that had not voted was not
+// committed. One that had may be on another server that has the same name, such as an old primary's successor.
+func (r *resourceManager) endByRow(ctx context.Context, b participant.Branch, s SessionRef, otherwise participant.Result) (participant.Result, error) {
+	if !r.provedByMarker(s) {
+		return otherwise, nil
 	}
-	kind, err := r.markerRow(ctx, b.XID, s)
+	result, locked, err := r.byMarker(ctx, b.XID, s)
+	if state := sqlstate.Of(err); errors.Is(err, errAnotherTable) || state == sqlstate.NoTable || state == sqlstate.NoSchema || state == sqlstate.NotAllowed {
+		otherwise.Detail += "; " + err.Error()
+		return otherwise, nil
+	}
 	switch {
-	case err != nil:
-		return participant.Result{}, fmt.Errorf("%s; looking for its marker row: %w", byNumber.Detail, err)
-	case kind == markertable.Commit:
-		return participant.Result{Outcome: participant.Committed, Detail: "its row is in " + string(r.markers)}, nil
-	case b.BeforeRestore:
-		return participant.Result{Outcome: participant.Unknown, Detail: removedRowDetail(byNumber.Detail)}, nil
+	case locked != nil || err != nil:
+		return participant.Result{}, fmt.Errorf("%s; looking for its marker row: %w", otherwise.Detail, errors.Join(locked, err))
+	case result.Outcome == participant.Committed:
+		return result, nil
+	case b.BeforeRestore || b.Vote == txn.VotePrepared:
+		return otherwise, nil
+	case result.Outcome == 0:
+		result = participant.Result{Outcome: participant.RolledBack, Detail: "it is not prepared, and no row in " + string(r.markers) + " says that it was committed"}
 	}
-	return participant.Result{Outcome: participant.RolledBack, Detail: "it is not prepared, and no row in " + string(r.markers) + " says that it was committed"}, nil
+	return result, nil
 }
 
 // provedByMarker reports whether the marker row proves the outcome of a branch.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -42,6 +43,8 @@ func TestRetryable(t *testing.T) {
 		{"begin denied", &txn.Error{Op: "begin", Err: txn.ErrDenied}, false},
 		{"commit unavailable", &txn.Error{Op: "commit", Err: txn.ErrUnavailable}, false},
 		{"unavailable, and rolled back", rolledBack(txn.ErrUnavailable), true},
+		{"begin of another transaction", fmt.Errorf("tx has ended: %w", &txn.Error{Op: "begin", Err: txn.ErrUnavailable}), false},
+		{"timed out in a deadlock", &txn.Error{Op: "run", Cause: txn.CauseTimeout, Err: fmt.Errorf("%w: %w", txn.ErrRolledBack, deadlock)}, false},
 		{"timed out", rolledBack(txn.ErrTimedOut), false},
 		{"voted no", rolledBack(txn.ErrVotedNo), false},
 	} {
@@ -138,6 +141,45 @@ func TestRunBesideATransactionOfAnotherManager(t *testing.T) {
 	})
 	if err != nil || f.n != 2 {
 		t.Error(err, f.n)
+	}
+}
+
+// TestRunDoesNotRepeatWhatWasCommitted by the function itself, whatever that returns afterwards.
+func TestRunDoesNotRepeatWhatWasCommitted(t *testing.T) {
+	m, other := txntest.New(t), txntest.New(t)
+	deadlock := &pgconn.PgError{Code: "40P01"}
+	for name, after := range map[string]func(context.Context) error{
+		"another transaction was rolled back": func(context.Context) error {
+			return txn.Run(t.Context(), other, txn.Options{}, func(context.Context, *txn.Tx) error { return deadlock })
+		},
+		"another begin": func(context.Context) error { return &txn.Error{Op: "begin", Err: txn.ErrUnavailable} },
+		"words of the library": func(context.Context) error {
+			return fmt.Errorf("%w: %w", txn.ErrRolledBack, backoff.RetryAfter(1))
+		},
+	} {
+		commits := 0
+		err := retry.Run(t.Context(), m, txn.Options{}, retry.Policy{Also: func(error) bool { return true }}, func(ctx context.Context, tx *txn.Tx) error {
+			if err := tx.Commit(ctx); err != nil {
+				return err
+			}
+			commits++
+			return after(ctx)
+		})
+		if err == nil || errors.Is(err, txn.ErrRolledBack) || retry.Retryable(err) || commits != 1 {
+			t.Errorf("%s: %v, after %d commits", name, err, commits)
+		}
+	}
+}
+
+// TestRunIgnoresWhatTheLibraryReads in an error of the application.
+func TestRunIgnoresWhatTheLibraryReads(t *testing.T) {
+	for _, odd := range []error{backoff.RetryAfter(3600), backoff.Permanent(errors.New("odd"))} {
+		synctest.Test(t, func(t *testing.T) {
+			f, began := failing{err: fmt.Errorf("%w: %w", &pgconn.PgError{Code: "40001"}, odd), to: 2}, time.Now()
+			if err := retry.Run(t.Context(), txntest.New(t), txn.Options{}, retry.Policy{}, f.work); err != nil || f.n != 3 || time.Since(began) > time.Second {
+				t.Error(err, f.n, time.Since(began))
+			}
+		})
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/txmgr/txmgr/txn"
 )
 
-// Retryable reports whether the work of a transaction that ended with err may be done again, in a
-// new transaction, and may then succeed. It is false if it is not certain that nothing was applied,
+// Retryable reports whether the work of a transaction that ended with err, as [txn.Run] returned it, may
+// be done again, in a new transaction, and may then succeed. It is false if it is not certain that nothing was applied,
 // whatever the reason; and for errors that another attempt would not cure.
 func Retryable(err error) bool {
 	return safe(err) && passing(err)
@@ -27,13 +27,17 @@ func safe(err error) bool {
 		return true
 	}
 	// An unanswered begin may have arrived, but its transaction has no work and ends at its deadline.
-	var e *txn.Error
-	return errors.As(err, &e) && e.Op == "begin"
+	// Below another error it may be the begin of another transaction.
+	e, own := err.(*txn.Error)
+	return own && e.Op == "begin"
 }
 
 // passing reports whether the reason of a failure is one that passes.
 func passing(err error) bool {
-	if errors.Is(err, txn.ErrUnavailable) {
+	switch {
+	case errors.Is(err, txn.ErrTimedOut):
+		return false // whatever else went wrong, the next attempt has no more time
+	case errors.Is(err, txn.ErrUnavailable):
 		return true
 	}
 	var standard interface{ SQLState() string } // of pgx and lib/pq

@@ -3,6 +3,7 @@ package retry
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,7 +26,8 @@ type Policy struct {
 }
 
 // Run runs fn in a new transaction, as [txn.Run] does, and again while its error is [Retryable] and the
-// policy and ctx allow it. The error is that of the last attempt.
+// policy and ctx allow it. The error is that of the last attempt. Without a coordinator each attempt lasts as
+// long as the client waits for one.
 //
 // If ctx carries a transaction of the same manager already, fn runs in that one, and once: only who
 // began a transaction can repeat it. [txn.Options.ID] must be zero, since an id is that of one
@@ -35,18 +37,23 @@ func Run(ctx context.Context, m txn.Manager, o txn.Options, p Policy, fn func(ct
 		return txn.Wrap("begin", o.ID, fmt.Errorf("%w: an id is that of one transaction, and each attempt is another: leave the id out", txn.ErrInvalid))
 	}
 	outer, _ := txn.FromContext(ctx)
-	joined := false
+	joined, began := false, false
 	work := func(ctx context.Context, tx *txn.Tx) error {
-		joined = tx == outer
+		joined, began = tx == outer, true
 		return fn(ctx, tx)
 	}
 	attempts, last := uint(0), error(nil)
-	attempt := func() (struct{}, error) {
+	attempt := func() (none struct{}, err error) {
 		attempts++
-		if last = txn.Run(ctx, m, o, work); last != nil && (joined || !p.repeats(last)) {
-			return struct{}{}, backoff.Permanent(last)
+		began = false
+		last = txn.Run(ctx, m, o, work)
+		switch {
+		case last == nil:
+			return none, nil
+		case joined || began && !errors.Is(last, txn.ErrRolledBack) || !p.repeats(last):
+			return none, backoff.Permanent(errAgain)
 		}
-		return struct{}{}, last
+		return none, errAgain // not the error itself, which may hold instructions for the library
 	}
 	// Its own error may be that of ctx, which says less.
 	_, _ = backoff.Retry(ctx, attempt, backoff.WithBackOff(p.waits()), backoff.WithMaxTries(cmp.Or(p.Attempts, 5)), backoff.WithMaxElapsedTime(0))
@@ -55,6 +62,9 @@ func Run(ctx context.Context, m txn.Manager, o txn.Options, p Policy, fn func(ct
 	}
 	return last
 }
+
+// errAgain stands for the error of an attempt.
+var errAgain = errors.New("again")
 
 func (p Policy) repeats(err error) bool {
 	return Retryable(err) || p.Also != nil && safe(err) && p.Also(err)
