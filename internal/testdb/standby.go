@@ -99,7 +99,16 @@ func (p *Postgres) Synchronize(ctx context.Context, name string) error {
 	case name == "":
 		return p.await(ctx, "SELECT current_setting('synchronous_standby_names') = ''")
 	}
-	return p.await(ctx, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') AND state = 'streaming' AND application_name = '"+name+"')")
+	err = p.await(ctx, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') AND state = 'streaming' AND application_name = '"+name+"')")
+	if err != nil {
+		return err
+	}
+	// Backends wait for the standby only when the checkpointer has read the configuration, which it does
+	// before the next checkpoint. A commit that has waited has brought the standby all that was before it.
+	if err := p.exec(ctx, "CHECKPOINT"); err != nil {
+		return err
+	}
+	return p.exec(ctx, "SELECT pg_current_xact_id()")
 }
 
 // exec runs a statement that may be repeated, until it succeeds.
