@@ -68,7 +68,7 @@ func (tx *Tx) run(ctx context.Context, fn func(context.Context, *Tx) error, fini
 	returned = true
 	enrollments, first := tx.stopEnlisting()
 	switch {
-	case !first && err != nil && tx.decision() != RollingBack: // what permits a repetition is another's
+	case !first && err != nil && (tx.decision() != RollingBack || tx.applicationEndError() != nil): // what permits a repetition is another's
 		return fmt.Errorf("%v has ended: %w", tx, maskErrors(err, retrySafeErrs...))
 	case !first && (err != nil || tx.decision() == Committing):
 		return err

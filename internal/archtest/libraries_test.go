@@ -20,7 +20,7 @@ var libraries = []library{
 	{"go.etcd.io/bbolt", []string{"raftfsm/...", "node", "participant/ledger"}, "a store belongs to one package"},
 	{"github.com/spf13/", []string{"cmd/..."}, "the command line is a shell round the product"},
 	{"github.com/jackc/pgx/", []string{"participant/postgres/...", "internal/testdb", "internal/adaptivebench", "cmd/txmgr/internal/...", "examples/..."}, "a driver belongs to its participant, and to whoever plays the application"},
-	{"github.com/go-sql-driver/", []string{"participant/mariadb/...", "txn/retry", "internal/testdb", "cmd/txmgr/internal/..."}, "a driver belongs to its participant, to whoever plays the application, and to who judges its errors"},
+	{"github.com/go-sql-driver/", []string{"participant/mariadb/...", "txn/retry", "internal/testdb", "cmd/txmgr/internal/..."}, "a driver belongs to its participant, to programs that act as an application, and to the package that judges its errors"},
 	{"connectrpc.com/", []string{"api/...", "server/...", "client/..."}, "the wire has two ends"},
 	{"github.com/prometheus/", []string{"server/..."}, "metrics are an output of the server"},
 	{"go.yaml.in/yaml/v3", []string{"cmd/..."}, "text formats for people are printed by the command line"},

@@ -6,8 +6,8 @@
 //	})
 //
 // Each attempt is a transaction of its own, with an id of its own. What is repeated is what
-// [Retryable] reports: surely nothing was applied ([txn.ErrRolledBack], or the begin itself was
-// refused), and the reason is one that passes: a deadlock, a serialization failure, a coordinator
+// [Retryable] reports: surely nothing was applied ([txn.ErrRolledBack], or the begin itself
+// failed), and the reason is one that passes: a deadlock, a serialization failure, a coordinator
 // that was not available. A constraint that was violated, a timeout, and an answer that was lost
 // are not.
 //
